@@ -7,9 +7,10 @@ Nouns are therefore compared within a term. With δ_d the difference between the
 in a template, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|² for two different terms. In the average over all n ≠ m and d ≠ e, there is no
 noise, and the differences between terms cancel.
 
-The average is a U-statistic over terms. Its kernel g_de is the sum over the nouns that both terms have. Let r_d be the
-sum of a term's g_de after their mean has been subtracted. Then 4 Σ r_d² − 2 Σ_{d≠e} g_de² estimates the variance,
-whether nouns differ or not. The same formula with the kernels of two runs estimates the covariance.
+The average is a U-statistic over terms. Its kernel g_de is the sum over templates, in which a term may change the same
+nouns alike, and over the nouns that both terms have. Let r_d be the sum of a term's g_de after their mean has been
+subtracted. Then 4 Σ r_d² − 4 Σ_{d≠e} g_de², if above 0, plus 2 Σ_{d≠e} g_de² estimates the variance, whether nouns
+differ or not. The same formula with the kernels of two runs estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -113,11 +114,11 @@ def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
     """Computes the covariance matrix [2, 2] of two runs' values, or `None` if a template has too few terms."""
     if min([*first.terms.values(), *second.terms.values()]) < MIN_TERMS:
         return None
-    matrix = np.zeros((2, 2))
-    for template, kernel in first.by_template.items():
-        pair = [_centred(kernel), _centred(second.by_template[template])]
-        sums, flat = np.stack([each.sum(axis=1) for each in pair]), np.stack([each.ravel() for each in pair])
-        matrix += 4 * sums @ sums.T - 2 * flat @ flat.T
+    pair = [_centred(np.sum(list(kernels.by_template.values()), axis=0)) for kernels in (first, second)]
+    sums, flat = np.stack([each.sum(axis=1) for each in pair]), np.stack([each.ravel() for each in pair])
+    noise = 2 * flat @ flat.T
+    sizes, directions = np.linalg.eigh(4 * sums @ sums.T - 2 * noise)  # the part that is 0 if nouns do not differ
+    matrix: np.ndarray = (directions * np.maximum(sizes, 0)) @ directions.T + noise
     return matrix * (SCALE / len(first.by_template)) ** 2
 
 

@@ -2,9 +2,10 @@
 
 A paraphrase is dropped for one of these reasons:
 
-* `blank`: it has no letter, such as "."; * `lost_group`: it does not mention the group, as whole words and in the
-prompt's number; * `lost_meaning`: no word of the verb phrase's meaning is left, in any form ("worked as": work, job,
-employ); * `repeated`: it has the words of the prompt, or of the prompt's earlier paraphrases that were kept.
+* `blank`: it has no letter, as in ".".
+* `lost_group`: it does not mention the group as whole words and in the prompt's number.
+* `lost_meaning`: it has no word with the verb phrase's meaning, in any form ("worked as": work, job, employ).
+* `repeated`: it has the same words as the prompt, or as an earlier paraphrase of the prompt that was kept.
 """
 
 import re
