@@ -463,7 +463,7 @@ def test_a_full_label_comes_before_a_shorter_ones_beginning():
         (LABELS, {"C": ["Xyz"]}, "'Xyz', which fits none of the 6 labels; pass"),
         (LABELS, {"C": ["Vacuous", LABELS[3]]}, f"{LABELS[3]!r} twice"),
         (["Deep (Low)", "Deep (Wise)"], {"C": ["Deep"]}, "fits 'Deep (Low)', 'Deep (Wise)'; pass"),
-        (PAPER_LABELS[:-2], None, "2 styles in the paper's clusters are missing from the labels (Caring, Respectful)"),
+        (PAPER_LABELS[:-2], None, "the labels lack 2 styles of the paper's clusters (Caring, Respectful)"),
     ],
 )
 def test_clusters_that_do_not_fit_are_rejected(labels, clusters, message):
