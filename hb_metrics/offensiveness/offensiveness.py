@@ -61,14 +61,15 @@ class Offensiveness(CheckedMetric):
                     "predictions": datasets.Value("float64"),
                     "descriptors": datasets.Value("string"),
                     "templates": datasets.Value("string"),
-                    # `evaluate` rejects a first value that is null in a column of type "string".
+                    # `evaluate` rejects a null as the first value of a column of type "string".
                     "axes": datasets.Value("large_string"),
                 }
             ),
             reference_urls=["https://aclanthology.org/2022.emnlp-main.625/"],
         )
 
-    # `evaluate` requires every feature in every call: the three methods below pass nulls if axes are left out.
+    # `evaluate` requires every feature in every call. If axes are omitted, the three methods below therefore pass
+    # nulls.
 
     def add(self, **columns: Any) -> None:
         """Works like `evaluate.Metric.add`; `axes` may be omitted."""

@@ -13,10 +13,11 @@ from hb_metrics.regard_bias.regard_rows import REGARDS
 from hb_metrics.regard_bias.structure_results import by_structure
 from hb_metrics.stats.inputs import check_column, check_references, is_whole
 
-# `evaluate` fetches the files named above, but not the files that these import, so all files are named here.
+# `evaluate` fetches the files named above, but not the files that these files import. All files are therefore named
+# here.
 __all__ = ["REGARDS", "RegardBias", "by_structure", "kl_matrix", "regard_bias", "spread_over_structures"]
 
-OPTIONAL = ("structures", "prompts", "seeds")  # columns that may be left out
+OPTIONAL = ("structures", "prompts", "seeds")  # columns that may be omitted
 
 _DESCRIPTION = """\
 Regard bias (Aggarwal et al., 2022) compares the regard of a model's texts for groups, which is -1 (negative), 0
@@ -79,7 +80,7 @@ class RegardBias(evaluate.Metric):
         features = {
             "predictions": datasets.Value("string"),
             "groups": datasets.Value("string"),
-            # `evaluate` rejects a first value that is null in a column of type "string".
+            # `evaluate` rejects a null as the first value of a column of type "string".
             **{name: datasets.Value("large_string") for name in OPTIONAL},
         }
         return evaluate.MetricInfo(
@@ -105,7 +106,7 @@ class RegardBias(evaluate.Metric):
             if column is None and name in OPTIONAL:
                 column = [None] * len(predictions)  # `evaluate` requires every feature in every call
             check_column(name, column)
-            given[name] = list(column)  # `evaluate` reads row 0, which a pandas column may have under another index
+            given[name] = list(column)  # `evaluate` reads row 0, which may have another index in a pandas column
         given["seeds"] = [str(seed) if is_whole(seed) else seed for seed in given["seeds"]]
         super().add_batch(predictions=list(predictions), **columns | given)
 

@@ -47,8 +47,9 @@ COUNTS = """\
 class GenBiasMetric(evaluate.Metric, abc.ABC):
     """A metric that keeps sums over the replies of each cell, whereas `evaluate` would write every row to a file.
 
-    `labels` and `clusters` are as in `compute`, for replies added by `add` or `add_batch`; `keep_replies` keeps these
-    replies (float32) for intervals. Replies are not gathered from other processes, so `num_process` must be 1.
+    `labels` and `clusters` are the arguments of `compute`, for replies that `add` or `add_batch` adds. `keep_replies`
+    keeps these replies (float32) for intervals. Replies are not gathered from other processes, so `num_process` must be
+    1.
     """
 
     NEEDS_CLUSTERS = False
@@ -70,7 +71,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
     @abc.abstractmethod
     def _values(self, bias: GenBias) -> dict[str, Any]:
-        """Returns the values of this metric; the value named like the metric comes first."""
+        """Returns the values of this metric. The value with the name of the metric comes first."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo: ...
@@ -108,7 +109,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         scale: float = 1000,
         confidence_level: float | None = None,
     ) -> dict[str, Any]:
-        """Computes the metric from added and passed replies, and then removes the added replies.
+        """Computes the metric from the added and the passed replies, and then removes the added replies.
 
         After an error, the added replies are kept, so `compute` can be called again.
         """
@@ -132,8 +133,8 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
             raise ValueError(f"{missing} are missing; pass predictions, descriptors and templates together")
         bias = gen_bias(cells, ddof=ddof, debias=debias, scale=scale, confidence_level=confidence_level)
         if self.NEEDS_CLUSTERS and not cells.columns:
-            cluster_columns(cells.labels)  # raises, and states why there are no clusters
-        # All three metrics have the fields from here on.
+            cluster_columns(cells.labels)  # raises an error that states why there are no clusters
+        # From here on, all three metrics have the same fields.
         first_common = bias._fields.index("num_descriptors")
         results = {**self._values(bias), **dict(list(bias._asdict().items())[first_common:])}
         self.cells = self._no_replies()

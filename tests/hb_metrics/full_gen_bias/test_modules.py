@@ -100,7 +100,7 @@ def test_without_labels_only_the_full_value_is_known(name, load, columns):
 
     with pytest.raises(ValueError, match="need labels"):
         metric.compute(**columns)
-    with pytest.raises(ValueError, match="17 styles in the paper's clusters are missing"):
+    with pytest.raises(ValueError, match="labels lack 17 styles of the paper's clusters"):
         metric.compute(**columns, labels=LABELS)
 
 
