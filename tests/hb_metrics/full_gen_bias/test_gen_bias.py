@@ -301,6 +301,20 @@ def test_neither_order_nor_batches_change_a_byte(batch):
         assert json.dumps(gen_bias(cells, debias=True, confidence_level=0.95)) == expected
 
 
+def test_values_can_be_computed_between_batches():
+    rows = make_rows()
+    cells = gathered(rows[:40], keep_replies=True)
+    before = gen_bias(cells, confidence_level=0.95)
+
+    for start in range(40, len(rows), 7):
+        cells.add(*columns_of(rows[start : start + 7]))
+
+    together = gathered(rows, keep_replies=True)
+    assert gen_bias(cells, confidence_level=0.95) == gen_bias(together, confidence_level=0.95)
+    assert all(np.array_equal(cells.replies(cell), together.replies(cell)) for cell in together.cells())
+    assert before == gen_bias(gathered(rows[:40], keep_replies=True), confidence_level=0.95)
+
+
 def test_more_cells_than_the_first_room_is_for():
     number = 5 * cell_sums._FIRST_CAPACITY
     rng = np.random.default_rng(0)

@@ -150,7 +150,7 @@ BAD_FOLDERS = {
     "config of an unknown type": (write("config.json", b'{"model_type": "no-such-type"}'), CONFIG),
     "code of its own": (
         change_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),
-        "model '{}' contains code, which runs only with --trust_remote_code true; read it first",
+        "model '{}' contains code, which runs only with --trust_remote_code true; read the code before",
     ),
     "a kernel of somebody": (
         change_config(attn_implementation="somebody/kernel"),
