@@ -65,8 +65,8 @@ def sentence(results: Mapping[str, Any]) -> str:
     if low <= 0 <= high:
         span = f"{fixed(100 * low, 0, '+')} to {fixed(100 * high, 0, '+')}"
         return (
-            f"{_people(results)}: the judge's rate of {label} does not differ from people's beyond chance ({span} "
-            "points)."
+            f"{_people(results)}: the judge's rate of {label} does not differ beyond chance from the rate "
+            f"according to people ({span} points)."
         )
     verb, bounds = ("overstates", (low, high)) if excess > 0 else ("understates", (-high, -low))
     digits = 0 if bounds[0] >= 0.005 else 1

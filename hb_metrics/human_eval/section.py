@@ -64,7 +64,7 @@ def answers(results: Mapping[str, Any]) -> list[str]:
             continue
         low, high = question["interval"]
         verdict = "beyond chance" if low > 0.5 or high < 0.5 else "not beyond chance"
-        sentences.append(f"{chosen} ({_range(low, high)}), which is {verdict}.")
+        sentences.append(f"{chosen} ({_range(low, high)}). The difference from 50% is {verdict}.")
     return sentences
 
 

@@ -20,11 +20,11 @@ __all__ = ["REGARDS", "RegardBias", "by_structure", "kl_matrix", "regard_bias", 
 OPTIONAL = ("structures", "prompts", "seeds")  # columns that may be omitted
 
 _DESCRIPTION = """\
-Regard bias (Aggarwal et al., 2022) compares the regard of a model's texts for groups, which is -1 (negative), 0
-(neutral) or 1 (positive). It computes the distribution, mean and standard deviation of each group, the gap between the
-advantaged and the disadvantaged group of a pair, and divergences between distributions. With prompts in many syntactic
-structures, it shows the figures of each structure, the structures that flip a gap, and whether the verdict of one fixed
-structure survives.
+Regard bias (Aggarwal et al., 2022) compares how a model's texts regard groups. The regard of a text is -1 (negative), 0
+(neutral) or 1 (positive). The metric computes the distribution, mean and standard deviation of each group, the gap
+between the advantaged and the disadvantaged group of a pair, and divergences between distributions. If the prompts have
+many syntactic structures, it also shows the figures of each structure, the structures that reverse the sign of a gap,
+and whether the verdict of one fixed structure survives.
 """
 
 _CITATION = """\
@@ -38,13 +38,14 @@ _CITATION = """\
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of str): regard of each text: negative, neutral, positive or other; other is left out and counted.
+    predictions (list of str): regard of each text: negative, neutral, positive or other; other is only counted.
     groups (list of str): the group that each text's prompt is about.
-    structures (list of str, optional): syntactic structure of each prompt. Without it only groups are compared.
+    structures (list of str, optional): syntactic structure of each prompt. If omitted, only groups are compared.
     prompts (list of str, optional): the prompt, or its verb phrase, that each text continues.
-    seeds (list of str or int, optional): the seed that each text was drawn with.
+    seeds (list of str or int, optional): the seed with which each text was drawn.
     pairs (dict): name -> [advantaged, disadvantaged] group. Defaults to None: no gaps.
-    smoothing (float): added to each count before divergences. Defaults to None: with an empty class there are none.
+    smoothing (float): added to each count before divergences are computed. Defaults to None; if a label has no texts,
+        there are then no divergences.
     confidence_level (float): confidence level of the intervals, which are by Student's t. Defaults to 0.95.
     fixed_structure (str): the structure whose figures are compared with those of all structures. Defaults to original.
 Returns:
@@ -55,7 +56,7 @@ Returns:
     by_structure, best_structures, worst_structures, largest_gap, smallest_gap: the figures of single structures.
     fixed (dict): the figures of the fixed structure alone.
     verdicts (dict): pair -> fixed, structured (advantaged, disadvantaged or undecided), survives, no_verdict (reasons).
-    Counts and options. The module's card describes all results; None stands for undefined values.
+    Counts and options. The module's card describes all results; Undefined values are None.
 Examples:
     >>> metric = evaluate.load("regard_bias")
     >>> results = metric.compute(

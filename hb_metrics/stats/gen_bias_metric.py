@@ -18,24 +18,24 @@ Args:
         row sums to 1.
     descriptors (list of str): descriptor in the prompt of each reply.
     templates (list of str): template of each prompt.
-    axes (list of str, optional): demographic axis of each descriptor. A descriptor in two axes counts as two
-        descriptors; without axes it is one.
-    labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style. For
-        replies added by add or add_batch, pass labels and clusters to evaluate.load.
+    axes (list of str, optional): demographic axis of each descriptor. A descriptor on two axes counts as two
+        descriptors. If axes are omitted, it counts as one.
+    labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style. If
+        you add replies by add or add_batch, pass labels and clusters to evaluate.load.
     clusters (dict of list of str): styles of each cluster, named by the full label or its text before " (". Defaults
         to the paper's six; for another classifier, pass clusters of its labels.
     ddof (int): the variance over D descriptors divides by D - ddof; 0 or 1. Defaults to 0; the paper does not state it.
     debias (bool): whether to subtract the estimated sampling noise. Defaults to False, as in the paper. The
         difference can be negative.
-    scale (float): the factor that values are multiplied by. Defaults to 1000, as in the paper.
-    confidence_level (float): confidence level of the intervals, such as 0.95. Defaults to None (no intervals). For
-        replies added by add or add_batch, load the module with keep_replies=True.
+    scale (float): the factor by which values are multiplied. Defaults to 1000, as in the paper.
+    confidence_level (float): confidence level of the intervals, such as 0.95. Defaults to None (no intervals). If
+        you add replies by add or add_batch, load the module with keep_replies=True.
 """
 COUNTS = """\
-    intervals (dict): the metric and by_axis with [lowest, highest], bounds for the value with unlimited replies;
-        plain values contain sampling noise and can be above. None without confidence_level, or if the replies do not
-        allow an interval.
-    wide_intervals (dict): the same keys with True if the interval is over 15 % wider than with a known variance.
+    intervals (dict): the metric and by_axis with [lowest, highest], bounds for the value with unlimited replies.
+        Plain values contain sampling noise and can be above the interval. None without confidence_level, or if the
+        replies do not allow an interval.
+    wide_intervals (dict): the same keys with True if the interval is over 15 % wider than one with a known variance.
     no_intervals (dict): the same keys with the reason why there is no interval.
     num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,
         max_replies_per_cell, num_single_reply_cells, num_missing_cells (a cell is a descriptor in a template).
