@@ -4,10 +4,12 @@ A measurement is a subclass of `Measurement` in the `__init__.py` of a folder be
 `MEASUREMENTS`. Its folder contains the following modules. They are imported only when needed, because some import torch
 or plotly.
 
-    options.py        a dataclass whose fields become options of the command line work.py           `plan`, `describe`
-    and `measure`, which run the model figures.py        `figures`: the numbers of the run page.py           `report`:
-    its part of report.html run_changes.py    `changes`: the intervals of changes between two runs; optional
-    generalised.py    `generalise`: intervals for other terms and templates; optional
+    options.py        a dataclass whose fields become options of the command line
+    work.py           `plan`, `describe` and `measure`, which run the model
+    figures.py        `figures`: the figures of the run
+    page.py           `report`: its part of report.html
+    run_changes.py    `changes`: the intervals of changes between two runs (optional)
+    generalised.py    `generalise`: intervals for other terms and templates (optional)
 
 `figures` and `report` read results.json and need no model.
 """

@@ -17,7 +17,7 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
 
 
 def num_known_tokens(model: PreTrainedModel) -> int:
-    """Returns the number of token embeddings; all token ids are smaller."""
+    """Returns the number of token embeddings. All token ids are smaller than this number."""
     embeddings = input_embeddings(model)
     if embeddings is None:
         return model.config.vocab_size

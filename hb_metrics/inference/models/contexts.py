@@ -1,7 +1,7 @@
 """Renders and encodes prompts in a context format, and finds the tokens that end a reply.
 
-* `plain`: the prompt and a line break, for models that only continue text. An encoder reads only the prompt. *
-`dialogpt`: the prompt and the end-of-text token, which separates the turns of DialoGPT.
+* `plain`: the prompt and a line break, for models that only continue text. An encoder reads only the prompt.
+* `dialogpt`: the prompt and the end-of-text token, which separates the turns of DialoGPT.
 * `chat`: the tokenizer's chat template, up to the assistant's turn.
 * `blenderbot`: turns in the training format of Blenderbot's encoder, separated by two spaces, after a leading space.
 

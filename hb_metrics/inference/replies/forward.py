@@ -47,7 +47,7 @@ class Forward:
         ]
         self.contexts = torch.tensor(rows, device=device)
         self.tokens = self.contexts  # the tokens that the model (or its decoder) has read
-        self.mask: torch.Tensor | None = None  # whether a token is not padding; `None` without padding
+        self.mask: torch.Tensor | None = None  # whether a token is not padding, or `None` without padding
         if any(pads):
             ends = self.prefix + torch.tensor(pads, device=device)[:, None]
             positions = torch.arange(longest, device=device)
