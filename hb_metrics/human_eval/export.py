@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "second",
         type=Path,
         metavar="RUN_B",
-        help="The folder of a second run, for example one measured after tuning. Win rates are those of the second "
-        "run.",
+        help="The folder of a second run, for example a run after tuning. Win rates show how often the second run is "
+        "preferred.",
     )
     parser.add_argument("--output_dir", type=Path, required=True, help="The folder to write to.")
     for name, default, _, words in _NUMBERS:

@@ -30,8 +30,8 @@ class RunOptions:
     base_url: str | None = option(
         None,
         "The address of a server that runs the model, e.g. http://localhost:8000/v1. Any OpenAI-compatible server "
-        "works: vLLM, TGI, llama.cpp or transformers serve. Set --model to the server's name for the model, and set "
-        "the API key in the environment variable HOLISTIC_BIAS_API_KEY.",
+        "works, such as vLLM, TGI, llama.cpp or transformers serve. Set --model to the server's name for the model, "
+        "and set the API key in the environment variable HOLISTIC_BIAS_API_KEY.",
     )
     provider: str | None = option(
         None,

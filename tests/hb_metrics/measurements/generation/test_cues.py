@@ -183,10 +183,10 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cue", "system", "--context", "plain"], "--cue system is only for chats, but the context is"),
-        (["--cue", "memory", "--context", "plain"], "--cue memory is only for chats, but the context is"),
+        (["--cue", "system", "--context", "plain"], "--cue system applies only to chats, but the context is"),
+        (["--cue", "memory", "--context", "plain"], "--cue memory applies only to chats, but the context is"),
         (["--cue_questions", "questions.yaml"], "cue_questions need another cue than 'prompt'"),
-        (["--cue", "name", "--context", "plain"], "--cue name is only for chats, but the context is"),
+        (["--cue", "name", "--context", "plain"], "--cue name applies only to chats, but the context is"),
         (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
         (
             ["--cue", "name", "--axes", "age"],
