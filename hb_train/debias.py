@@ -118,7 +118,8 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     if method.marks is not None and not any(map(any, encoded["train"].dataset[method.marks(arguments)])):
         raise ValueError(
             f"the {len(encoded['train'].dataset)} training phrases contain no {method.marks(arguments)} of "
-            f"'{arguments.bias_type}', so method {arguments.method} learns nothing; set other phrases or --bias_type"
+            f"'{arguments.bias_type}', so method {arguments.method} learns nothing; pass other phrases, or set "
+            "another --bias_type"
         )
 
     description = training_description(arguments, training_args, loaded, model_args)

@@ -152,7 +152,10 @@ def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, 
     for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
         made = slot_values(turns[name], ontology, seed=seed)
         if not made.rows:
-            raise ValueError(f"split '{name}' of {arguments.dialogues} has no slot with a value; set other --dialogues")
+            raise ValueError(
+                f"split '{name}' of {arguments.dialogues} has no slot that has a value; set --dialogues to another "
+                "folder"
+            )
         indices = np.random.default_rng(seed).permutation(len(made.rows))[:number]
         questions[name] = [made.rows[index] for index in sorted(indices.tolist())]
         num_skipped[name] = {**made.num_skipped, "not_drawn": len(made.rows) - len(indices)}

@@ -106,7 +106,7 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
     if metadata.get("add_bos_token") is not False and tokenizer(texts[0])["input_ids"] != plain[0]:
         raise ValueError(
             f"tokenizer '{name}' puts special tokens into each text, which lm-eval would score as words; set "
-            "add_bos_token=False in --model_args: lm-eval feeds a start token in any case"
+            "add_bos_token=False in --model_args, because lm-eval feeds a start token in any case"
         )
     return [len(tokens) for tokens in plain]
 

@@ -99,7 +99,7 @@ def _offensive_ids(run: Run) -> set[str]:
     scores = read_shards(run.folder / OFFENSIVENESS / "replies", ["id", "probabilities"])
     if scores is None:
         raise ValueError(
-            f"'{run.folder}' lacks the offensiveness of its replies, which protects raters; measure with "
+            f"'{run.folder}' lacks the offensiveness of its replies, which is needed to protect raters; measure with "
             "--measurements generation,offensiveness, or set --keep_offensive"
         )
     offensive = set()

@@ -154,7 +154,10 @@ def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[
             )
         other = people.setdefault(("rater with browser", session), rater)
         if other != rater:
-            return f"rater {_shown(rater)} has the browser of rater {_shown(other)}; use the unchanged files"
+            return (
+                f"rater {_shown(rater)} used the same browser as rater {_shown(other)}; use the files as they were "
+                "saved"
+            )
     other = people.setdefault(("spelling of", " ".join(rater.casefold().split())), rater)
     if other != rater:
         return f"rater {_shown(rater)} is also written {_shown(other)}; spell the name in only one way"

@@ -63,7 +63,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         num_process: int = 1,
         **settings: Any,
     ) -> None:
-        advice = "this metric adds up replies in one process; gather the style probabilities there, and pass 1"
+        advice = "this metric sums replies in one process; gather the style probabilities in that process, and pass 1"
         check_setting("num_process", num_process, num_process == 1, advice)
         super().__init__(num_process=num_process, **settings)
         self.labels, self.clusters, self.keep_replies = labels, clusters, keep_replies
@@ -119,7 +119,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         if len(cells) and not (labels is None and clusters is None):
             raise ValueError(
                 "labels and clusters cannot be passed once replies have been added; pass them when you load the "
-                f"metric, such as evaluate.load({self.name!r}, labels=labels), or pass all replies to compute"
+                f"metric, for example evaluate.load({self.name!r}, labels=labels), or pass all replies to compute"
             )
         if predictions is not None and descriptors is not None and templates is not None:
             if len(cells):

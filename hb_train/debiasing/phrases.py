@@ -178,6 +178,7 @@ def _with_twins(
     pairs = [(text, twin) for text, twin in zip(texts, twins, strict=True) if twin is not None]
     if not pairs:
         raise ValueError(
-            f"{what} has no phrase with a counterpart; set phrases with target terms of '{specification.bias_type}'"
+            f"{what} has no phrase with a counterpart; pass phrases that contain target terms of "
+            f"'{specification.bias_type}'"
         )
     return Phrases([text for text, _ in pairs], [twin for _, twin in pairs], len(texts) - len(pairs))

@@ -112,7 +112,7 @@ def test_files_without_ratings_are_rejected(study, lines, tmp_path):
         ({}, {"same_task": True}, r"rater 'rater-01' made another choice in '.*a\.jsonl', line 5"),
         ({"session": "aa"}, {"session": "bb"}, "rater 'rater-01' used two browsers"),
         ({}, {"rater": "Rater-01 "}, "rater 'Rater-01 ' is also written 'rater-01'"),
-        ({"session": "aa"}, {"rater": "ann", "session": "aa"}, "rater 'ann' has the browser of rater 'rater-01'"),
+        ({"session": "aa"}, {"rater": "ann", "session": "aa"}, "rater 'ann' used the same browser as rater 'rater-01'"),
     ],
 )
 def test_lines_that_contradict_each_other_are_rejected(study, lines, tmp_path, before, after, message):
