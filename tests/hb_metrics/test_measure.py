@@ -123,7 +123,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         (["--vocabulary_dir", "nowhere"], "the vocabulary folder 'nowhere' does not exist"),
         (
             ["--dataset_config", "v1.1-baseline"],
-            "dataset_config 'v1.1-baseline' cannot be measured; did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, ",
+            "dataset_config 'v1.1-baseline' did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, ",
         ),
         (["--confidence_level", "2"], "confidence_level is 2.0"),
         (
@@ -142,7 +142,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         ),
         (["--frequencies", "pyproject.toml"], "is not a CSV file of descriptor frequencies"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
-        (["--axes", "ability,age"], "axis 'ability,age' is not in v1.0; separate axes by spaces"),
+        (["--axes", "ability,age"], "axis 'ability,age' is not in v1.0; separate axes with spaces"),
     ],
 )
 def test_bad_options_end_in_one_clear_line(options, message, vocabulary, save_small_model, tmp_path):

@@ -154,7 +154,7 @@ BAD_FOLDERS = {
     ),
     "a kernel of somebody": (
         change_config(attn_implementation="somebody/kernel"),
-        "the config.json of model '{}' runs code of 'somebody/kernel' on the Hub",
+        "the config.json of model '{}' runs code from 'somebody/kernel' on the Hub",
     ),
     "tokenizer that is no JSON": (write("tokenizer.json", b'{"model":'), TOKENIZER),
     "no weights": (remove("model.safetensors"), WEIGHTS),
@@ -166,7 +166,7 @@ BAD_FOLDERS = {
     ),
     "a pickle of code": (
         pickle({"x": RunsWhenRead()}),
-        "the weights of model '{}' are a pickle with more than tensors",
+        "the weights of model '{}' are a pickle that contains more than tensors",
     ),
     "generation config that is no JSON": (
         write("generation_config.json", b'{"eos'),
@@ -188,10 +188,10 @@ def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_s
     ("damage", "message"),
     [
         (remove("config.json"), "there is no sequence classifier '{}'; pass 'embedded', a local folder"),
-        (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code of 'a/b'"),
+        (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code from 'a/b'"),
         (write("tokenizer.json", b"{}"), TOKENIZER),
         (write("model.safetensors", b""), WEIGHTS),
-        (pickle({"x": RunsWhenRead()}), "the weights of model '{}' are a pickle with more than tensors"),
+        (pickle({"x": RunsWhenRead()}), "the weights of model '{}' are a pickle that contains more than tensors"),
     ],
 )
 def test_so_is_a_classifiers_folder(damage, message, save_classifier):
