@@ -227,7 +227,7 @@ prompt's term in 31 % of replies before distillation, and in 1.3 % afterwards.""
 def rows_card(data: Mapping[str, Any], replied_to: str) -> str:
     left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']} and their stems"
     return f"""\
-* {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to}.
+* {data["num_replies"]:,} replies by {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to}.
   The model learnt them as replies to prompts with a descriptor. These prompts use {data["num_descriptors"]:,}
   descriptors of {data["dataset_config"]}{left_out}.
 * {data["num_anchors"]:,} anchors. These are replies to other prompts, and should stay the same."""
