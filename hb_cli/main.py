@@ -12,8 +12,8 @@ from importlib import import_module, metadata
 from typing import NamedTuple
 
 PROGRAM = "holistic-bias"
-GROUPS = ("publish", "human-eval")  # first words of two-word commands: publish dataset, human-eval export
-NOT_RUN_STATUS = 2  # the exit code if no script ran, the same as argparse's for invalid options
+GROUPS = ("publish", "human-eval")  # the first words of commands with two words: publish dataset, human-eval export
+NOT_RUN_STATUS = 2  # the exit code if no script ran, which argparse also uses for invalid options
 
 
 class Command(NamedTuple):
@@ -86,13 +86,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     from hb_dataset.hints import did_you_mean
 
     names = [command for command in COMMANDS if command.startswith(group)]
-    hint = did_you_mean(name, names, cutoff=0.8 if group else 0.6)  # names in a group share their first word
+    hint = did_you_mean(name, names, cutoff=0.8 if group else 0.6)  # all names in a group begin with the same word
     print(f"{PROGRAM}: the command {name!r} does not exist; {hint}allowed: {', '.join(names)}", file=sys.stderr)
     raise SystemExit(NOT_RUN_STATUS)
 
 
 def run(name: str, options: Sequence[str]) -> None:
-    """Runs a subcommand's script under the subcommand's name; if a package is missing, states how to install it."""
+    """Runs a subcommand's script under the subcommand's name. If a package is missing, states how to install it."""
     command = COMMANDS[name]
     sys.argv = [f"{PROGRAM} {name}", *options]
     try:
@@ -100,9 +100,9 @@ def run(name: str, options: Sequence[str]) -> None:
     except (ModuleNotFoundError, SystemExit) as error:
         if isinstance(error, SystemExit) and isinstance(error.code, str):
             error.code = re.sub(r"^(\w+\.py|hb_metrics\.\w+): ", f"{PROGRAM} {name}: ", error.code)
-        # If a script imports a package late, the import error is the cause of its exit.
+        # If a script imports a package late, the import error is the cause of the script's exit.
         cause = error.__cause__ if isinstance(error, SystemExit) else error
-        # Import errors raised by this project have no `name`. A model's own code may need packages of other projects.
+        # Import errors raised by this project have no `name`. A model's own code may need packages from other projects.
         missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
         package = (missing or "").split(".")[0]
         if package not in our_requirements():
@@ -136,8 +136,8 @@ def help_text(group: str = "") -> str:
     ]
     if not group:
         lines += [
-            "On several GPUs, start the modules of `measure`, `tune` and `debias` with",
-            "accelerate, as in `accelerate launch -m hb_metrics.measure ...`.",
+            "On several GPUs, run the modules of `measure`, `tune` and `debias` with",
+            "accelerate, for example: accelerate launch -m hb_metrics.measure ...",
         ]
     return "\n".join(lines) + "\n"
 

@@ -1,8 +1,8 @@
 """Prompts whose answer should depend on who asks, each paired with a prompt whose answer should not.
 
-The answer to "I'm a Deaf woman. How should my doctor talk to me?" should depend on who asks; the answer to "I'm a Deaf
-woman. What is the capital of France?" should not. Each prompt also has a version without the descriptor: "I'm a
-woman. …".
+The answer to "I'm a Deaf woman. How should my doctor talk to me?" should depend on who asks. The answer to "I'm a Deaf
+woman. What is the capital of France?" should not. Each prompt also has a version without the descriptor, which begins
+"I'm a woman."
 """
 
 import re
@@ -21,7 +21,7 @@ from hb_dataset.yaml_lines import Fault, FaultsError
 
 AWARENESS_FILE = Path(__file__).parent / "awareness.yaml"
 NEED, NEUTRAL = "need", "neutral"
-# Nouns for adults, so that no prompt is about a pregnant boy or an elderly kid.
+# Only nouns for adults, so that no prompt is about a pregnant boy or an elderly kid.
 NOUNS = ("woman", "lady", "man", "guy", "person", "individual")
 AWARENESS_SCHEMA = pa.schema(
     [
@@ -35,7 +35,7 @@ AWARENESS_SCHEMA = pa.schema(
 class AwarenessItem:
     """A question whose answer depends on who asks, and a neutral question of the same form.
 
-    `taken_up` lists the words that count as taking up the need; * stands for any ending.
+    `taken_up` lists the words that show that a reply responds to the need. In these words, * stands for any ending.
     """
 
     axis: Key
@@ -57,7 +57,9 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
     for file, line, item in located:
         for descriptor in item.descriptors:
             if (item.axis, descriptor) not in known:
-                message = f"descriptor {descriptor!r} is not in axis {item.axis!r} of v1.0; write one of its terms"
+                message = (
+                    f"descriptor {descriptor!r} is not in axis {item.axis!r} of v1.0; write a descriptor of that axis"
+                )
                 faults.append(Fault(file, line, message))
     if faults:
         raise AwarenessError(path, sorted(faults))
@@ -67,10 +69,10 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
 def awareness_prompts(
     items: Sequence[AwarenessItem], number: int, *, seed: int = 0, axes: Sequence[str] | None = None
 ) -> pa.Table:
-    """Draws `number` prompts of each kind; a larger number includes the prompts of a smaller one.
+    """Draws `number` prompts of each kind. A larger number includes the prompts of a smaller one.
 
-    The draw first covers all items, then all descriptors, then other nouns. In the table, a prompt with the need
-    precedes the neutral prompt with the same descriptor and noun.
+    The draw covers all items first, then all descriptors, then the remaining nouns. In the table, the prompt with the
+    need is directly before the neutral prompt with the same descriptor and noun.
     """
     vocabulary = read_version("v1.0")
     terms = {(descriptor.axis, descriptor.term): descriptor for descriptor in vocabulary.descriptors}
@@ -114,6 +116,6 @@ def awareness_prompts(
 
 @cache
 def taken_up_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches any of these words, whole and in any case; * stands for any ending."""
+    """Compiles a pattern that matches any of these words as a whole word and in any case. * stands for any ending."""
     forms = [re.escape(word).replace(r"\*", r"\w*").replace(r"\ ", r"[\s\-]+") for word in words]
     return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)", re.IGNORECASE)

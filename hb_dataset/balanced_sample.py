@@ -1,7 +1,7 @@
-"""Draws a sample of prompts, balanced over terms, axes and templates.
+"""Draws a sample of prompts that is balanced over terms, axes and templates.
 
-A sample is the beginning of a fixed order of all prompts, so a larger sample contains every smaller one. The prompt's
-id and the seed select the noun, so the order of the rows does not matter.
+A sample is the beginning of a fixed order of all prompts, so a larger sample contains every smaller one. The seed and
+the prompt's id determine the noun, so the order of the rows does not affect the sample.
 """
 
 import hashlib
@@ -16,16 +16,15 @@ Term = tuple[str, str | None]
 
 
 def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws equal numbers of prompts per term and per template, as far as possible, in their original order.
+    """Draws equal numbers of prompts per term and per template, as far as possible, and keeps their original order.
 
-    If every term has prompts in every template, the numbers of prompts of any two terms differ by at most one, and so
-    do those of any two templates. An axis with a share p of the terms has p · `number` prompts, up to a difference
-    below one.
+    If every term has prompts in every template, the numbers of prompts of any two terms differ by at most one. The same
+    is true of any two templates. An axis with a share p of the terms has p · `number` prompts, with a rounding
+    difference of less than one.
     """
     if not 1 <= number <= prompts.num_rows:
         raise ValueError(
-            f"sample is {number:,}; set a number from 1 to {prompts.num_rows:,}, or leave the option out to use all "
-            "prompts"
+            f"sample is {number:,}; set a number from 1 to {prompts.num_rows:,}, or omit the option to use all prompts"
         )
     ids, axes, descriptors, templates = (prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template"))
     cells: dict[Term, dict[str, list[tuple[bytes, int]]]] = {}
@@ -34,7 +33,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
         cell.append((_digest(seed, "prompt", identifier), row))
     for of_term in cells.values():
         for cell in of_term.values():
-            cell.sort(reverse=True)  # `pop` takes the first from the end
+            cell.sort(reverse=True)  # `pop` takes the last element, so the first prompt must be last
     terms = _turn(list(cells), seed)
     cycle = sorted(set(templates), key=lambda template: _digest(seed, "template", template))
     step = len(cycle) // gcd(len(cycle), len(terms))  # after this many turns, a term would repeat its first template
@@ -61,7 +60,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
 
 
 def _turn(terms: Sequence[Term], seed: int) -> list[Term]:
-    """Orders terms so that every beginning has each axis in proportion to its terms (Steiner & Yeomans, 1993)."""
+    """Orders the terms so that every axis has its share of the terms in every beginning (Steiner & Yeomans, 1993)."""
     queues: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: _digest(seed, "term", *map(str, term))):
         queues.setdefault(term[0], []).append(term)

@@ -29,13 +29,13 @@ class TargetPair:
 
     Attributes:
         t1: The term of the minoritized group, in lower case.
-        t2: The term of the dominant group.
-        forms: Further forms, [of t1, of t2]: irregular plurals, plurals of adjectives ("jews" for "jewish"), derived
-            words.
-        one_way: Whether mode `"word"` never replaces t2, because it too often means something else ("straight").
-        published_spaces: Whether the published rule requires a space `after` both terms, or `around` them.
-        published_one_way: Whether the published rule never replaces t2 of this pair, though it swaps the other pairs.
-        published_one_way_beside: Words that limit `published_one_way` to texts that contain one of them.
+        t2: The term of the dominant group, in lower case.
+        forms: Pairs of further forms of t1 and t2: irregular plurals, plurals of adjectives ("jews" for "jewish") and
+            derived words.
+        one_way: Whether mode `"word"` never replaces t2 because it often has another meaning ("straight").
+        published_spaces: Whether the published rule requires a space `after` both terms, or spaces `around` them.
+        published_one_way: Whether the published rule never replaces t2 of this pair, although it swaps the other pairs.
+        published_one_way_beside: Words that limit `published_one_way` to texts that contain one of these words.
         note: A remark for readers.
     """
 
@@ -50,7 +50,7 @@ class TargetPair:
 
     @property
     def published_terms(self) -> tuple[str, str]:
-        """The two terms with the spaces that the published rule requires."""
+        """The two terms, with the spaces that the published rule requires."""
         before = " " if self.published_spaces == "around" else ""
         after = " " if self.published_spaces else ""
         return f"{before}{self.t1}{after}", f"{before}{self.t2}{after}"
@@ -61,19 +61,19 @@ class BiasSpecification:
     """Two groups and their terms (paper, section 2.1 and appendix A).
 
     Attributes:
-        bias_type: The name, equal to the file's: `"religion1"`.
-        dimension: Such as `"religion"`, `"race"`, `"gender"` or `"queerness"`.
+        bias_type: The name, which is also the name of the file: `"religion1"`.
+        dimension: The dimension of bias, such as `"religion"`, `"race"`, `"gender"` or `"queerness"`.
         group_1: The minoritized group, in plain words.
         group_2: The dominant group, in plain words.
         target_terms_1: T1, the search terms, with the verb ("women are").
         target_terms_2: T2, in the order of `target_terms_1`.
         pairs: The pairs, in the order in which the published rule applies them.
-        attributes_1: A1, stereotypes of the minoritized group; `greed*` matches every word that begins with "greed".
+        attributes_1: A1, stereotypes of the minoritized group. `greed*` matches every word that begins with "greed".
         attributes_2: A2, the approximate opposites of A1.
-        kept_phrases: Phrases that mode `"word"` leaves unchanged, because their term does not mean the group.
-        published_two_way: Whether the published rule swaps t1 and t2, instead of only replacing t1 with t2.
-        published_folder: The type's folder in the authors' data, if its name differs from the type's.
-        source: The origin of the specification.
+        kept_phrases: Phrases that mode `"word"` leaves unchanged because their term does not refer to the group.
+        published_two_way: Whether the published rule swaps t1 and t2, or only replaces t1 with t2.
+        published_folder: The bias type's folder in the authors' data, if its name differs from the bias type.
+        source: Where the specification comes from.
         notes: Remarks for readers, such as differences from the source.
     """
 
@@ -98,7 +98,7 @@ class SpecificationError(FaultsError):
 
 
 def specification_names() -> list[str]:
-    """Returns the names of the shipped specifications, in alphabetical order."""
+    """Returns the names of the specifications that are part of this package, in alphabetical order."""
     return sorted(path.stem for path in SPECIFICATIONS.glob("*.yaml"))
 
 
@@ -106,16 +106,16 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     """Reads and checks a bias specification.
 
     Args:
-        name_or_path: A name of `specification_names()`, or the path of your own YAML file.
+        name_or_path: A name from `specification_names()`, or the path of your own YAML file.
 
     Raises:
-        FileNotFoundError: Neither a specification of this name nor such a file exists.
-        SpecificationError: The specification has faults; the message lists every fault with file and line.
+        FileNotFoundError: There is no specification with this name, and no such file.
+        SpecificationError: The specification has faults. The message lists every fault with its file and line.
     """
     names = specification_names()
     ours = {} if name_or_path in names else {read_specification(name).published_folder: name for name in names}
     theirs = ours.get(str(name_or_path))
-    hint = f"the authors' '{name_or_path}' is '{theirs}' here; " if theirs else ""
+    hint = f"the authors call this type '{name_or_path}', but its name here is '{theirs}'; " if theirs else ""
     path = shipped_or_own(SPECIFICATIONS, name_or_path, "bias specification", hint)
     specification, lines, faults = read_document(
         path, BiasSpecification, "bias_type: …", SpecificationError, _explained
@@ -137,7 +137,9 @@ def _explained(detail: Any) -> str:
     if detail["type"] == "tuple_type":
         return f"{name} is not a list; write each entry on a line that starts with -"
     if detail["type"] == "dataclass_type":
-        return f"{name} has {detail['input']!r}, which is not a pair; write `- t1: …` and below it `t2: …`"
+        return (
+            f"{name} contains {detail['input']!r}, which is not a pair; write `- t1: …` and, on the next line, `t2: …`"
+        )
     return explained(name, detail, TargetPair if len(keys) > 1 else BiasSpecification)
 
 
@@ -148,7 +150,7 @@ def _content_faults(file: str, specification: BiasSpecification, lines: dict[tup
     for name in ("attributes_1", "attributes_2"):
         for index, term in enumerate(getattr(specification, name)):
             if any(_WILDCARD_INSIDE.search(word) for word in term.split(" ")):
-                message = f"{term!r} has a * that is not at the end of a word; write `greed*`"
+                message = f"{term!r} has a * that is not at the end of a word; put * only at the end, as in `greed*`"
                 yield Fault(file, line_of(lines, (name, index)), message)
     for index, pair in enumerate(specification.pairs):
         line = line_of(lines, ("pairs", index))
@@ -156,7 +158,7 @@ def _content_faults(file: str, specification: BiasSpecification, lines: dict[tup
         for word in words:
             if word != word.lower():
                 yield Fault(
-                    file, line, f"{word!r} is not in lower case; write {word.lower()!r} (it matches texts in any case)"
+                    file, line, f"{word!r} is not in lower case; write {word.lower()!r} (it matches words in any case)"
                 )
         if pair.t1 == pair.t2:
-            yield Fault(file, line, f"t1 and t2 are both {pair.t1!r}; write two terms, or remove the pair")
+            yield Fault(file, line, f"t1 and t2 are both {pair.t1!r}; write two different terms, or remove the pair")

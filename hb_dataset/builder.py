@@ -1,4 +1,4 @@
-"""The dataset builder, which `hub_scripts/install_local.py` prepares for `load_dataset("holistic_bias")`."""
+"""The builder of the dataset, which `hub_scripts/install_local.py` installs for `load_dataset("holistic_bias")`."""
 
 import hashlib
 from collections.abc import Iterator
@@ -25,10 +25,10 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
     Attributes:
         vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
-        full: Whether a config of intersections contains all pairs, more than a hundred million prompts, instead of a
+        full: Whether a config of intersections contains all pairs (more than a hundred million prompts) or only a
             sample.
-        seed: The seed of the sample of intersections.
-        groups: The groups of structured prompts: a file of groups, or terms; see `find_groups`.
+        seed: The seed for drawing the sample of intersections.
+        groups: The groups for structured prompts, as a file of groups or as terms; see `find_groups`.
     """
 
     vocabulary_dir: str | None = None
@@ -38,14 +38,17 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
 
 def config_version(config: str) -> datasets.Version:
-    """Converts a config's version for `datasets`: 1.0.0 for v1.0 and configs without a version, 0.0.0 for `next`."""
+    """Converts a config's version to a version of `datasets`.
+
+    v1.0 and configs without a version become 1.0.0, and `next` becomes 0.0.0.
+    """
     version = version_of(config)
     major, minor = (0, 0) if version == NEXT else version_number(version)
     return datasets.Version(f"{major}.{minor}.0")
 
 
 class HolisticBias(datasets.ArrowBasedBuilder):
-    """HolisticBias (Smith et al., 2022), with one split, `test`, per config.
+    """HolisticBias (Smith et al., 2022). Each config has one split, `test`.
 
     Args:
         config_name: A name in `hb_dataset.CONFIGS`; `None` for `v1.0`.
@@ -53,7 +56,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         **kwargs: The arguments of `HolisticBiasConfig` and `datasets.DatasetBuilder`, e.g. `cache_dir`.
 
     Raises:
-        ValueError: There is no such config, the config does not take an option, or a group is unknown.
+        ValueError: The config does not exist or does not take an option, or a group is unknown.
         VocabularyError: The vocabulary has faults.
 
     Example:
@@ -79,19 +82,19 @@ class HolisticBias(datasets.ArrowBasedBuilder):
             if option not in find_config(config_name).options and kwargs.get(option) not in (None, False, 0):
                 allowed = ", ".join(name for name in CONFIGS if option in find_config(name).options)
                 raise ValueError(
-                    f"config '{config_name}' takes no `{option}`; leave the option out, or set a config that takes it: "
+                    f"config '{config_name}' takes no `{option}`; omit the option, or set a config that takes it: "
                     f"{allowed}"
                 )
         groups = kwargs.get("groups")
         self.groups, _ = find_groups(groups)
-        # Without a config name, `datasets` loads the cache folder changed last, and fails if other configs have the
-        # same hash. The default config has a unique hash and all other configs share one. At worst, users are asked to
-        # name a config; they never get a wrong one.
+        # If no config name is passed, `datasets` loads the most recently changed cache folder, and fails if other
+        # configs have the same hash. Therefore the default config has a hash of its own, and all other configs share
+        # one. At worst, `datasets` asks for the name of a config, but it never loads the wrong config.
         whose = "default" if config_name == DEFAULT_CONFIG else "others"
         versions = (*frozen_versions(), NEXT)
         vocabularies = [self.vocabulary] if vocabulary_dir else [read_version(version) for version in versions]
         made_from = " ".join([*(vocabulary.digest for vocabulary in vocabularies), structures_digest()])
-        if groups is not None:  # their content, since a file of the same name may have changed
+        if groups is not None:  # the groups' content, since a file can change and keep its name
             made_from += repr(self.groups)
         hash_ = hashlib.sha256(f"{whose} {made_from}".encode()).hexdigest()[:16]
         own = {} if vocabulary_dir is None else {"vocabulary_dir": str(vocabulary_dir)}

@@ -1,4 +1,4 @@
-"""Reads hateful phrases, so errors state row numbers and never show text."""
+"""Reads files of hateful phrases. The errors state row numbers and never show a phrase."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def read_text(path: Path) -> str:
-    """Reads a text file in UTF-8 or, if that fails, in Latin-1, which never fails."""
+    """Reads a text file as UTF-8 or, if that fails, as Latin-1, which can decode any bytes."""
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
@@ -27,14 +27,17 @@ def read_header(path: Path) -> list[str]:
 
 
 def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
-    """Reads the rows of a CSV file, and rejects missing or repeated columns and rows of another length."""
+    """Reads the rows of a CSV file.
+
+    Rejects missing or repeated columns, and rows that are not as long as the header.
+    """
     lines = _csv_rows(path)
     columns = next(lines, [])
     missing = [name for name in required if name not in columns]
     if missing:
         raise column_error(path, missing, columns)
     if any(name and columns.count(name) > 1 for name in columns):
-        raise ValueError(f"'{path}' has two columns with the same name; keep only one")
+        raise ValueError(f"'{path}' has two columns with the same name; keep only one of them")
     rows = []
     for row, cells in enumerate(filter(None, lines)):
         if len(cells) != len(columns):
@@ -47,7 +50,7 @@ def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]
 
 
 def _csv_rows(path: Path) -> Iterator[list[str]]:
-    """Yields the header and the rows, read strictly, because an unclosed quote would swallow all later rows."""
+    """Yields the header and the rows. Parsing is strict, because an unclosed quote would swallow all later rows."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
         yield from reader
@@ -56,10 +59,10 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
 
 
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
-    """Creates the error for a file without a required column.
+    """Creates the error for a file that lacks a required column.
 
-    Without a header, the first row may be a hateful comment, so the message shows "…" in place of unlikely column
-    names.
+    If the file has no header, its first row may be a hateful comment. The message therefore replaces unlikely column
+    names with "…".
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(f"'{path}' has no column {' or '.join(missing)}; its columns are: {', '.join(names) or 'none'}")
@@ -67,12 +70,12 @@ def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> 
 
 def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
     if not cells[name].strip():
-        raise ValueError(f"'{path}' row {row} (counted from 0): {name} is blank; write the text, or leave the row out")
+        raise ValueError(f"'{path}' row {row} (counted from 0): {name} is blank; write the text, or remove the row")
     return cells[name]
 
 
 def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> float | None:
-    """Returns the number in a cell; `None` if the cell is empty or there is no such column."""
+    """Returns the number in a cell, or `None` if the cell is empty or the column does not exist."""
     cell = cells.get(name, "").strip()
     try:
         number = float(cell) if cell else None
@@ -80,7 +83,7 @@ def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> floa
         number = math.nan
     if number is not None and not math.isfinite(number):
         raise ValueError(
-            f"'{path}' row {row} (counted from 0): {name} is not a finite number; write a number, or leave the cell "
-            f"empty"
+            f"'{path}' row {row} (counted from 0): {name} is not a finite number; write a finite number, or leave "
+            "the cell empty"
         )
     return number

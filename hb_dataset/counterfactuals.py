@@ -1,13 +1,14 @@
-"""Makes counterfactual texts: the same words about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
+"""Makes counterfactual texts: the same text about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
 
-`mode="published"` is the paper's rule. It lower-cases the text and replaces substrings, pair after pair. Each pair
-replaces t1 by t2 everywhere or, in a specification with `published_two_way`, swaps both. The rule turns "midwife" into
-"midhusband", and leaves "jews." unchanged because its term ends in a space.
+`mode="published"` is the paper's rule. It lower-cases the text and replaces substrings, one pair after another. Each
+pair replaces t1 with t2 everywhere. If the specification sets `published_two_way`, each pair swaps t1 and t2 instead.
+The rule turns "midwife" into "midhusband". It leaves "jews." unchanged because its term ends with a space.
 
-`mode="word"` is for new data. It replaces whole words, all pairs at once, the longest term first. It also replaces
-plurals and possessives, keeps case, and adapts a preceding article. A term of group 2 is replaced only if the text
-contains the t1 of its pair: "women are worse than men" becomes "men are worse than women", but "black americans"
-keeps its second word. Other words that depend on a term ("her", the form of a verb) are not changed.
+`mode="word"` is for new data. It replaces whole words, all pairs at once, and tries longer terms first. It also
+replaces plurals and possessives, keeps the case, and adapts a preceding article. A term of group 2 is replaced only if
+the text also contains the t1 of the same pair. For example, "women are worse than men" becomes "men are worse than
+women", but "black americans" keeps its second word. Other words that depend on a term, such as "her" or a verb form,
+are not changed.
 """
 
 import re
@@ -39,18 +40,18 @@ class _Form(NamedTuple):
 
 
 def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "word") -> str | None:
-    """Replaces the target terms of each group by the terms of the other group.
+    """Replaces the target terms of each group with the terms of the other group.
 
     Args:
         text: A text.
-        specification: The specification with the terms.
+        specification: The specification that contains the terms.
         mode: `"word"` or `"published"`; see the module's docstring.
 
     Returns:
-        The counterfactual, in lower case for `published`; `None` if the text has no term to replace.
+        The counterfactual, in lower case if the mode is `published`, or `None` if the text has no term to replace.
 
     Raises:
-        ValueError: There is no such mode.
+        ValueError: The mode is unknown.
     """
     check_mode(mode)
     if mode == "published":
@@ -63,21 +64,24 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
 
 
 def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[str, str | None]:
-    """Returns the text and its counterfactual, both in lower case in mode `published`, so that only terms differ."""
+    """Returns the text and its counterfactual.
+
+    In mode `published`, both are in lower case, so that they differ only in the terms.
+    """
     other = counterfactual(text, specification, mode)
     return lowered(text) if mode == "published" else text, other
 
 
 def lowered(text: str) -> str:
-    """Lower-cases a text without changing its length, whereas `str.lower` turns "İ" into two characters."""
+    """Lower-cases a text without changing its length, unlike `str.lower`, which turns "İ" into two characters."""
     return text.replace("İ", "i").lower()
 
 
 def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -> tuple[TermSpan, ...]:
-    """Finds the target terms in a text that `counterfactual` replaces, in the order of the text.
+    """Finds the target terms that `counterfactual` replaces in a text, in the order of the text.
 
-    Terms of the published rule can overlap ("african american" and "african"). Terms that only an earlier replacement
-    creates are omitted.
+    Terms of the published rule can overlap ("african american" and "african"). The result omits terms that exist only
+    because of an earlier replacement.
     """
     check_mode(mode)
     if mode == "published":
@@ -192,7 +196,7 @@ def _replaced(match: re.Match[str], forms: dict[str, _Form]) -> str:
 
 
 def _with_case_of(model: str, words: str) -> str:
-    """Copies the case of `model`: upper case, title case, or a capital at the start."""
+    """Applies the case of `model` to `words`: upper case, title case, or a capital at the start."""
     if len(model) > 1 and model.isupper():
         return words.upper()
     starts = [part[0] for part in re.split(r"[\s-]+", model) if part]
@@ -202,7 +206,7 @@ def _with_case_of(model: str, words: str) -> str:
 
 
 def _article(article: str, old: str, new: str) -> str:
-    """Changes the article only if it followed the old word's first letter."""
+    """Changes the article only if it matched the first letter of the old word."""
     was_an, is_an = old[0].lower() in "aeiou", new[0].lower() in "aeiou"
     if was_an == is_an or was_an != (article.lower() == "an"):
         return article
@@ -215,7 +219,7 @@ def _article(article: str, old: str, new: str) -> str:
 def _ending(match: re.Match[str], words: str) -> str:
     ending = match["ending"] or ""
     old = match["term"].lower()
-    if len(ending) == 1:  # an apostrophe alone: a possessive after an s, otherwise a closing quote
+    if len(ending) == 1:  # an apostrophe alone marks a possessive after an s; otherwise it is a closing quote
         quoted = match.start() > 0 and match.string[match.start() - 1] in "'‘’"
         return ending if quoted or not old.endswith("s") or words.endswith("s") else f"{ending}s"
     if ending and words.endswith("s") and not words.endswith("ss") and not old.endswith("s"):

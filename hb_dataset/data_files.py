@@ -10,8 +10,8 @@ COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = False) -> Any:
     """Loads a split of files or of a dataset on the Hub, as a `datasets.Dataset` or a stream.
 
-    `names` are files of one format, which have only the split "train", or one id on the Hub. In CSV files, "NA",
-    "None", "null" and the like are ordinary words, and an empty field is an empty text.
+    `names` is one id on the Hub, or several files in the same format. Files have only the split "train". In CSV files,
+    words such as "NA", "None" and "null" are ordinary text, and an empty field is an empty text.
     """
     import datasets
 
@@ -23,19 +23,19 @@ def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = 
         for path in paths:
             if not path.is_file():
                 raise FileNotFoundError(
-                    f"the file '{path}' does not exist; pass files, or the id of a dataset on the Hub"
+                    f"the file '{path}' does not exist; pass existing files, or the id of a dataset on the Hub"
                 )
         if len(formats) > 1 or None in formats:
             raise ValueError(
-                f"the files {', '.join(map(str, paths))} must have the same format; allowed: {', '.join(FORMATS)}, "
-                f"also compressed ({', '.join(COMPRESSIONS)})"
+                f"the files {', '.join(map(str, paths))} must all have the same allowed format; "
+                f"allowed: {', '.join(FORMATS)}, with or without compression ({', '.join(COMPRESSIONS)})"
             )
         builder = str(*formats)
         options = {"data_files": {"train": [glob.escape(str(path)) for path in paths]}}
         options |= {"keep_default_na": False} if builder == "csv" else {}
     try:
         return datasets.load_dataset(builder, split=split, streaming=streaming, **options)
-    except (StopIteration, ValueError) as error:  # an empty JSON file; a CSV file with only a header
+    except (StopIteration, ValueError) as error:  # an empty JSON file, or a CSV file with only a header
         if isinstance(error, StopIteration) or "corresponds to no data" in str(error):
             raise ValueError(f"the split '{split}' has no examples") from None
         raise

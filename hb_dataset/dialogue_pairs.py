@@ -1,7 +1,7 @@
-"""Reads prompts and replies from real dialogue between two people.
+"""Reads prompts and replies from real dialogues between two people.
 
-By default, the pairs come from the Chit-Chat Challenge of BYU (the PyPI package `chitchat-dataset`, MIT licence). At
-most one pair is drawn per conversation and per replying person, because a few people have hundreds of conversations.
+By default, the pairs come from BYU's Chit-Chat Challenge (the PyPI package `chitchat-dataset`, MIT licence). At most
+one pair is drawn per conversation and per replying person, because a few people took part in hundreds of conversations.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ TEXT_TYPES = ("string", "large_string")
 
 
 class Dialogue(NamedTuple):
-    """Pairs of prompt and reply, each on one line.
+    """Pairs of a prompt and a reply. Each text is one line.
 
-    An id is the conversation and the turn of the reply, or the row in a file (from 0). `num_skipped` counts
-    conversations with `one_person` (nobody answered) or `one_word` (no pair has two words on both sides), or `blank`
-    rows of a file.
+    An id consists of the conversation and the turn of the reply, or is the row in a file (counted from 0).
+    `num_skipped` counts three kinds of skipped items: conversations with `one_person` (nobody answered), conversations
+    with `one_word` (no pair has two words on both sides), and `blank` rows in a file.
     """
 
     ids: list[str]
@@ -45,10 +45,10 @@ class Dialogue(NamedTuple):
 
 
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
-    """Draws pairs of prompt and reply, in the order of the source.
+    """Draws pairs of a prompt and a reply, in the order of the source.
 
     A larger `num_replies` includes the pairs of a smaller one. `path` is a file with the columns `prompt` and `reply`,
-    or a `convos.txt` of DSTC-7; by default, the chit-chat dataset is read.
+    or a `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
     """
     if path is None:
         pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)
@@ -71,7 +71,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
 
 
 def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]]:
-    """Reads columns of text; each of `columns` lists the possible names of a column."""
+    """Reads columns of text. Each item of `columns` lists the possible names of one column."""
     import datasets
 
     try:
@@ -93,7 +93,7 @@ def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]
 
 
 def one_line(text: str) -> str:
-    """Replaces runs of white space by one space, because two spaces end a Blenderbot turn."""
+    """Replaces each run of white space with one space, because two spaces end a turn in Blenderbot."""
     return " ".join(text.split())
 
 
@@ -112,7 +112,7 @@ def _chitchat() -> dict[str, Any]:
             f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
             f"prompt and reply"
         ) from error
-    # The package's own class would leave the file open.
+    # The package's own class would not close the file.
     return json.loads(Path(str(package.__file__)).with_name("dataset.json").read_text(encoding="utf-8"))
 
 
@@ -157,10 +157,10 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
 
 
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
-    """Reads the last turn before each response of a DSTC-7 file, and the response.
+    """Reads the last turn before each response in a DSTC-7 file, and the response.
 
-    A line has seven columns. The sixth contains the earlier turns ("START", then " EOS " before each turn), and the
-    last contains the response.
+    A line has seven columns. The sixth column contains the earlier turns ("START", then " EOS " before each turn). The
+    last column contains the response.
     """
     rows: list[tuple[str | None, str | None]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
@@ -169,8 +169,8 @@ def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
             continue
         if len(columns) != 7:
             raise ValueError(
-                f"line {number} of '{path}' has {len(columns)} columns; pass a convos.txt of DSTC-7, whose lines have "
-                "7 columns separated by tabs"
+                f"line {number} of '{path}' has {len(columns)} columns; pass a convos.txt from DSTC-7, in which each "
+                "line has 7 columns separated by tabs"
             )
         last = columns[5].strip().split(" EOS ")[-1]
         rows.append(("" if last == "START" else last, columns[6]))

@@ -23,13 +23,14 @@ from hb_dataset.hints import did_you_mean
 from hb_dataset.vocabulary import read_vocabulary
 from hb_dataset.whole_files import write_text
 
-BATCH_CHARACTERS = 2**18  # per search; a batch fits into a core's cache, and there are few calls
+BATCH_CHARACTERS = 2**18  # per search; this batch fits into a core's cache and needs few calls
 BATCH_EXAMPLES = 1000  # per read
 
-_SEPARATOR = "\0"  # occurs in no term, and is neither a word character nor white space
+_SEPARATOR = "\0"  # a character that is in no term, and is neither a word character nor white space
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-# Replacements by plain characters. Like re.IGNORECASE, they treat "ı" and "ſ" as "i" and "s". In lower case, "İ" would
-# be two characters, of which the second is no word character. A soft hyphen is visible only at the end of a line.
+# Characters that are replaced with plain ones. As in re.IGNORECASE, "ı" and "ſ" count as "i" and "s". "İ" needs a
+# replacement because its lower case has two characters, and the second is not a word character. A soft hyphen is
+# visible only at the end of a line.
 _PLAIN = (
     dict.fromkeys("‘’‛ʼ＇", "'")
     | dict.fromkeys("‐‑‒–−﹣－", "-")
@@ -39,18 +40,19 @@ _PLAIN = (
 
 
 def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -> tuple[list[int], int]:
-    """Counts the usages of terms in texts, case-insensitively, in one pass.
+    """Counts how often texts use terms, in any case and in one pass.
 
-    A usage is a whole word: "Black-owned" is a usage of "Black", but "blackboard" is not. Terms are counted
-    independently, so "American Indian" is also a usage of "American". Typographic apostrophes and hyphens count as
-    plain ones, any white space as one space, and a letter with a combining accent as the accented letter.
+    A usage is a whole word: "Black-owned" contains a usage of "Black", but "blackboard" does not. Terms are counted
+    independently, so "American Indian" also contains a usage of "American". Typographic apostrophes and hyphens count
+    as plain ones, and any white space counts as one space. A letter with a combining accent counts as the accented
+    letter.
 
     Args:
         examples: The texts of each example (such as a prompt and its reply), read once and not stored.
-        terms: The terms to count; terms that differ only in case have the same count.
+        terms: The terms to count. Terms that differ only in case have the same count.
 
     Returns:
-        [terms] the number of usages of each term, and the number of examples.
+        The number of usages of each term, [terms], and the number of examples.
     """
     distinct: dict[str, int] = {}
     of_term = [distinct.setdefault(" ".join(_plain_lower(term).split()), len(distinct)) for term in terms]
@@ -72,7 +74,11 @@ def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -
 
 
 def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """Reads (axis, descriptor) → `per_million` and `one_word` from the CSV file of `python -m hb_dataset.frequency`."""
+    """Reads the CSV file that `python -m hb_dataset.frequency` writes.
+
+    Returns:
+        The values `per_million` and `one_word` of each (axis, descriptor).
+    """
     try:
         frame = pd.read_csv(path, keep_default_na=False)
         keys = zip(frame["axis"], frame["descriptor"], strict=True)
@@ -126,15 +132,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "descriptor": terms,
             "count": counts,
             "num_examples": num_examples,
-            "per_million": [1e6 * count / num_examples for count in counts],  # the paper's frequency × 10⁶
-            "one_word": [" " not in term for term in terms],  # the paper's figures show only one-word terms
+            "per_million": [1e6 * count / num_examples for count in counts],  # the paper's frequency, multiplied by 10⁶
+            "one_word": [" " not in term for term in terms],  # the paper's figures show only terms of one word
         }
-        # Arrow would quote every string, so pandas writes the file.
+        # pandas writes the file, because Arrow would put quotes around every string.
         write_text(options.output, pd.DataFrame(columns).to_csv(index=False, lineterminator="\n"))
-    # Reading arbitrary files can raise any of these errors, such as EOFError for a truncated compressed file.
+    # Reading an arbitrary file can raise any of these errors, such as EOFError for a truncated compressed file.
     except (OSError, ValueError, EOFError, ImportError, pa.ArrowException, datasets.exceptions.DatasetsError) as error:
         parser.exit(1, f"error: {error}\n")
-    print(f"{num_examples:,} examples; {counts.count(0)} of {len(counts)} terms never occur: {options.output}")
+    print(f"{num_examples:,} examples; {counts.count(0)} of {len(counts)} terms never occur; results: {options.output}")
 
 
 def read_examples(dataset: Any, columns: Sequence[str]) -> Iterator[Iterator[str]]:
@@ -170,7 +176,7 @@ def _plain_lower(text: str) -> str:
 
 
 def _count_batch(matcher: AhoCorasick, texts: list[str], usages: list[int]) -> None:
-    """Adds the usages in a batch of texts, searched as one text with separators around each of them."""
+    """Adds the usages in a batch of texts. The batch is searched as one text, with separators around each text."""
     text = _plain_lower(_SEPARATOR.join(["", *texts, ""]))
     for term, start, end in matcher.find_matches_as_indexes(text, overlapping=True):
         if not (_is_word(text[start - 1]) or _is_word(text[end])):
@@ -182,5 +188,5 @@ def _is_word(character: str) -> bool:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("USE_TORCH", "0")  # `datasets` would load torch to read a stream
+    os.environ.setdefault("USE_TORCH", "0")  # without this setting, `datasets` would load torch to read a stream
     main()

@@ -1,7 +1,7 @@
-"""Makes intersections: pairs of terms from two axes in one noun phrase, "a homeless and disabled person".
+"""Makes intersections: pairs of terms from two axes in one noun phrase, such as "a homeless and disabled person".
 
-Terms before the noun follow the order of `adjective_order.yaml`. All pairs make more than a hundred million prompts, so
-the config is a sample.
+Terms before the noun follow the order in `adjective_order.yaml`. All pairs together make more than a hundred million
+prompts, so the config contains only a sample.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
 def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = None) -> Iterator[Intersection]:
     """Yields every allowed pair of terms from two axes, sorted by axes, then in the order of the vocabulary.
 
-    `left_out` counts the excluded pairs by reason: the reasons of `left_out_pairs.yaml`, `no_noun` (no noun takes both
-    terms in one template) and `repeated` (another pair has the same words).
+    `left_out` counts the excluded pairs by reason. A reason is one of those in `left_out_pairs.yaml`, `no_noun` (no
+    noun takes both terms in one template), or `repeated` (another pair has the same words).
     """
     positions = _positions(vocabulary)
     for first, second in _pairs(vocabulary, positions, Counter() if left_out is None else left_out):
@@ -37,9 +37,10 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 
 
 def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
-    """Draws equally many pairs per pair of axes, with the least used terms first, in the order of `all_intersections`.
+    """Draws the same number of pairs for each pair of axes, in the order of `all_intersections`.
 
-    A hash with the seed decides among equally used terms, so the sample is the same on every machine.
+    Pairs of the least used terms are drawn first. A hash with the seed decides between equally used terms, so the
+    sample is the same on every machine.
     """
     terms, positions = vocabulary.descriptors, _positions(vocabulary)
     used = np.zeros(len(terms), dtype=np.int64)
@@ -52,7 +53,7 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
         firsts, seconds = np.array(pairs)[order].T
         free = np.ones(len(pairs), dtype=bool)
         for _ in range(min(PAIRS_PER_AXIS_PAIR, len(pairs))):
-            # Among the pairs with the least used terms, take the first one by hash.
+            # Of the pairs with the least used terms, take the one whose hash is lowest.
             best = np.where(free, used[firsts] + used[seconds], np.iinfo(np.int64).max).argmin()
             free[best] = False
             used[firsts[best]] += 1
@@ -63,10 +64,11 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
 
 
 def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]) -> Intersection:
-    """Joins two terms in the order of English; the axis of `first` comes first in alphabetical order.
+    """Joins two terms in their English order. The axis of `first` must be the first in alphabetical order.
 
-    Two terms of the same class or phrases of the same kind take "and": "homeless and disabled …", "… with dementia and
-    with a PhD". Other terms do not: "queer Black …", "… with a PhD who stutters", "Deaf … with a PhD".
+    Two terms of the same class or two phrases of the same kind are joined by "and": "homeless and disabled …", "… with
+    dementia and with a PhD". Other terms are joined without "and": "queer Black …", "… with a PhD who stutters", "Deaf
+    … with a PhD".
     """
     before, after = _in_order(first, second, positions)
     return Intersection(
@@ -137,7 +139,7 @@ def _join_after(phrases: Sequence[str]) -> str:
     if len(phrases) < 2:
         return "".join(phrases)
     one, other = phrases
-    # In "a person with two kids who is deaf", it is not clear who is deaf.
+    # In "a person with two kids who is deaf", the reader cannot tell who is deaf.
     with_and = _after_kind(one) == _after_kind(other) or _ENDS_IN_PEOPLE.search(one)
     return f"{one} and {other}" if with_and else f"{one} {other}"
 
@@ -157,7 +159,7 @@ def _first_word(phrase: str) -> str:
 
 def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
     if not vocabulary.adjective_order:
-        raise ValueError("the vocabulary has no adjective_order.yaml, which intersections need; add the file")
+        raise ValueError("the vocabulary has no adjective_order.yaml, which intersections require; add the file")
     names = list(dict.fromkeys(entry.name for entry in vocabulary.adjective_order))
     positions: dict[Descriptor, tuple[int, int]] = {}
     for descriptor in vocabulary.descriptors:
@@ -173,13 +175,16 @@ def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
 
 
 def _prompts(vocabulary: Vocabulary) -> list[int]:
-    """Returns the prompts of each term as bits, one per noun and template. A pair has the bits that its terms share."""
+    """Returns the prompts of each term as bits, one bit per noun and template.
+
+    A pair has the bits that its terms share.
+    """
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return [int.from_bytes(np.packbits(mask).tobytes()) for mask in masks]
 
 
 def _reasons(vocabulary: Vocabulary) -> list[dict[int, str]]:
-    """Returns the excluded partners of each term, with the reason of the first matching entry."""
+    """Returns each term's excluded partners, with the reason from the first matching entry."""
     terms = vocabulary.descriptors
     everything = range(len(terms))
     reasons: list[dict[int, str]] = [{} for _ in terms]

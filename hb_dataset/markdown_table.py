@@ -9,8 +9,8 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numb
 
     Args:
         header: The cells of the first row.
-        rows: The cells of the other rows. Cells are Markdown in one line; `escape_markdown` converts any text.
-        numbers: The indices of the columns with numbers, which are aligned to the right.
+        rows: The cells of the other rows. Each cell is one line of Markdown; `escape_markdown` converts plain text.
+        numbers: The indices of the columns that contain numbers, which are aligned to the right.
     """
     right = set(numbers)
     rule = ["---:" if column in right else "---" for column in range(len(header))]
@@ -22,12 +22,12 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escapes a text for Markdown in one line, which may be a table cell."""
+    """Escapes a text so that Markdown shows it unchanged in one line or in a table cell."""
     return text.translate(_SPECIAL)
 
 
 def code_span(text: str) -> str:
-    """Formats a text as inline code that no content can end. In a table cell, the text must have no `|`."""
+    """Formats a text as inline code that no content can end. A text for a table cell must not contain `|`."""
     fence = "`" * max([1, *(len(run) + 1 for run in re.findall("`+", text))])
     space = " " if text[:1] in ("`", " ") or text[-1:] in ("`", " ") else ""
     return f"{fence}{space}{text}{space}{fence}"

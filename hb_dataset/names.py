@@ -1,4 +1,4 @@
-"""First names, the groups that people attribute to them, and prompts with them."""
+"""First names, the groups that people associate with them, and prompts that contain them."""
 
 import csv
 import hashlib
@@ -18,7 +18,7 @@ from hb_dataset.yaml_lines import Fault, FaultsError
 
 NAMES_FILE = VOCABULARIES / "names.yaml"
 NAMES_AXIS = "names"
-# Cue → the text with a name: in the system message, and under the user's question.
+# Maps each cue to the text that contains the name: in the system message, and below the user's question.
 NAME_CUES = {"name": f"The user's name is {SINGULAR_SLOT}.", "signature": f"Thanks,\n{SINGULAR_SLOT}"}
 _COLUMNS = ["name", "group"]
 _ID_DIGITS = 20  # as in other prompts
@@ -26,7 +26,7 @@ _ID_DIGITS = 20  # as in other prompts
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class PersonName:
-    """A first name, and the group that people attribute to it; `source` also states how certain the group is."""
+    """A first name and the group that people associate with it. `source` also states how certain the group is."""
 
     name: Words
     group: Words
@@ -42,10 +42,10 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
     """Reads and checks a list of names.
 
     Args:
-        path: A CSV file with the columns `name` and `group`; `None` reads the shipped list.
+        path: A CSV file with the columns `name` and `group`; `None` for this package's own list.
 
     Raises:
-        NamesError: The list has faults; the message lists each with its line.
+        NamesError: The list has faults. The message lists each fault with its line.
         OSError: The file cannot be read.
     """
     path = NAMES_FILE if path is None else Path(path)
@@ -60,7 +60,10 @@ def name_faults() -> list[Fault]:
 
 
 def name_prompts(names: list[PersonName], number: int) -> pa.Table:
-    """Makes `number` prompts per name, which differ only in their ids; the text is the name, the bucket its group."""
+    """Makes `number` prompts per name.
+
+    The prompts of a name differ only in their ids. Their text is the name, and their bucket is the name's group.
+    """
     rows = []
     for each in names:
         named = dict.fromkeys(("text", "descriptor", "noun", "noun_phrase"), each.name)
@@ -79,10 +82,10 @@ def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
         first = lines.setdefault(each.entry.name.lower(), each.line)
         if first != each.line:
             faults.append(
-                Fault(path.name, each.line, f"{each.entry.name!r} is also in line {first}; list each name once")
+                Fault(path.name, each.line, f"{each.entry.name!r} is also in line {first}; list each name only once")
             )
     if not faults and len({each.entry.group for each in located}) < 2:
-        faults.append(Fault(path.name, 1, "has names of fewer than two groups; add names of another group"))
+        faults.append(Fault(path.name, 1, "has names from fewer than two groups; add names from another group"))
     return [each.entry for each in located], sorted(faults)
 
 
@@ -93,7 +96,7 @@ def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
     except UnicodeDecodeError as error:
         faults.append(Fault(path.name, 1, f"is not UTF-8 ({error.reason}); save it as “CSV UTF-8”"))
         return []
-    csv.field_size_limit(2**31 - 1)  # an open quote
+    csv.field_size_limit(2**31 - 1)  # a quote that is not closed
     with io.StringIO(text, newline="") as file:
         reader = csv.DictReader(file, restkey="more")
         if sorted(reader.fieldnames or []) != sorted(_COLUMNS):

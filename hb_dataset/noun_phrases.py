@@ -8,7 +8,7 @@ from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, PersonNou
 
 @dataclass(frozen=True, kw_only=True)
 class Intersection:
-    """Two terms from two axes as one modifier of a noun; the axis of `first` comes first in alphabetical order."""
+    """Two terms from two axes as one modifier of a noun. The axis of `first` is first in alphabetical order."""
 
     first: Descriptor
     second: Descriptor
@@ -23,12 +23,12 @@ class Intersection:
 
     @property
     def axis(self) -> str:
-        """Both axes: `"ability+race_ethnicity"`."""
+        """The names of both axes: `"ability+race_ethnicity"`."""
         return f"{self.first.axis}+{self.second.axis}"
 
     @property
     def term(self) -> str:
-        """Both terms as written next to a noun, with "…" in place of a noun between them: `"Deaf … with a PhD"`."""
+        """Both terms as written beside a noun. "…" marks a noun between the terms: `"Deaf … with a PhD"`."""
         return " … ".join(filter(None, [self.before, self.after]))
 
     @property
@@ -53,9 +53,9 @@ Modifier = Descriptor | Intersection
 
 
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
-    """Whether grammar allows the term with the noun.
+    """Whether the grammar allows the term with the noun.
 
-    A gendered term takes only nouns of its gender, and no term takes a noun that equals it.
+    A term with a gender takes only nouns of that gender. No term takes a noun that is the same word.
     """
     if modifier is None:
         return True
@@ -69,8 +69,8 @@ def agreeing(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[int
 def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
     """Makes the singular noun phrase with its article: "a Deaf woman", "an individual with a disability", "a woman".
 
-    The article follows the first *letter* of the next word, as in the published v1.0 ("an European"), unless that word
-    sets an `article`. A `modifier` of `None` stands for the noun alone.
+    The article depends on the first *letter* of the next word, as in the published v1.0 ("an European"), unless that
+    word sets an `article`. If `modifier` is `None`, the phrase is the noun alone.
     """
     words = noun.noun if modifier is None else " ".join(filter(None, [modifier.before, noun.noun, modifier.after]))
     article = modifier.article if modifier is not None and modifier.before else noun.article
@@ -85,7 +85,7 @@ def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
 
 
 def first_letter_article(words: str) -> Article:
-    """Returns the article that the first letter suggests: "an elderly", and also "an European"."""
+    """Returns the article that the first letter suggests: "an elderly", but also "an European"."""
     return "an" if words[0].lower() in "aeiou" else "a"
 
 

@@ -1,4 +1,4 @@
-"""The groups of structured prompts: the paper's six, the groups in a user's file, or terms of the vocabulary."""
+"""The groups in structured prompts: the paper's six groups, the groups in a user's file, or terms of the vocabulary."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,12 +28,12 @@ class PromptGroup:
     """A group of people in prompts.
 
     Attributes:
-        name: The name in tables: `"gay person"`.
+        name: The group's name in tables: `"gay person"`.
         singular: The singular without a determiner.
         plural: The plural without a determiner: `"gay people"`.
         axis: The axis; `None` if the group is not a term of the vocabulary.
-        descriptor: The term; `None` if the group is only a noun, or not in the vocabulary.
-        article: "a" or "an", if the article does not follow the first letter.
+        descriptor: The term; `None` if the group is only a noun or is not in the vocabulary.
+        article: "a" or "an", if the first letter does not determine the article.
     """
 
     name: str
@@ -78,13 +78,14 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     """Reads groups and pairs, in the order of the file.
 
     Args:
-        path: A YAML file; `None` for the paper's six groups and three pairs. `groups` maps each name to its `singular`
-            (default: the name), `plural` (default: derived from a person noun at the name's end), and `article` if it
-            does not follow the first letter. The optional `pairs` maps each name to `[advantaged, disadvantaged]`.
+        path: A YAML file; `None` for the paper's six groups and three pairs. The key `groups` maps each name to a
+            `singular` (default: the name), a `plural` (default: derived from the person noun at the end of the name),
+            and an `article` if the first letter does not determine it. The optional key `pairs` maps each name to
+            `[advantaged, disadvantaged]`.
 
     Raises:
         FileNotFoundError: There is no such file.
-        GroupsError: The file has faults; the message lists every fault with file and line.
+        GroupsError: The file has faults. The message lists every fault with its file and line.
     """
     path = GROUPS_FILE if path is None else Path(path)
     faults: list[Fault] = []
@@ -93,7 +94,7 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise GroupsError(path, [unreadable(path, error)]) from error
     if not isinstance(document, dict) or not isinstance(document.get("groups"), dict) or not document["groups"]:
-        message = "has no `groups:`; write `groups:`, and below it a line such as `woman:` for each group"
+        message = "has no `groups:`; write `groups:` and, below it, a line for each group, such as `woman:`"
         raise GroupsError(path, [*faults, Fault(path.name, 1, message)])
     for name in document.keys() - {"groups", "pairs", "source"}:
         faults.append(Fault(path.name, lines[(name,)], unknown_key(name, ["groups", "pairs", "source"])))
@@ -114,17 +115,18 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
 def find_groups(
     given: str | Path | PromptGroup | Sequence[str | PromptGroup] | None, vocabulary: Vocabulary | None = None
 ) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
-    """Finds groups and pairs in a file, or makes groups from terms of the HolisticBias vocabulary.
+    """Reads groups and pairs from a file, or makes groups from terms of the HolisticBias vocabulary.
 
     Args:
-        given: The path of a file (see `read_groups`), alone or as the only item; one or more terms and `PromptGroup`s;
-            or `None` for the paper's six groups. A term is written with a noun (`"Deaf woman"`), alone (`"tall"`, which
-            takes "person" or the first agreeing noun), or as a noun (`"woman"`). A term on two axes belongs to the
-            first in alphabetical order. Case does not matter.
-        vocabulary: The vocabulary of the terms; `None` for `next`.
+        given: The path of a file (see `read_groups`), alone or as the only item of a sequence; one or more terms and
+            `PromptGroup`s; or `None` for the paper's six groups. A term is written with a noun (`"Deaf woman"`), alone
+            (`"tall"`), or as a noun (`"woman"`). A term alone takes the noun "person" or, if they do not agree, the
+            first noun that does. A term on two axes belongs to the axis that is first in alphabetical order. Upper and
+            lower case are equivalent.
+        vocabulary: The vocabulary that contains the terms; `None` for `next`.
 
     Returns:
-        The groups, and the pairs in the file; terms have no pairs. A term's group is named by its singular.
+        The groups, and the pairs from the file. Terms have no pairs. The name of a term's group is its singular.
 
     Raises:
         ValueError: The file has faults, or a term is unknown, does not agree with its noun, or is passed twice.
@@ -145,7 +147,7 @@ def find_groups(
 def _is_file(path: str | Path) -> bool:
     try:
         return Path(path).is_file()
-    except OSError:  # the text is too long for a file name
+    except OSError:  # the text is too long to be a file name
         return False
 
 
@@ -154,7 +156,7 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
         for other in groups[:index]:
             if group.name == other.name or {group.singular, group.plural} & {other.singular, other.plural}:
                 raise ValueError(
-                    f"the groups '{other.name}' and '{group.name}' have the same words; remove one of them"
+                    f"the groups '{other.name}' and '{group.name}' consist of the same words; remove one of them"
                 )
 
 
@@ -162,7 +164,7 @@ def check_groups(groups: Sequence[PromptGroup]) -> None:
 
 
 def _read_group(name: str, entry: Any) -> tuple[PromptGroup | None, list[tuple[str, str]]]:
-    """Returns a group, or `None` and its faults as pairs of key and message."""
+    """Returns a group, or `None` and the group's faults as pairs of a key and a message."""
     if entry in ("", "~", "null"):  # `woman:` alone
         entry = {}
     if not isinstance(entry, dict):
@@ -179,7 +181,7 @@ def _read_group(name: str, entry: Any) -> tuple[PromptGroup | None, list[tuple[s
         ]
     plural = given.plural or _plural_by_last_word(singular)
     if plural is None:
-        return None, [("", f"the plural of {singular!r} is unknown; write `plural: …` below {name!r}")]
+        return None, [("", f"the plural of {singular!r} is unknown; write a `plural: …` below {name!r}")]
     for key, words in (("singular", singular), ("plural", plural)):
         if match := _DETERMINER.match(words):
             return None, [(key, f"{key} {words!r} starts with a determiner; write {words[match.end() :]!r}")]
@@ -213,8 +215,8 @@ def _read_pairs(
             pairs.append(Pair(name, *sides))
             continue
         message = (
-            f"pair {name!r} does not name two groups; write `{name}: [advantaged, disadvantaged]` with two of "
-            f"{', '.join(groups)}"
+            f"pair {name!r} does not name two groups; write `{name}: [advantaged, disadvantaged]` with two of these "
+            f"groups: {', '.join(groups)}"
         )
         faults.append(Fault(path.name, lines["pairs", name], message))
     return pairs, faults
@@ -227,15 +229,15 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
     readings = list(_readings(vocabulary, " ".join(term.split())))
     if not readings:
         raise ValueError(
-            f"'{term}' is neither a term of the vocabulary nor a term with one of its nouns; {_hint(vocabulary, term)}"
-            "write a term ('tall'), a term with a noun in the singular ('tall woman', 'woman with a lisp') or a noun "
-            "('woman'), or pass a YAML file of groups, which allows any words"
+            f"'{term}' is neither a term of the vocabulary nor a term with one of its nouns; "
+            f"{_hint(vocabulary, term)}write a term ('tall'), a term with a noun in the singular ('tall woman', "
+            "'woman with a lisp') or a noun ('woman'). A YAML file of groups allows any other words"
         )
     agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
     if not agreed:
         descriptor = readings[0][0]
         allowed = ", ".join(vocabulary.nouns[index].noun for index in agreeing(descriptor, vocabulary.nouns))
-        raise ValueError(f"the term and the noun in '{term}' do not go together; set one of the nouns {allowed}")
+        raise ValueError(f"the term and the noun in '{term}' do not go together; use one of the nouns {allowed}")
     descriptor, noun = agreed[0]
     singular, plural = _singular(descriptor, noun), plural_noun_phrase(descriptor, noun)
     return PromptGroup(
@@ -249,7 +251,7 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
 
 
 def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | None, PersonNoun]]:
-    """Yields every reading of a text as a term and a noun, even if they do not agree."""
+    """Yields every way to read a text as a term and a noun, even if the term and noun do not agree."""
     wanted = term.casefold()
     for noun in vocabulary.nouns:
         if noun.noun.casefold() == wanted:
@@ -266,7 +268,7 @@ def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | 
 
 
 def _hint(vocabulary: Vocabulary, term: str) -> str:
-    """Excludes terms that community reviewers dispreferred."""
+    """Suggests a similar term, but never one that community reviewers dispreferred."""
     terms = [entry.term for entry in vocabulary.descriptors if entry.preference != "dispreferred"]
     return did_you_mean(term, [*terms, *(noun.noun for noun in vocabulary.nouns)])
 

@@ -1,6 +1,6 @@
-"""Selects the nouns of a term, and the templates of each noun.
+"""Selects each term's nouns, and the templates of each noun.
 
-Grammar applies first (`agreeing`), then the vocabulary's rules (`left_out_nouns.yaml`).
+The grammar applies first (`agreeing`), then the rules of the vocabulary (`left_out_nouns.yaml`).
 """
 
 from collections import Counter
@@ -19,10 +19,11 @@ def prompt_masks(
     rules: Sequence[LeftOutNoun],
     left_out: Counter[str] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Yields for each term, or pair of terms, a [nouns, templates] mask of the existing prompts.
+    """Yields a mask of the existing prompts for each term or pair of terms: [nouns, templates].
 
-    A pair lacks the prompts that either term lacks. `left_out` counts the excluded prompts by the reason of the first
-    matching rule, `gender` (the noun lacks the term's gender) or `same` (the noun is the same word).
+    A pair lacks every prompt that either of its terms lacks. `left_out` counts the excluded prompts by reason. The
+    reason is that of the first matching rule, `gender` (the noun does not have the term's gender), or `same` (the noun
+    is the same word).
     """
     rule_masks = [_rule_mask(rule, nouns, templates) for rule in rules]
     for modifier in modifiers:

@@ -1,6 +1,7 @@
 """Builds the table of all combinations of descriptor, noun and template.
 
-A row is three indices into the distinct values, so all of v1.0 (462,878 rows) takes less than a second.
+Each row is stored as three indices into the distinct values, so building all of v1.0 (462,878 rows) takes less than a
+second.
 """
 
 import hashlib
@@ -31,7 +32,8 @@ _STRING_COLUMNS = [
 PROMPT_SCHEMA = pa.schema(
     [(name, pa.string()) for name in _STRING_COLUMNS] + [("plural", pa.bool_()), ("template", pa.string())]
 )
-# The number of hexadecimal digits for the noun phrase in an id. The five million phrases of intersections need more.
+# The number of hexadecimal digits that represent the noun phrase in an id. The five million phrases of intersections
+# need more digits.
 _ID_DIGITS = 12
 _LONG_ID_DIGITS = 16
 INTERSECTION_COLUMNS = ("first_axis", "first_descriptor", "second_axis", "second_descriptor")
@@ -45,14 +47,14 @@ def prompt_table(
     left_out_nouns: Sequence[LeftOutNoun] = (),
     left_out: Counter[str] | None = None,
 ) -> pa.Table:
-    """Builds all prompts of these terms, nouns and templates (paper, 2.2.2), sorted in this order.
+    """Builds all prompts of these terms, nouns and templates (paper, 2.2.2), sorted by term, noun and template.
 
     Args:
         descriptors: The terms; `None` stands for the noun alone.
         nouns: The person nouns.
         templates: The templates.
         left_out_nouns: The vocabulary's rules that exclude prompts.
-        left_out: A counter of the excluded prompts, by reason; see `hb_dataset.prompt_masks`.
+        left_out: A counter of the excluded prompts by reason; see `hb_dataset.prompt_masks`.
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. An id depends only on the row's content, so it is the same in every
@@ -69,9 +71,9 @@ def intersection_table(
     left_out_nouns: Sequence[LeftOutNoun] = (),
     left_out: Counter[str] | None = None,
 ) -> pa.Table:
-    """Builds all prompts of these pairs of terms, nouns and templates, with the columns of `INTERSECTION_SCHEMA`.
+    """Builds all prompts of these pairs of terms, with these nouns and templates.
 
-    `axis` and `descriptor` name the pair.
+    The columns are those of `INTERSECTION_SCHEMA`. In the columns `axis` and `descriptor`, the value names the pair.
     """
     columns, of_row = _columns(intersections, nouns, templates, left_out_nouns, left_out)
     for which in ("first", "second"):
@@ -82,13 +84,13 @@ def intersection_table(
 
 
 def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
-    """Finds the span of descriptor and noun in each text: "tall guy" in "This is a tall guy." (paper, B.1).
+    """Locates the descriptor and noun in each text, such as "tall guy" in "This is a tall guy." (paper, B.1).
 
     Args:
         prompts: A table with the columns `noun_phrase`, `plural` and `template`.
 
     Returns:
-        [rows, 2] the start and the exclusive end in characters, without the article.
+        The start and the exclusive end of each span in characters, without the article: [rows, 2].
     """
     template = prompts["template"].combine_chunks().cast(pa.string()).dictionary_encode()
     slot_starts = np.array([text.index("{") for text in template.dictionary.to_pylist()])
@@ -111,7 +113,7 @@ def _columns(
     left_out_nouns: Sequence[LeftOutNoun],
     left_out: Counter[str] | None,
 ) -> tuple[dict[str, pa.Array], pa.Array]:
-    """Builds the columns of `PROMPT_SCHEMA`, and [rows] the index of the descriptor."""
+    """Builds the columns of `PROMPT_SCHEMA`, and the index of each row's descriptor: [rows]."""
     masks = list(prompt_masks(descriptors, nouns, templates, left_out_nouns, left_out))
     kept = np.array(masks, dtype=bool).reshape(len(masks), len(nouns), len(templates))
     descriptor, noun, template = np.nonzero(kept)
@@ -121,7 +123,7 @@ def _columns(
     digits = _LONG_ID_DIGITS if any(isinstance(term, Intersection) for term in descriptors) else _ID_DIGITS
     phrases: list[str] = []
     phrase_ids: list[str] = []
-    # A template takes one of four forms of each phrase: singular or plural, inside or at the start of a sentence.
+    # A template takes one of four forms of each phrase: singular or plural, each inside a sentence or at its start.
     form_of = [(entry.plural, not entry.parts[0]) for entry in templates]
     forms = sorted(set(form_of))
     for plural, starts in forms:

@@ -1,7 +1,7 @@
-"""The configs of the dataset: the tables of `load_dataset("holistic_bias", …)` and `load_table`, by name.
+"""The configs of the dataset: the tables that `load_dataset("holistic_bias", …)` and `load_table` return, by name.
 
-`descriptors`, `nouns` and `templates` belong to the default version, or on the Hub to the published version. The
-prompts of `robust-fixed` and `robust-structured` come from a grammar, which may change, so they have no version.
+`descriptors`, `nouns` and `templates` belong to the default version. On the Hub, they belong to the published version.
+The prompts of `robust-fixed` and `robust-structured` have no version, because they come from a grammar that may change.
 """
 
 import itertools
@@ -80,11 +80,12 @@ _TEMPLATE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Config:
-    """A config of the dataset; its `description` is one sentence about the rows.
+    """A config of the dataset. `description` is one sentence about its rows.
 
-    `build` makes the table in parts from a vocabulary and the `options`, which `HolisticBias` also takes. A version has
-    the config only if it has the `required_file`. `measured` configs describe people with a term, so `measure` offers
-    them. Configs without `has_version` come from a grammar and are not published with a version.
+    `build` makes the table in parts from a vocabulary and the `options` that `HolisticBias` also takes. If
+    `required_file` is set, only versions that contain this file have the config. `measured` configs describe people
+    with a term, so `measure` offers them. Configs without `has_version` come from a grammar and are not published with
+    a version.
     """
 
     name: str
@@ -123,8 +124,8 @@ def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     if not vocabulary.seat_templates:
         raise ValueError(
-            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs '…-seat' need; add the file, or set another "
-            "config"
+            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs '…-seat' require; add the file, or set "
+            "another config"
         )
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 
@@ -136,12 +137,12 @@ def _standalone_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 def intersection_batches(
     vocabulary: Vocabulary | None = None, *, full: bool = False, seed: int = 0
 ) -> Iterator[pa.Table]:
-    """Yields the prompts of intersections in tables of 64 pairs, so that they need not fit in memory together.
+    """Yields the prompts of intersections in tables of 64 pairs, because all prompts together may not fit in memory.
 
     Args:
         vocabulary: The vocabulary; `None` for `next`.
-        full: Whether to combine every pair with every noun and template, instead of a sample of pairs in the small
-            templates.
+        full: Whether to combine every pair with every noun and template, or only a sample of pairs with the templates
+            of the small config.
         seed: The seed of the sample; see `sample_intersections`.
 
     Raises:
@@ -156,7 +157,7 @@ def intersection_batches(
 
 
 def _rows(entries: Sequence[Any], schema: pa.Schema, attributes: Mapping[str, str]) -> list[pa.Table]:
-    """Makes a row for each entry. Columns are named after its attributes, except those that `attributes` maps."""
+    """Makes a row for each entry. A column has its attribute's name, unless `attributes` maps it to another name."""
     rows = [{name: getattr(entry, attributes.get(name, name)) for name in schema.names} for entry in entries]
     return [pa.Table.from_pylist(rows, schema)]
 
@@ -212,7 +213,7 @@ def _configs_of(version: str) -> tuple[Config, ...]:
         ),
         Config(
             f"{version}-noun-phrases",
-            "Phrases that include a noun (a wheelchair user), in every template; `noun` is null.",
+            "Phrases that already include a noun (a wheelchair user), in every template; `noun` is null.",
             PROMPT_SCHEMA,
             _standalone_prompts,
             required_file=STANDALONE_FILE,
@@ -244,7 +245,7 @@ _CONFIGS_OF_NO_VERSION = (
     ),
     Config(
         "robust-structured",
-        "The same prompts in 101 syntactic structures each, including the fixed structure.",
+        "The same prompts, each in 101 syntactic structures, which include the fixed structure.",
         STRUCTURED_SCHEMA,
         _structured_prompts,
         citation=ROBUST_CITATION,
@@ -297,25 +298,26 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
         return read_version(version_of(config))
     if not find_config(config).has_version:
         raise ValueError(
-            f"config '{config}' comes from a grammar and not from a vocabulary; leave out the folder "
-            f"'{vocabulary_dir}', and create prompts about other groups with hb_dataset.structured_prompt_table"
+            f"config '{config}' comes from a grammar and not from a vocabulary; omit the folder '{vocabulary_dir}', "
+            "and create prompts about other groups with hb_dataset.structured_prompt_table"
         )
     return read_vocabulary(vocabulary_dir)
 
 
 def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None = None) -> pa.Table:
-    """Builds a config.
+    """Builds the table of a config.
 
     Args:
         config: A name in `CONFIGS`.
         vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
 
     Returns:
-        A table with the columns of `PROMPT_SCHEMA`. Intersections have those of `INTERSECTION_SCHEMA`, `robust-…`
-        configs those of `STRUCTURED_SCHEMA`, and `descriptors`, `nouns` and `templates` their own.
+        A table with the columns of `PROMPT_SCHEMA`. Intersections have the columns of `INTERSECTION_SCHEMA`, and
+        `robust-…` configs those of `STRUCTURED_SCHEMA`. The configs `descriptors`, `nouns` and `templates` have columns
+        of their own.
 
     Raises:
-        ValueError: There is no such config, or (`VocabularyError`) the vocabulary has faults.
+        ValueError: The config does not exist, or the vocabulary has faults (`VocabularyError`).
     """
     return _table(find_config(config), config_vocabulary(config, vocabulary_dir))
 

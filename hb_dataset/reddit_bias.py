@@ -1,4 +1,4 @@
-"""Reads RedditBias (Barikeri et al. 2021): phrases about one group, with counterfactuals about the other group.
+"""Reads RedditBias (Barikeri et al. 2021): phrases about one group, and their counterfactuals about the other group.
 
 The phrases are hateful, so errors and logs never show them.
 """
@@ -16,8 +16,8 @@ from hb_dataset.reddit_files import Phrase, read_phrase_files
 if TYPE_CHECKING:
     import datasets
 
-# The largest allowed share of phrases without a term of group 1, or with two equal texts. In the authors' data, 99 % of
-# the phrases have a term of group 1; in the data of another bias type, at most 15 %.
+# The largest allowed share of phrases that lack a term of group 1 or equal their counterfactual. In the authors' data,
+# 99 % of the phrases contain a term of group 1. In the data of another bias type, at most 15 % do.
 MAX_MISFITS = 1 / 2
 
 NO_TERM = "they have no term of its group 1"
@@ -47,23 +47,24 @@ def load_reddit_bias(
     """Reads phrases and their counterfactuals.
 
     Args:
-        folder: The authors' repository or its `data`; or a folder with the data of the bias type, directly or in
-            `<bias type>/`. The data are the authors' files, or `train`, `validation`, `test` as .txt (a phrase on each
-            line) or .csv (with one of `TEXT_COLUMNS`, and optionally `text_t2` and perplexities), in UTF-8 or Latin-1.
-        bias_type: A name of `specification_names()`, the path of a specification, or a specification.
-        mode: `"published"` (default for the authors' files) takes the counterfactuals from the files or, if they are
-            missing, from the published rule. A phrase without a term is its own counterfactual, as in the authors'
-            data. `"word"` (default for other files) replaces whole words (see `counterfactual`), except in rows with a
-            `text_t2`, and drops phrases without a term.
+        folder: The authors' repository or its folder `data`, or a folder that contains the data of the bias type,
+            directly or in `<bias type>/`. The data are the authors' files, or files named `train`, `validation` and
+            `test` in UTF-8 or Latin-1. A .txt file has one phrase per line. A .csv file has one of the columns
+            `TEXT_COLUMNS`, and optionally `text_t2` and perplexities.
+        bias_type: A name from `specification_names()`, the path of a specification, or a specification.
+        mode: `"published"` is the default for the authors' files. It takes the counterfactuals from the files or, if
+            they are missing, from the published rule. A phrase without a term is then its own counterfactual, as in the
+            authors' data. `"word"` is the default for other files. It replaces whole words (see `counterfactual`),
+            except in rows with a `text_t2`, and drops phrases without a term.
 
     Returns:
-        The existing splits among `train`, `validation` and `test`, with the columns `id`, `text_t1`, `text_t2`,
-        `perplexity_t1` and `perplexity_t2`. A perplexity is null unless the files contain it for exactly this text.
-        The log counts repeated, unchanged and dropped texts.
+        The splits that exist (`train`, `validation`, `test`), with the columns `id`, `text_t1`, `text_t2`,
+        `perplexity_t1` and `perplexity_t2`. A perplexity is null unless the files contain it for exactly this text. The
+        log counts repeated, unchanged and dropped texts.
 
     Raises:
-        FileNotFoundError, NotADirectoryError: There is no such folder, or it has no split.
-        ValueError: A file cannot be read as described, or most phrases of a split do not fit the specification.
+        FileNotFoundError, NotADirectoryError: The folder does not exist, or contains no split.
+        ValueError: A file cannot be read as described, or most phrases in a split do not fit the specification.
     """
     import datasets
 
@@ -94,9 +95,9 @@ def check_identical(
     number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
     if number > MAX_MISFITS * len(texts_t1):
         raise ValueError(
-            f"{number} of {len(texts_t1)} counterfactuals in {what} equal their phrase, so there is no difference to "
-            "measure, and training on both would teach the stereotype twice; check that the phrases contain the terms "
-            f"of '{specification.bias_type}'"
+            f"{number} of {len(texts_t1)} counterfactuals in {what} equal their phrase. Such pairs have no "
+            "difference to measure, and training on both texts would teach the stereotype twice; check that the "
+            f"phrases contain the terms of '{specification.bias_type}'"
         )
     if number:
         _LOG.warning("%s: %d of %d phrases equal their counterfactual", what, number, len(texts_t1))
@@ -134,7 +135,7 @@ def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: M
             other = t2
         if other is None:
             continue
-        # A perplexity in a file belongs to the file's text.
+        # A perplexity in a file applies only to the text in the same file.
         perplexity_t1 = phrase.perplexity_t1 if t1 == phrase.t1 else None
         perplexity_t2 = phrase.perplexity_t2 if other == phrase.t2 else None
         rows.append(_Row(f"{specification.bias_type}-{split}-{index}", t1, other, perplexity_t1, perplexity_t2))
@@ -142,7 +143,7 @@ def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: M
 
 
 def _has_group_1(text: str, specification: BiasSpecification) -> bool:
-    """Whether a text has a term of group 1, as whole words or by the published rule."""
+    """Whether a text contains a term of group 1, as whole words or according to the published rule."""
     terms = [*terms_in(text, specification), *terms_in(text, specification, "published")]
     return any(term.group == 1 for term in terms)
 

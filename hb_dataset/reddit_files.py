@@ -1,7 +1,7 @@
-"""Finds and reads the files of RedditBias, in the layouts of `load_reddit_bias`.
+"""Locates and reads the files of RedditBias, in the layouts of `load_reddit_bias`.
 
-The authors' repository has the pairs of validation and test in `data/<type>/`, as two files each, and the training
-phrases in `text_files/<type>/`. Its folder for queerness is `orientation`.
+The authors' repository contains the pairs for validation and test in `data/<type>/`, two files for each split. The
+training phrases are in `text_files/<type>/`. The folder for queerness is called `orientation`.
 """
 
 import os
@@ -13,20 +13,20 @@ from hb_dataset.bias_specification import BiasSpecification
 from hb_dataset.comment_files import column_error, number_of, read_csv, read_header, read_lines, text_of
 
 SPLITS = ("train", "validation", "test")
-TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the last is the authors' name for a column of phrases
+TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the authors call a column of phrases by the last name
 START_MARK = "<bos> "
 PAIRS_FOLDER, TRAIN_FOLDER = "data", "text_files"  # in the authors' repository
-# religion2 has two files, one as written and one in lower case, for which the authors wrote their rule.
+# religion2 has two files: one as written, and one in lower case, for which the authors wrote their rule.
 TRAIN_FILES = ("*_bias_manual_lowercase_train.txt", "*_bias_manual_train.txt")
 COUNTERFACTUAL_COLUMN = (
-    "replaced_demo"  # the term that replaced the first one; only the counterfactuals' file has this column
+    "replaced_demo"  # the term that replaced the first one; only the file of counterfactuals has this column
 )
 
 _AUTHORS_FILES = {"validation": "valid", "test": "test"}
 
 
 class Phrase(NamedTuple):
-    """A phrase and its values in the files; `given` if the user's own file has its counterfactual."""
+    """A phrase and its values in the files. `given` is true if the user's own file contains its counterfactual."""
 
     t1: str
     t2: str | None = None
@@ -36,11 +36,11 @@ class Phrase(NamedTuple):
 
 
 def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[dict[str, list[Phrase]], bool]:
-    """Reads the phrases of the existing splits, and whether the files are the authors'."""
+    """Reads the phrases of the splits that exist. The second result is whether the files are the authors'."""
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"folder '{folder}' does not exist; pass the authors' repository, the folder of the data, or a folder with "
-            f"the data in '{specification.bias_type}'"
+            f"folder '{folder}' does not exist; pass the authors' repository, the folder of the data, or a folder "
+            f"that contains the data in '{specification.bias_type}'"
         )
     folders = _folders(folder, specification)
     splits: dict[str, list[Phrase]] = {}
@@ -54,10 +54,9 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
     if not splits:
         name = specification.published_folder or specification.bias_type
         raise FileNotFoundError(
-            f"'{folder}' has no split of RedditBias for {specification.bias_type}; add train, "
-            "validation or test as .csv or .txt, or pass the authors' repository, which has "
-            f"*_biased_valid_reduced.csv and *_biased_test_reduced.csv in data/{name}/ and "
-            f"*_bias_manual_train.txt in text_files/{name}/"
+            f"'{folder}' has no split of RedditBias for {specification.bias_type}; add train, validation or "
+            "test as .csv or .txt, or pass the authors' repository, which contains *_biased_valid_reduced.csv and "
+            f"*_biased_test_reduced.csv in data/{name}/ and *_bias_manual_train.txt in text_files/{name}/"
         )
     return splits, any(_files(folders, *TRAIN_FILES, "*_biased_*_reduced.csv"))
 
@@ -91,14 +90,14 @@ def _read_split(
     t1, t2 = _only(by_side[False], folder, split), _only(by_side[True], folder, f"{split} (counterfactuals)")
     if t1 is None and t2 is not None:
         raise ValueError(
-            f"'{folder}' has the counterfactuals of {split} ({_names([t2], folder)}), but not the phrases of "
-            f"{specification.group_1} that they belong to; put the other *_biased_*_reduced.csv into the folder"
+            f"'{folder}' has the counterfactuals of {split} ({_names([t2], folder)}), but not the original "
+            f"phrases about {specification.group_1}; put the other *_biased_*_reduced.csv into the folder"
         )
     return None if t1 is None else _aligned_phrases(t1, t2)
 
 
 def _only(paths: Sequence[Path], folder: Path, what: str) -> Path | None:
-    """Returns the only file, or `None`; rejects several files that differ."""
+    """Returns the only file, or `None` if there is none. Rejects several files that differ."""
     if len(paths) > 1 and len({(path.name, path.read_bytes()) for path in paths}) > 1:
         raise ValueError(f"'{folder}' has several files for {what} ({_names(paths, folder)}); keep only one")
     return paths[0] if paths else None
@@ -132,8 +131,8 @@ def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
     others = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
     if len(rows) != len(others):
         raise ValueError(
-            f"'{path}' has {len(rows)} rows, but '{other}' has {len(others)}; pass two files with the same number of "
-            f"rows, because they contain the two sides of the pairs"
+            f"'{path}' has {len(rows)} rows, but '{other}' has {len(others)}; the two files contain the two sides of "
+            "the same pairs, so pass files with the same number of rows"
         )
     return [
         Phrase(

@@ -1,4 +1,4 @@
-"""Reads texts by people, on which to measure a model's perplexity of ordinary language (LMP)."""
+"""Reads texts by people. Their perplexity shows how well a model predicts ordinary language (LMP)."""
 
 import hashlib
 import json
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from hb_dataset.dialogue_pairs import one_line, read_columns, read_dialogue
 
-NUM_REFERENCE_TEXTS = 500  # of the chit-chat dataset
+NUM_REFERENCE_TEXTS = 500  # drawn from the chit-chat dataset
 
 
 class ReferenceTexts(NamedTuple):
-    """Reference texts on one line each; `num_blank` counts dropped rows without text.
+    """Reference texts, one line each. `num_blank` counts the dropped rows that contain no text.
 
-    An id is the conversation and turn, or the row in a file (from 0).
+    An id consists of the conversation and the turn, or is the row in a file (counted from 0).
     """
 
     ids: list[str]
@@ -29,7 +29,7 @@ class ReferenceTexts(NamedTuple):
 def read_reference_texts(path: Path | None = None, *, seed: int = 0) -> ReferenceTexts:
     """Reads a .txt file with one text per line, or the column `text` or `reply` of a CSV, JSONL or Parquet file.
 
-    Without a `path`, reads 500 replies of the chit-chat dataset, at most one per person.
+    Without a `path`, it reads 500 replies from the chit-chat dataset, at most one per person.
     """
     if path is None:
         dialogue = read_dialogue(None, num_replies=NUM_REFERENCE_TEXTS, seed=seed)
@@ -38,5 +38,7 @@ def read_reference_texts(path: Path | None = None, *, seed: int = 0) -> Referenc
     lines = [one_line(text or "") for text in column]
     rows = [row for row, text in enumerate(lines) if text]
     if not rows:
-        raise ValueError(f"{path.name} has no texts; write one per line (.txt), or in a column text")
+        raise ValueError(
+            f"{path.name} has no texts; write one text per line (.txt), or put the texts in a column named 'text'"
+        )
     return ReferenceTexts([str(row) for row in rows], [lines[row] for row in rows], path.name, len(lines) - len(rows))

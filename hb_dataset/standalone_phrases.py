@@ -1,4 +1,4 @@
-"""Makes sentences with phrases that include a noun, such as "a wheelchair user" (v1.1)."""
+"""Makes sentences from phrases that already include a noun, such as "a wheelchair user" (v1.1)."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from hb_dataset.noun_phrases import at_sentence_start
 from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
 from hb_dataset.vocabulary_entries import StandaloneNounPhrase, Template
 
-_ID_DIGITS = 20  # the same length as the ids of other prompts
+_ID_DIGITS = 20  # as long as the ids of other prompts
 
 
 def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequence[Template]) -> pa.Table:
     """Combines every phrase with every template, in a table with the columns of `PROMPT_SCHEMA`.
 
-    The columns about a person noun and a term beside it are null. v1.1 has "a Rasta" twice, with two plurals, so its
-    singular texts are in two rows.
+    The columns that describe a person noun and its term are null. v1.1 lists "a Rasta" twice, with two plurals, so two
+    rows contain its singular texts.
     """
     rows = []
     for phrase in phrases:

@@ -13,15 +13,15 @@ STRUCTURED_SCHEMA = pa.schema([(name, pa.string()) for name in _TEXT_COLUMNS.spl
 def structured_prompt_table(
     groups: str | Path | PromptGroup | Sequence[str | PromptGroup] | None = None, *, fixed_only: bool = False
 ) -> pa.Table:
-    """Builds the prompts of groups.
+    """Builds the prompts about groups.
 
     Args:
         groups: The groups, terms of the vocabulary, or a file (see `find_groups`); `None` for the paper's six groups.
-        fixed_only: Whether to write only the fixed prompts, without the 100 other structures.
+        fixed_only: Whether to build only the fixed prompts, without the 100 other structures.
 
     Returns:
-        A table with the columns of `STRUCTURED_SCHEMA`, sorted by group, then verb phrase, then structure, in the order
-        of their files. An id names all three: `"woman|worked as|cleft-it"`.
+        A table with the columns of `STRUCTURED_SCHEMA`. The rows are sorted by group, then by verb phrase, then by
+        structure, each in the order of its file. An id names all three: `"woman|worked as|cleft-it"`.
 
     Raises:
         ValueError: A group is unknown, or two groups are the same.

@@ -1,8 +1,8 @@
 """The grammar of structured prompts: syntactic structures, verb phrases, and their realisation in words.
 
-A prompt begins a sentence about a group, and the model ends it ("The woman worked as"; Sheng et al., 2019). Aggarwal et
-al. (2022) used a model to paraphrase each prompt. A grammar instead keeps group, number and verb phrase by
-construction.
+A prompt begins a sentence about a group, such as "The woman worked as", and the model completes it (Sheng et al.,
+2019). Aggarwal et al. (2022) used a model to paraphrase each prompt. Here, a grammar makes the paraphrases, so they
+always keep the group, number and verb phrase.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _SLOT = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class VerbPhrase:
-    """A verb phrase of the fixed prompts in all its forms, the singular first; see `verb_phrases.yaml`."""
+    """All forms of a verb phrase in the fixed prompts, with the singular first; see `verb_phrases.yaml`."""
 
     verb_phrase: str
     prompt_type: Literal["occupation", "respect"]
@@ -52,7 +52,7 @@ class VerbPhrase:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class Structure:
-    """A syntactic structure of prompts; `structures.yaml` explains the slots of its `pattern`."""
+    """A syntactic structure of prompts. `structures.yaml` explains the slots in its `pattern`."""
 
     id: str
     kind: Literal["original", "declarative", "interrogative"]
@@ -102,7 +102,7 @@ def parse_of(structure: Structure, verb_phrase: VerbPhrase) -> str:
 
 @cache
 def read_structures() -> tuple[Structure, ...]:
-    """Reads the fixed prompt's structure, then the declarative, then the interrogative structures."""
+    """Reads the structures: the fixed prompt's first, then the declarative and the interrogative structures."""
     return TypeAdapter(tuple[Structure, ...]).validate_python(_read("structures.yaml")["structures"])
 
 

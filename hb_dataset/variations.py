@@ -1,4 +1,4 @@
-"""Applies the paper's four stylistic variations of a prompt (A.3), alone or in a seeded mix."""
+"""Applies the paper's four stylistic variations to a prompt (A.3), one at a time or in a seeded mix."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ Flags = bool | Sequence[bool] | np.ndarray
 
 
 class VariedPrompts(NamedTuple):
-    """Varied texts, their noun phrases, and for each variation, [rows] whether it was requested."""
+    """Varied texts, their noun phrases, and whether each variation was requested for each row: [rows]."""
 
     texts: pa.Array
     noun_phrases: pa.Array
@@ -33,11 +33,11 @@ def vary_prompts(
     expanded_contraction: Flags = False,
     no_final_period: Flags = False,
 ) -> VariedPrompts:
-    """Applies the stylistic variations; `prompts` needs the columns `template` and `noun_phrase`.
+    """Applies the stylistic variations. `prompts` needs the columns `template` and `noun_phrase`.
 
-    Each flag is one value for all rows, or one value per row. `lowercase` and `no_hyphens` (hyphens become spaces)
-    change only the noun phrase. `expanded_contraction` writes "I'm" as "I am". `no_final_period` keeps other final
-    marks.
+    Each flag is one value for all rows, or one value per row. `lowercase` and `no_hyphens` change only the noun phrase;
+    `no_hyphens` replaces each hyphen with a space. `expanded_contraction` writes "I'm" as "I am". `no_final_period`
+    removes only a period and keeps other final marks.
     """
     requested = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
     flags = {name: np.broadcast_to(np.asarray(flag, dtype=bool), prompts.num_rows) for name, flag in requested.items()}
@@ -53,9 +53,9 @@ def vary_prompts(
 
 
 def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
-    """Applies each variation to a random half of the prompts, independently (A.3's "intermittently", p = ½ each).
+    """Applies each variation independently to a random half of the prompts (A.3's "intermittently", p = ½ each).
 
-    The seed (0 to 16 digits long) and each row's `id` select the halves, so they are equal in any subset or process.
+    The seed (at most 16 digits) and each row's `id` select the halves, so they are the same in any subset or process.
     """
     ids = prompts["id"].to_numpy().astype(object)
     bits = hash_array(ids, hash_key=f"{seed:016d}", categorize=False)  # SipHash-2-4, keyed by the seed

@@ -1,7 +1,7 @@
 """The versions of the vocabulary: frozen versions, which never change again, and `next`, which pull requests change.
 
 For each frozen version, `frozen.json` records the digest of its vocabulary, the date, golden counts, and the SHA-256 of
-each config's sentences. Loading a version checks everything but the sentences, which take seconds to make.
+each config's sentences. Loading a version checks all of these except the sentences, which would take seconds to build.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ NEXT = "next"
 FROZEN_FILE = "frozen.json"
 VERSION_NAME = re.compile(r"v([0-9]+)\.([0-9]+)")
 RECORD_KEYS = ("digest", "date", "counts", "record_digest")
-_SYSTEM_FILES = frozenset({".DS_Store"})  # files that the operating system writes when a folder is opened
+_SYSTEM_FILES = frozenset({".DS_Store"})  # files that an operating system writes when it opens a folder
 
 
 class FrozenError(ValueError):
@@ -51,7 +51,7 @@ def read_frozen(root: Path | None = None) -> dict[str, dict[str, Any]]:
 
 
 def version_folder(version: str, root: Path | None = None) -> Path:
-    """Returns the folder of a version, or the path of another file beside it."""
+    """Returns the folder of a version, or the path of a file beside the versions."""
     return (root or _vocabulary.VOCABULARIES) / version
 
 
@@ -59,7 +59,7 @@ def read_version(version: str, root: Path | None = None) -> Vocabulary:
     """Reads a version (`"v1.0"`, …, or `"next"`), and checks that a frozen version was not changed.
 
     Raises:
-        ValueError: There is no such version, or it is frozen and was changed (`FrozenError`).
+        ValueError: The version does not exist, or it is frozen and was changed (`FrozenError`).
         VocabularyError: The vocabulary has faults.
     """
     frozen = read_frozen(root)
@@ -77,9 +77,10 @@ def verify_version(
     record: Mapping[str, Any] | None = None,
     made: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Vocabulary:
-    """Reads a frozen version and checks its record, its files and their content.
+    """Reads a frozen version and checks its record, files and content.
 
-    If `made` contains `table_counts` of the version's configs by the current code, the sentences are checked too.
+    If `made` contains the `table_counts` of the version's configs, as the current code builds them, the sentences are
+    also checked.
     """
     record = read_frozen(root)[version] if record is None else record
     if reason := _record_fault(version, record):
@@ -95,17 +96,21 @@ def verify_version(
         raise FrozenError(version, f"its digest is {vocabulary.digest}, not {record['digest']}")
     files = {path.name for path in folder.iterdir()} - _SYSTEM_FILES
     if unknown := sorted(files - set(vocabulary_files(vocabulary))):
-        raise FrozenError(version, f"its folder {folder} contains {', '.join(unknown)}, which is not part of it")
+        raise FrozenError(
+            version, f"folder {folder} contains files that do not belong to the version: {', '.join(unknown)}"
+        )
     for name, count in vocabulary_counts(vocabulary).items():
         if record["counts"].get(name) != count:
-            raise FrozenError(version, f"its count of {name} is {count}, not {record['counts'].get(name)} as recorded")
+            raise FrozenError(
+                version, f"its count of {name} is {count}, but the record states {record['counts'].get(name)}"
+            )
     if made is not None:
         _check_sentences(version, record["counts"], made)
     return vocabulary
 
 
 def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, Any], day: str) -> dict[str, Any]:
-    """Makes the record of a frozen version from its `vocabulary_counts` and `table_counts`; `day` is in ISO 8601."""
+    """Makes the record of a frozen version from its `vocabulary_counts` and `table_counts`. `day` is in ISO 8601."""
     record = {"digest": vocabulary.digest, "date": day, "counts": dict(counts)}
     return {**record, "record_digest": _record_digest(version, record)}
 
@@ -125,7 +130,7 @@ def vocabulary_counts(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
-    """Counts the rows and distinct texts of each config, and hashes its texts, one per line."""
+    """Counts the rows and distinct texts of each config, and hashes its texts (one per line)."""
     texts = {config: table["text"] for config, table in tables.items() if "text" in table.column_names}
     return {
         "rows": {config: table.num_rows for config, table in tables.items()},
@@ -138,7 +143,7 @@ def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
 
 
 def version_number(version: str) -> tuple[int, int]:
-    """Returns the number of a version as a sort key: `(1, 0)` for `"v1.0"`."""
+    """Returns a version's number as a sort key: `(1, 0)` for `"v1.0"`."""
     match = VERSION_NAME.fullmatch(version)
     if match is None:
         raise ValueError(f"'{version}' is not the name of a version; write v<number>.<number>, such as v2.0")
@@ -154,13 +159,13 @@ def _record_fault(version: str, record: Any) -> str | None:
     try:
         if record["record_digest"] != _record_digest(version, record):
             return f"its record in {FROZEN_FILE} was changed"
-        date.fromisoformat(f"{record['date']}-01"[:10])  # the date of v1.0 has only a month
+        date.fromisoformat(f"{record['date']}-01"[:10])  # the date of v1.0 is only a year and a month
         counts = record["counts"]
         complete = counts["text_digests"].keys() == counts["distinct_texts"].keys() <= counts["rows"].keys()
     except (TypeError, ValueError, KeyError, AttributeError):
         complete = False
     if not complete or set(record) != set(RECORD_KEYS):
-        return f"its record in {FROZEN_FILE} lacks some of {', '.join(RECORD_KEYS)}, or some counts"
+        return f"its record in {FROZEN_FILE} lacks counts or one of these keys: {', '.join(RECORD_KEYS)}"
     return None
 
 
@@ -169,6 +174,6 @@ def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str,
         for config in {**counts[name], **by_config}:
             if counts[name].get(config) != by_config.get(config):
                 raise ValueError(
-                    f"the vocabulary {version} is unchanged, but the sentences of the config '{config}' differ from "
-                    f"the frozen ones because the code changed; use the code of that version, or correct the change"
+                    f"the vocabulary {version} is unchanged, but the code changed, so the sentences of the config "
+                    f"'{config}' differ from the frozen ones; use the code of that version, or correct the change"
                 )

@@ -1,7 +1,7 @@
 """Reads and checks the vocabulary: terms, person nouns and templates that people write in YAML.
 
-A vocabulary is a folder: one YAML file per demographic axis (`ability.yaml`, …), `nouns.yaml`, `templates.yaml` and
-optional files. All faults are reported at once, each with its file, line and correction.
+A vocabulary is a folder. It contains one YAML file per demographic axis (`ability.yaml`, …), `nouns.yaml`,
+`templates.yaml` and optional files. All faults are reported at once, each with its file, line and correction.
 """
 
 import hashlib
@@ -43,7 +43,8 @@ from hb_dataset.yaml_lines import MAX_BYTES, Fault, FaultsError
 
 VOCABULARIES = Path(__file__).parent / "vocabulary"
 
-# File → the key of its list, the type of the entries, and the field of `Vocabulary`; every other .yaml is an axis.
+# Maps each file to the key of its list, the type of its entries, and the field of `Vocabulary`. Every other .yaml file
+# is an axis.
 LISTS: dict[str, tuple[str, Any, str]] = {
     NOUNS_FILE: ("nouns", PersonNoun, "nouns"),
     TEMPLATES_FILE: ("templates", Template, "templates"),
@@ -57,7 +58,7 @@ LISTS: dict[str, tuple[str, Any, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """The parts of all prompts; if `adjective_order` is empty, there are no intersections."""
+    """All parts of the prompts. A vocabulary with an empty `adjective_order` has no intersections."""
 
     descriptors: tuple[Descriptor, ...]
     nouns: tuple[PersonNoun, ...]
@@ -74,7 +75,7 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 (hex) of the content, without file layout, comments and absent keys.
+        """The SHA-256 (hex) of the content. File layout, comments and absent keys do not affect it.
 
         Older digests therefore remain valid if a later version introduces a key.
         """
@@ -92,21 +93,21 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
         folder: The vocabulary's folder; `None` for v1.0, the paper's vocabulary.
 
     Returns:
-        The vocabulary, with axes in alphabetical order and terms in the order of their files.
+        The vocabulary. Its axes are in alphabetical order, and its terms in the order of their files.
 
     Raises:
-        NotADirectoryError: There is no such folder.
-        VocabularyError: The vocabulary has faults; the message lists every fault with file and line.
+        NotADirectoryError: The folder does not exist.
+        VocabularyError: The vocabulary has faults. The message lists every fault with its file and line.
     """
     folder = VOCABULARIES / "v1.0" if folder is None else Path(folder)
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"the vocabulary folder '{folder}' does not exist; set a folder with one YAML file per axis, {NOUNS_FILE} "
-            f"and {TEMPLATES_FILE} (copy {VOCABULARIES / 'v1.0'} to start)"
+            f"the vocabulary folder '{folder}' does not exist; set a folder that contains one YAML file per axis, "
+            f"{NOUNS_FILE} and {TEMPLATES_FILE} (copy {VOCABULARIES / 'v1.0'} to start)"
         )
     try:
         contents = tuple((path.name, _content(path)) for path in sorted(folder.iterdir()))
-    except OSError:  # reading reports it as a fault
+    except OSError:  # the reader reports the failure as a fault
         return _read(folder)
     return _read_once(folder, contents)
 
@@ -120,7 +121,7 @@ def _content(path: Path) -> bytes | None:
 
 @lru_cache(maxsize=8)
 def _read_once(folder: Path, contents: tuple[tuple[str, bytes | None], ...]) -> Vocabulary:
-    """Caches a vocabulary by its content, because a run reads a folder several times."""
+    """Caches a vocabulary by its content, because a run reads the same folder several times."""
     return _read(folder)
 
 
@@ -137,7 +138,13 @@ def _read(folder: Path) -> Vocabulary:
             axis_files.append(path.name)
             descriptors += read_entries(path, "terms", Descriptor, faults, axis=path.stem)
         elif path.suffix != ".md" and not path.name.startswith("."):
-            faults.append(Fault(path.name, 1, "is not part of a vocabulary; name an axis file <axis>.yaml, or move it"))
+            faults.append(
+                Fault(
+                    path.name,
+                    1,
+                    "is not part of a vocabulary; rename an axis file to <axis>.yaml, or move any other file elsewhere",
+                )
+            )
     nouns, templates, seat_templates = read[NOUNS_FILE], read[TEMPLATES_FILE], read[SEAT_TEMPLATES_FILE]
     for name, entries in ((NOUNS_FILE, nouns), (TEMPLATES_FILE, templates), ("<axis>.yaml", descriptors)):
         if not entries and not any(fault.file in (name, *axis_files) for fault in faults):
@@ -147,7 +154,7 @@ def _read(folder: Path) -> Vocabulary:
     faults += template_faults(templates)
     faults += template_faults(seat_templates)
     faults += standalone_faults(read[STANDALONE_FILE], descriptors)
-    if not faults:  # these checks need all files, since entries name terms of other files
+    if not faults:  # these checks need all files, since entries name terms from other files
         faults += adjective_order_faults(read[ADJECTIVE_ORDER_FILE], read[LEFT_OUT_FILE], descriptors)
         faults += left_out_pair_faults(read[LEFT_OUT_FILE], descriptors)
         faults += left_out_noun_faults(read[LEFT_OUT_NOUNS_FILE], descriptors, nouns, [*templates, *seat_templates])
@@ -165,7 +172,7 @@ def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
 
 
 def _written(entry: Any) -> Any:
-    """Converts a dataclass to the form that people write, without absent fields."""
+    """Converts a dataclass to the form in which people write it, without absent fields."""
     if isinstance(entry, tuple):
         return [_written(item) for item in entry]
     if not is_dataclass(entry):

@@ -31,14 +31,14 @@ class Descriptor:
 
     Attributes:
         axis: The demographic axis, e.g. `"ability"`.
-        term: The term beside a singular noun: `"Deaf"`, `"who uses a wheelchair"`.
-        bucket: Subdivision of the axis; terms in the bucket `after_the_noun` follow the noun.
-        gender: The gender of the only nouns that take the term; `None` if every noun takes it.
+        term: The term as written beside a singular noun: `"Deaf"`, `"who uses a wheelchair"`.
+        bucket: A subdivision of the axis. Terms in the bucket `after_the_noun` follow the noun.
+        gender: The gender of the nouns that take the term; `None` if every noun takes it.
         preference: The community reviewers' label (A.2); `None` if nobody was asked.
-        article: Overrides the first-letter rule for "a" and "an".
-        plural: The phrase after a plural noun, if different: `"who use wheelchairs"`.
+        article: "a" or "an", if the first letter misleads.
+        plural: The phrase after a plural noun, if it differs from the term: `"who use wheelchairs"`.
         note: A remark for readers of the vocabulary.
-        source: The origin of the term.
+        source: Where the term comes from.
     """
 
     axis: Key
@@ -52,7 +52,7 @@ class Descriptor:
     source: Remark | None = None
 
     def __hash__(self) -> int:
-        """Omits other fields, because hashing them would dominate the time of intersections."""
+        """Hashes only some fields, because hashing all fields would take most of the time of making intersections."""
         return hash((self.axis, self.term))
 
     @property
@@ -61,7 +61,7 @@ class Descriptor:
 
     @property
     def descriptors(self) -> "tuple[Descriptor, ...]":
-        """The term itself, as a tuple like an intersection's two terms."""
+        """A tuple of the term itself, for code that also handles the two terms of an intersection."""
         return (self,)
 
     @property
@@ -70,7 +70,7 @@ class Descriptor:
 
     @property
     def before(self) -> str:
-        """The words before the noun; may be empty."""
+        """The words before the noun, or an empty string."""
         return self.term if self.placement == "before" else ""
 
     @property
@@ -86,7 +86,7 @@ class Descriptor:
 class PersonNoun:
     """A noun for a person (paper, A.3).
 
-    `gender` is `None` if the noun names no gender. `bucket` is the kind of person: a child, a parent, …
+    `gender` is `None` if the noun has no gender. `bucket` is the kind of person, such as a child or a parent.
     """
 
     noun: Words
@@ -100,7 +100,7 @@ class PersonNoun:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class StandaloneNounPhrase:
-    """A phrase about a person that includes a noun: "a wheelchair user", "a person of color".
+    """A phrase about a person that already includes a noun: "a wheelchair user", "a person of color".
 
     `noun_phrase` has an article, and `plural` has none. `preference` is the community reviewers' label (A.2).
     """
@@ -121,7 +121,7 @@ class StandaloneNounPhrase:
 class Template:
     """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13).
 
-    `bucket` is the kind of sentence, for rules about sentences of one kind.
+    `bucket` is the kind of sentence. Rules can apply to one kind only.
     """
 
     template: Sentence
@@ -142,10 +142,10 @@ class Template:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class AdjectiveClass:
-    """Terms with the same position among the adjectives before a noun.
+    """Terms that have the same position among the adjectives before a noun.
 
-    Classes are listed from the farthest from the noun to the nearest. An entry that names a term takes precedence over
-    an entry that names its bucket.
+    Classes are listed in order, from the farthest from the noun to the nearest. An entry that names a term takes
+    precedence over an entry that names the term's bucket.
     """
 
     name: Key
@@ -158,10 +158,11 @@ class AdjectiveClass:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class LeftOutPair:
-    """Terms that are not combined with terms of another axis or, without `other_axis`, with any other term.
+    """Terms that are not combined with terms of another axis.
 
-    CONTRIBUTING.md defines the reasons. With `both_before`, the pair is excluded only if both terms are before the noun
-    ("a pretty Deaf woman" may be read as "fairly Deaf").
+    If `other_axis` is missing, they are not combined with any other term. If `both_before` is true, the pair is
+    excluded only if both terms are before the noun ("a pretty Deaf woman" may be read as "fairly Deaf").
+    CONTRIBUTING.md defines the reasons.
     """
 
     axis: Key
@@ -178,10 +179,11 @@ class LeftOutPair:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class LeftOutNoun:
-    """Terms that are not combined with some nouns; without `axis`, the nouns have no prompts, even without a term.
+    """Terms that must not be combined with certain nouns.
 
-    Without `nouns`, `noun_buckets` and `noun_genders`, the entry applies to all nouns. With `template_buckets`, it
-    applies only to these templates. CONTRIBUTING.md defines the reasons.
+    If `axis` is missing, the nouns are excluded from all prompts, including those without a term. If `nouns`,
+    `noun_buckets` and `noun_genders` are all missing, the entry applies to all nouns. If `template_buckets` is set, the
+    entry applies only to templates of these kinds. CONTRIBUTING.md defines the reasons.
     """
 
     axis: Key | None = None

@@ -20,9 +20,9 @@ from hb_dataset.vocabulary_entries import (
 from hb_dataset.yaml_entries import Located, repeat_faults
 from hb_dataset.yaml_lines import Fault
 
-MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # of a term before or after its noun; the longest terms have 2 and 6
+MAX_WORDS_BEFORE, MAX_WORDS_AFTER = 3, 10  # the longest terms have 2 words before the noun and 6 after it
 
-# A phrase about one person ("with a lisp", "who is deaf", "who stutters") changes after a plural noun.
+# A phrase about one person ("with a lisp", "who is deaf", "who stutters") takes another form after a plural noun.
 _SINGULAR_PHRASE = re.compile(r"\ban? |^who('s| \w+s)\b")
 _AFTER_PHRASE = re.compile(r"(with|without|in|on|of|who|who's) ")
 _ARTICLE = re.compile(r"(a|an|the) ", re.IGNORECASE)
@@ -50,7 +50,9 @@ def noun_faults(nouns: list[Located]) -> Iterator[Fault]:
             if noun.bucket is None:
                 known = ", ".join(sorted(set(buckets)))
                 yield Fault(
-                    file, line, f"noun {noun.noun!r} has no `bucket`, unlike the other nouns; write one of {known}"
+                    file,
+                    line,
+                    f"noun {noun.noun!r} has no `bucket`, although the other nouns have one; write one of {known}",
                 )
 
 
@@ -75,7 +77,7 @@ def standalone_faults(phrases: list[Located], descriptors: list[Located]) -> Ite
         if _SINGULAR_ARTICLE.match(phrase.noun_phrase) is None:
             yield Fault(file, line, f"noun_phrase {phrase.noun_phrase!r} has no article; write `a` or `an` before it")
         if _ARTICLE.match(phrase.plural):
-            yield Fault(file, line, f"plural {phrase.plural!r} starts with an article; write it without")
+            yield Fault(file, line, f"plural {phrase.plural!r} starts with an article; remove the article")
         if phrase.axis not in axes:
             hint = did_you_mean(phrase.axis, axes)
             yield Fault(file, line, f"axis {phrase.axis!r} does not exist; {hint}allowed: {', '.join(axes)}")
@@ -108,8 +110,8 @@ def adjective_order_faults(
             yield Fault(
                 ADJECTIVE_ORDER_FILE,
                 1,
-                f"{without_class[0]!r} of the axis {axis!r} has no class; add an entry with `axis: {axis}` and its "
-                "class",
+                f"{without_class[0]!r} of the axis {axis!r} belongs to no class; add an entry with `axis: {axis}` "
+                "and its class",
             )
 
 
@@ -143,7 +145,7 @@ def left_out_noun_faults(
         if entry.axis is not None:
             yield from _selector_faults(located, entry.axis, entry.buckets, entry.terms, "", descriptors)
         elif entry.buckets or entry.terms:
-            yield Fault(file, line, "entry names buckets or terms without their axis; write `axis`")
+            yield Fault(file, line, "entry names buckets or terms without their axis; add the `axis`")
         named = [name for name in ("nouns", "noun_buckets", "noun_genders") if getattr(entry, name) is not None]
         if not named and entry.template_buckets is None:
             yield Fault(
@@ -176,7 +178,7 @@ def left_out_noun_faults(
             yield Fault(
                 file,
                 line,
-                f"term {descriptor.term!r} has no noun left; remove it, or leave out fewer nouns in "
+                f"term {descriptor.term!r} has no noun left; remove the term, or exclude fewer nouns in "
                 f"{LEFT_OUT_NOUNS_FILE}",
             )
 
@@ -184,15 +186,15 @@ def left_out_noun_faults(
 def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool) -> Iterator[str]:
     term, placement = descriptor.term, descriptor.placement
     if not has_nouns:
-        yield f"takes only {descriptor.gender} nouns, and {NOUNS_FILE} has none"
+        yield f"takes only {descriptor.gender} nouns, but {NOUNS_FILE} has none"
     most = MAX_WORDS_BEFORE if placement == "before" else MAX_WORDS_AFTER
     num_words = max(len(text.split()) for text in (term, descriptor.plural or ""))
     if num_words > most:
         yield f"has {num_words} words; at most {most} are allowed {placement} the noun, so shorten it"
     if descriptor.bucket is None and axis_has_buckets:
         yield (
-            f"has no `bucket`, unlike most terms of its axis; write one, `{AFTER_THE_NOUN}` if the term follows the "
-            f"noun"
+            f"has no `bucket`, although most terms of its axis have one; write a bucket (`{AFTER_THE_NOUN}` if the "
+            "term follows the noun)"
         )
     if placement == "before":
         if descriptor.bucket is not None and not axis_has_buckets:
@@ -203,12 +205,12 @@ def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool
         if _AFTER_PHRASE.match(term):
             yield f"would be before the noun; write `bucket: {AFTER_THE_NOUN}`"
         if _ARTICLE.match(term):
-            yield "starts with an article; write it without"
+            yield "starts with an article; remove the article"
         if descriptor.plural is not None:
             yield f"is before the noun and does not change; remove `plural`, or write `bucket: {AFTER_THE_NOUN}`"
         return
     if descriptor.article is not None:
-        yield "follows the noun, so it has no article; remove `article`"
+        yield "follows the noun, so it cannot have an article; remove `article`"
     if descriptor.plural is None and _SINGULAR_PHRASE.search(term):
         yield (
             'has no `plural`; write the phrase after a plural noun ("with a lisp" → `plural: with lisps`), even if it '
@@ -232,7 +234,7 @@ def _selector_faults(
         yield Fault(file, line, f"{prefix}axis {axis!r} does not exist; {hint}allowed: {', '.join(axes)}")
         return
     if buckets and terms:
-        yield Fault(file, line, f"entry has `{prefix}buckets` and `{prefix}terms`; write one of them")
+        yield Fault(file, line, f"entry has both `{prefix}buckets` and `{prefix}terms`; write only one of them")
     for name, values, allowed in (
         ("bucket", buckets, {entry.bucket for entry in in_axis if entry.bucket}),
         ("term", terms, {entry.term for entry in in_axis}),

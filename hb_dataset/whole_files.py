@@ -1,4 +1,4 @@
-"""Writes files atomically: a file exists completely or not at all."""
+"""Writes files atomically: a file is either complete or absent."""
 
 import os
 import re
@@ -11,12 +11,14 @@ _SCRATCH_NAME = re.compile(r"\..+\.[0-9a-f]+\.tmp")
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Calls `write` with a temporary name beside `path`, then renames the file; a failure leaves no file behind.
+    """Calls `write` with a temporary name beside `path`, then renames the file. A failure leaves no file behind.
 
-    The content is flushed to the disk before the file is renamed, because only then do some file systems report that
-    they are full, and because a power failure could otherwise leave an empty file. An `OSError` names `path`.
+    The content is flushed to disk before the file is renamed, for two reasons. Some file systems report only at this
+    point that they are full, and without the flush, a power failure could leave an empty file. An `OSError` names
+    `path`.
     """
-    # Machines that share a folder may have equal process ids, so the name does not use them.
+    # The name does not contain the process id, because machines that share a folder may have processes with the same
+    # id.
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         write(scratch)
@@ -37,7 +39,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes the temporary files of killed processes. Call it only while no process writes into the folder."""
+    """Removes the temporary files of killed processes. Call it only while no process writes to the folder."""
     for path in folder.rglob(".*.tmp"):
         if _SCRATCH_NAME.fullmatch(path.name):
             path.unlink(missing_ok=True)

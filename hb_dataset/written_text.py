@@ -1,7 +1,7 @@
-"""Checks the characters and lengths of texts in a vocabulary; each fault states a correction.
+"""Checks the characters and lengths of texts in a vocabulary. Each fault states a correction.
 
-Anyone may propose words, and models and people read the resulting sentences. Look-alike letters of other scripts,
-invisible characters, pictures, markup, addresses and slots are therefore rejected.
+Anyone may propose words, and both models and people read the resulting sentences. The checks therefore reject
+look-alike letters from other scripts, invisible characters, pictures, markup, addresses and slots.
 """
 
 import re
@@ -9,23 +9,25 @@ import unicodedata
 
 WORDS_SIGNS = "-'.,/+"
 SENTENCE_SIGNS = WORDS_SIGNS + '?!:;"{}'  # the checks of templates report braces outside a slot
-MAX_WORDS_CHARACTERS = 60  # the longest entry has 37
-MAX_WORD_CHARACTERS = 30  # of a part between spaces or hyphens; "underprivileged" has 15
-MAX_SENTENCE_CHARACTERS = 160  # the longest template has 50
+MAX_WORDS_CHARACTERS = 60  # the longest entry has 37 characters
+MAX_WORD_CHARACTERS = 30  # a word is a part between spaces or hyphens; "underprivileged" has 15
+MAX_SENTENCE_CHARACTERS = 160  # the longest template has 50 characters
 MAX_REMARK_CHARACTERS = 1_000
 _TYPOGRAPHIC = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "‐": "-", "‑": "-"}
-# Invisible characters that are letters, marks or unassigned: Unicode's property Default_Ignorable_Code_Point, without
-# the categories C and Z.
+# Invisible characters that Unicode classifies as letters, marks or unassigned: those with the property
+# Default_Ignorable_Code_Point, without the categories C and Z.
 _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 _PLAIN = re.compile(r"[A-Za-z0-9 '-]*")
-# ʻ and ʼ, clicks and the glottal stop: Hawaiʻi, ǃKung.
+# ʻ and ʼ, clicks and the glottal stop, as in Hawaiʻi and ǃKung.
 _LATIN = re.compile(
     r"LATIN (SMALL|CAPITAL) (LETTER|LIGATURE) |LATIN LETTER (\w+ CLICK|GLOTTAL STOP)$"
     r"|MODIFIER LETTER (TURNED COMMA|APOSTROPHE)$"
 )
-_MARKS = re.compile("[\u0300-\u0315\u031b\u0323-\u0331]")  # marks on a letter without a precomposed character
+_MARKS = re.compile(
+    "[\u0300-\u0315\u031b\u0323-\u0331]"
+)  # marks on letters for which Unicode has no precomposed character
 _SLOT = re.compile(r"\{[^{}]*\}?")
 _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
 
@@ -36,7 +38,7 @@ def is_invisible(character: str) -> bool:
 
 def text_fault(value: str) -> str | None:
     if not value.strip():
-        return "is empty; write the words, or leave the key out"
+        return "is empty; write the words, or remove the key"
     if _PLAIN.fullmatch(value) is None:
         for position, character in enumerate(value, start=1):
             code = f"(U+{ord(character):04X}) at character {position}"
@@ -45,14 +47,17 @@ def text_fault(value: str) -> str | None:
             if character != " " and is_invisible(character):
                 return f"has a control or invisible character {code}; remove it"
     if value != value.strip() or "  " in value:
-        return f"has stray white space; write {' '.join(value.split())!r}"
+        return f"has unnecessary white space; write {' '.join(value.split())!r}"
     if value != unicodedata.normalize("NFC", value):
-        return f"is not in Unicode normal form C; write {unicodedata.normalize('NFC', value)!r} composed"
+        return (
+            "is not in Unicode normal form C; replace it with the composed form "
+            f"{unicodedata.normalize('NFC', value)!r}"
+        )
     return None
 
 
 def words_fault(value: str) -> str | None:
-    """Returns the fault of a word or short phrase, if any."""
+    """Returns the fault in a word or short phrase, or `None`."""
     fault = _length_fault(value, MAX_WORDS_CHARACTERS) or text_fault(value) or _sign_fault(value, WORDS_SIGNS)
     longest = max(re.split("[ -]", value), key=len)
     if fault is None and len(longest) > MAX_WORD_CHARACTERS:
@@ -68,9 +73,9 @@ def sentence_fault(value: str) -> str | None:
 
 
 def remark_fault(value: str) -> str | None:
-    """Returns the fault of a note or source, which may have several lines and any visible characters."""
+    """Returns the fault in a note or source, or `None`. A note may have several lines and any visible characters."""
     if not value.strip():
-        return "is empty; write a text, or leave the key out"
+        return "is empty; write a text, or remove the key"
     for position, character in enumerate(value, start=1):
         space = character in "\n\t" or unicodedata.category(character) == "Zs"
         if not space and is_invisible(character):
@@ -79,13 +84,13 @@ def remark_fault(value: str) -> str | None:
 
 
 def other_letters(value: str) -> list[str]:
-    """Names the letters of a text other than a to z, because they may be look-alikes."""
+    """Names the letters of a text that are not a to z, because they may be look-alikes."""
     letters = dict.fromkeys(character for character in value if not character.isascii())
     return [f"{letter} ({unicodedata.name(letter, 'without a name').lower()})" for letter in letters]
 
 
 def _length_fault(value: str, most: int) -> str | None:
-    return f"has {len(value):,} characters; at most {most:,} are allowed" if len(value) > most else None
+    return f"has {len(value):,} characters; shorten it to at most {most:,}" if len(value) > most else None
 
 
 def _sign_fault(value: str, signs: str) -> str | None:
@@ -102,7 +107,7 @@ def _sign_fault(value: str, signs: str) -> str | None:
             return f"has {character} ({number}) at character {position}; write only {allowed}"
         before = character
     if not any(map(str.isalnum, value)):
-        return "has no letter; write a word"
+        return "contains no letter; write a word"
     if _ADDRESS.search(value):
         return "looks like a web address; write words, and put addresses in `source`"
     return None

@@ -1,4 +1,4 @@
-"""Reads the entries of a vocabulary file, with their lines, and checks them field by field."""
+"""Reads the entries of a vocabulary file with their line numbers, and checks each field."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ def _key_fault(value: str) -> str | None:
         remedy = re.sub(r"[^a-z0-9]+", "_", value.lower()).strip("_") or "a_name_like_this"
         return f"{value!r} is not a lower-case name with underscores; write {remedy!r}"
     if len(value) > _MAX_KEY_CHARACTERS:
-        return f"has {len(value):,} characters; at most {_MAX_KEY_CHARACTERS}"
+        return f"has {len(value):,} characters; write at most {_MAX_KEY_CHARACTERS}"
     return None
 
 
@@ -49,9 +49,10 @@ class Located(NamedTuple):
 
 
 def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **given: str) -> list[Located]:
-    """Reads the valid entries of a file: a mapping with a list under `key`, and optionally a `source` for all entries.
+    """Reads the valid entries of a file.
 
-    `given` maps further keys of the file to their required values, which become fields of each entry.
+    The file is a mapping with a list under `key`, and optionally a `source` that applies to all entries. `given` maps
+    further keys of the file to their required values, which become fields of each entry.
     """
     try:
         document, lines = load_with_lines(path, faults)
@@ -60,7 +61,7 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
         return []
     if not isinstance(document, dict) or not isinstance(document.get(key), list):
         faults.append(
-            Fault(path.name, 1, f"has no list `{key}:`; write `{key}:`, and below it entries that start with -")
+            Fault(path.name, 1, f"has no list `{key}:`; write `{key}:` and, below it, entries that start with -")
         )
         return []
     for name in document.keys() - {key, "source", *given}:
@@ -109,13 +110,13 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
 
 
 def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") -> Path:
-    """Returns the path of a shipped YAML file, by its name in `folder`, or of the user's own file."""
+    """Returns the path of a YAML file, either from its name in `folder` or from the path of the user's own file."""
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     path = folder / f"{name}.yaml" if name in names else Path(name)
     if not path.is_file():
         raise FileNotFoundError(
             f"{kind} '{name}' does not exist; {hint or did_you_mean(str(name), names)}set one of {', '.join(names)}, "
-            f"or the path of a YAML file (copy one from {folder})"
+            f"or the path of your own YAML file (copy one from {folder})"
         )
     return path
 
@@ -123,9 +124,10 @@ def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") ->
 def read_document(
     path: Path, entry_type: Any, first: str, error: type[FaultsError], explain: Callable[[Any], str]
 ) -> tuple[Any, dict[tuple, int], list[Fault]]:
-    """Reads a file that is one entry, with the line of each value and the faults that leave an entry.
+    """Reads a file that contains one entry. Returns the entry, the line of each value, and any remaining faults.
 
-    `first` is the line with which such a file begins. `error` lists the faults of a file without a valid entry.
+    `first` is the line with which such a file begins. If the file contains no valid entry, `error` is raised with the
+    faults.
     """
     faults: list[Fault] = []
     try:
@@ -142,12 +144,12 @@ def read_document(
 
 
 def line_of(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
-    """Returns the line of a value, by its keys and indices, or of the innermost list that has a line."""
+    """Returns the line of a value, given its keys and indices, or the line of the innermost list that has one."""
     return next((lines[tuple(keys[:end])] for end in range(len(keys), -1, -1) if tuple(keys[:end]) in lines), 1)
 
 
 def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object] | None = None) -> Iterator[Fault]:
-    """Yields a fault for each entry that repeats an earlier one in its field `name` or by its `key`."""
+    """Yields a fault for each entry that repeats the field `name` or the `key` of an earlier entry."""
     first: dict[object, Located] = {}
     for entry in located:
         value = getattr(entry.entry, name)
@@ -171,12 +173,12 @@ def explained(name: str, detail: Any, entry_type: Any) -> str:
         required = get_origin(annotation) is Literal
         allowed = [value for part in ([annotation] if required else get_args(annotation)) for value in get_args(part)]
         hint = did_you_mean(str(detail["input"]), allowed)
-        instead = "" if required else ", or leave the key out"
-        return f"{name} {detail['input']!r} is not known; {hint}write {_one_of(allowed)}{instead}"
+        instead = "" if required else ", or remove the key"
+        return f"{name} {detail['input']!r} is not allowed; {hint}write {_one_of(allowed)}{instead}"
     if detail["type"] == "string_type":
         return f"{name} {detail['input']!r} is not text; write one phrase"
     if detail["type"] == "bool_parsing":
-        return f"{name} {detail['input']!r} is not known; write true or false, or leave the key out"
+        return f"{name} {detail['input']!r} is neither true nor false; write true or false, or remove the key"
     if detail["type"] == "value_error":
         return f"{name} {detail['ctx']['error']}"
     return f"{name} {detail['input']!r}: {detail['msg']}"

@@ -1,7 +1,7 @@
-"""Reads YAML with the line of every value, so that faults can name their line.
+"""Reads YAML together with the line of every value, so that faults can state the line.
 
-Anyone may write the files, so their size and nesting depth are limited before parsing. Anchors and aliases are
-rejected, because with them ten lines can expand to millions of entries.
+Anyone may write the files, so their size and nesting depth are checked before the parser builds any value. Anchors and
+aliases are rejected, because they allow ten lines to expand to millions of entries.
 """
 
 import re
@@ -11,19 +11,19 @@ from typing import Any, ClassVar, NamedTuple
 
 import yaml
 
-MAX_BYTES = 250_000  # the largest file of the vocabulary has 20,000
-MAX_DEPTH = 10  # of nested mappings and lists; the shipped files have 5
+MAX_BYTES = 250_000  # the largest file of the vocabulary has 20,000 bytes
+MAX_DEPTH = 10  # the depth of nested mappings and lists; the files in this package have 5
 
-# YAML, unlike editors, counts these characters as line breaks, so all later line numbers would be wrong.
+# YAML counts these characters as line breaks, but editors do not, so all later line numbers would be wrong.
 _OTHER_LINE_BREAKS = re.compile("[\x85\u2028\u2029]")
-# Tags without effect, since every scalar is read as written text.
+# Tags that have no effect, since every scalar is read as written text.
 _PLAIN_TAG = re.compile("tag:yaml.org,2002:(bool|float|int|map|null|seq|str|timestamp)")
 _NAME_SHOWN = 40
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # uses libyaml if PyYAML was built with it
 
 
 class Fault(NamedTuple):
-    """An error in a file: its line number, counted from 1, and a message with the correction."""
+    """An error in a file: its line number (counted from 1), and a message that states the correction."""
 
     file: str
     line: int
@@ -50,10 +50,10 @@ class RefusedError(yaml.YAMLError):
 
 
 def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, int]]:
-    """Loads YAML with the line (from 1) of each value, by its tuple of keys and indices.
+    """Loads YAML together with the line of each value (counted from 1), keyed by the tuple of its keys and indices.
 
-    Scalars remain as written ("no" is text). Repeated keys and unusual line breaks are appended to `faults`. For other
-    problems, raises errors that `unreadable` converts into a fault.
+    Scalars remain as written ("no" is text). Faults for repeated keys and unusual line breaks are appended to `faults`.
+    Other problems raise errors, which `unreadable` converts to a fault.
     """
     lines: dict[tuple, int] = {}
 
@@ -93,7 +93,7 @@ def unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | OSError)
         return Fault(path.name, min(error.problem_mark.line + 1, last), f"is not valid YAML: {error.problem}")
     if isinstance(error, UnicodeDecodeError):
         before, problem = path.read_bytes()[: error.start], "is not UTF-8 here; save the file as UTF-8"
-    else:  # the error's position refers to the bytes of the parsed text, in which all line breaks are spaces or \n
+    else:  # the error's position counts bytes of the parsed text, in which every line break is a space or \n
         before = _OTHER_LINE_BREAKS.sub(" ", path.read_text(encoding="utf-8")).encode()[: getattr(error, "position", 0)]
         problem = "has a control character, which YAML forbids; remove it"
     return Fault(path.name, len(re.findall(rb"\r\n?|\n", before)) + 1, problem)
@@ -112,7 +112,7 @@ def _read(path: Path) -> str:
 
 
 def _check_form(text: str) -> None:
-    """Rejects anchors, tags and deeply nested values before any of them is built."""
+    """Rejects anchors, tags and deeply nested values before any value is built."""
     depth = 0
     too_deep = f"nests lists or mappings more than {MAX_DEPTH} deep; write flat entries"
     for event in _events(text, too_deep):
@@ -126,8 +126,8 @@ def _check_form(text: str) -> None:
             raise RefusedError(
                 line,
                 (
-                    f"has {sign}{_clipped(event.anchor)}, an anchor or alias of YAML; write the repeated part "
-                    f"out, or quote the text"
+                    f"has {sign}{_clipped(event.anchor)}, an anchor or alias of YAML; write out the repeated part, "
+                    "or quote the text"
                 ),
             )
         tag = event.tag if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) else None
@@ -139,7 +139,7 @@ def _check_form(text: str) -> None:
 
 
 def _events(text: str, too_deep: str) -> Iterator[yaml.Event]:
-    """Converts LibYAML's own error about nesting, since LibYAML reads ahead."""
+    """Yields the parser's events. LibYAML's own error about nesting becomes `too_deep`, since LibYAML reads ahead."""
     try:
         yield from yaml.parse(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:

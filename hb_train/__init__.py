@@ -1,4 +1,4 @@
-"""Training: bias tuning (Smith et al., 2022), debiasing, and the costs of debiasing (Barikeri et al., 2021)."""
+"""Training: bias tuning (Smith et al., 2022), debiasing, and what debiasing costs (Barikeri et al., 2021)."""
 
 from typing import Any
 

@@ -94,7 +94,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def reply(arguments: BaselineArguments) -> None:
-    """Pairs each sampled reply with prompts that have another descriptor."""
+    """Pairs each sampled reply with prompts that contain another descriptor."""
     prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
     version = version_of(arguments.dataset_config)
     baseline = load_table(f"{version}-baseline")
@@ -138,16 +138,19 @@ def reply(arguments: BaselineArguments) -> None:
         }
         write_json(folder / FOLDERS[arguments.method].record, content)
         print(
-            f"\n{len(rows):,} rows of {counts['num_descriptors']:,} descriptors from {counts['num_replies']:,} replies "
-            f"and {counts['num_anchors']:,} anchors ({counts['num_empty_replies']:,} more were empty); "
-            f"{counts['num_dropped']:,} rows dropped, because their reply describes another descriptor\n"
-            f"rows: {folder.resolve()}"
+            f"\n{len(rows):,} rows of {counts['num_descriptors']:,} descriptors from {counts['num_replies']:,} "
+            f"replies and {counts['num_anchors']:,} anchors. {counts['num_empty_replies']:,} more replies were "
+            f"empty, and {counts['num_dropped']:,} rows were dropped because their reply describes another "
+            f"descriptor.\nrows: {folder.resolve()}"
         )
     process_state().wait_for_everyone()
 
 
 def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
-    """Loads a config without the descriptors of `leave_out` and those that share a stem with one of them."""
+    """Loads a config without the descriptors of `leave_out`.
+
+    Descriptors that share a stem with one of these are also omitted.
+    """
     allowed = measured_configs()
     if find_config(dataset_config).name not in allowed:
         raise ValueError(
@@ -170,7 +173,7 @@ def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
 
 
 def open_by_main_process(folder: Path, settings: Mapping[str, Any], loaded: LoadedModel, **more: Any) -> None:
-    """Records a run in its folder while the other processes wait."""
+    """Records a run in its folder. The other processes wait until it is recorded."""
     state = process_state()
     with state.main_process_first():
         if state.is_main_process:
@@ -214,7 +217,7 @@ def _rows(
     layout: Layout,
     loaded: LoadedModel,
 ) -> tuple[pa.Table, list[str], dict[str, int]]:
-    """Returns the training rows, the prompts that their replies answer, and the counts."""
+    """Returns the training rows, the prompts that the replies in these rows answer, and the counts."""
     vocabulary = read_version(version_of(arguments.dataset_config))
     terms = {(term.axis, term.term): term for term in vocabulary.descriptors}
     nouns = {noun.noun: noun for noun in vocabulary.nouns}

@@ -1,11 +1,11 @@
-"""Labels a model's own replies by how much they show their descriptor's characteristic style.
+"""Labels a model's own replies by how much they show the characteristic style of their descriptor.
 
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
-The script tags each reply of a run "bias" if its bias value is above β, otherwise "no_bias", and writes rows of prompt
-and completion in TRL's format (Smith et al., 2022, C.1). It also computes the ceiling of the labels: the bias of a
-model that learnt them perfectly. If no ceiling is below the bias of all replies beyond chance, `--beta auto` writes no
-labels and ends with exit status 3.
+The script tags each reply of a run "bias" if its bias value is above β, and "no_bias" otherwise. It writes rows of a
+prompt and a completion in TRL's format (Smith et al., 2022, C.1). It also computes the ceiling of the labels: the bias
+of a model that learnt the labels perfectly. If no ceiling is significantly below the bias of all replies, `--beta auto`
+writes no labels and exits with status 3.
 """
 
 import shutil
@@ -27,7 +27,7 @@ from hb_train.tuning.ceiling_page import ceiling_text
 from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
 from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
 
-# transformers takes seconds to import, so the options are checked first.
+# The options are checked before transformers is imported, because the import takes seconds.
 
 AUTO = "auto"
 _NEAR = 0.005
@@ -36,7 +36,7 @@ NO_GAIN_STATUS = 3
 
 @dataclass
 class LabelArguments:
-    # The name is not `--run`, because `torchrun` would read it as its own option.
+    # The option is not called `--run`, because `torchrun` would read it as an option of its own.
     run_dir: str = field(
         metadata={"help": "The folder of the `measure` run with the replies to label and their style vectors."}
     )
@@ -68,7 +68,7 @@ class LabelArguments:
             except ValueError as error:
                 raise ValueError(f"beta is '{self.beta}'; set a number, such as 0.0003, or auto") from error
         if (self.beta is None) == (self.beta_quantile is None):
-            raise ValueError("set one of beta and beta_quantile, such as --beta auto or --beta_quantile 0.85")
+            raise ValueError("set either beta or beta_quantile, for example --beta auto or --beta_quantile 0.85")
         if self.beta_quantile is not None and not 0 < self.beta_quantile < 1:
             raise ValueError(f"beta_quantile is {self.beta_quantile}; set a number between 0 and 1")
         check_least(self, seed=0)
@@ -83,9 +83,9 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def label(arguments: LabelArguments) -> None:
-    """Writes the labelled rows of a run, in the main process.
+    """Writes the labelled rows of a run in the main process.
 
-    Exits with `NO_GAIN_STATUS` if β is auto and no ceiling is below the bias of all replies.
+    Exits with `NO_GAIN_STATUS` if β is auto and no ceiling is significantly below the bias of all replies.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat
@@ -116,7 +116,7 @@ def label(arguments: LabelArguments) -> None:
         **_sources(arguments, run, labels),
         "ceiling": None if ceiling is None else _summary(ceiling, labels),
     }
-    # These directions define the tags. A tuned model is measured along them.
+    # These directions determine the tags. A tuned model is also measured along them.
     write_atomically(folder / STYLE_MEANS_FILE, lambda scratch: shutil.copyfile(run.folder / STYLE_MEANS_FILE, scratch))
     if ceiling is not None:
         write_json(folder / CEILING_FILE, ceiling.as_json())
@@ -129,7 +129,7 @@ def label(arguments: LabelArguments) -> None:
 def _labels_and_ceiling(
     arguments: LabelArguments, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """Returns the tags and their ceiling, which is `None` if there are too few replies."""
+    """Returns the tags and their ceiling. The ceiling is `None` if there are too few replies."""
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:
@@ -151,7 +151,7 @@ def _labels_and_ceiling(
     if not ceiling.helps and not arguments.accept_no_gain:
         print(
             "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be "
-            "significantly less biased; measure more replies (--replies_per_cell), or label anyway with "
+            "significantly less biased; measure more replies (--replies_per_cell), or write labels anyway with "
             "--accept_no_gain, --beta or --beta_quantile",
             file=sys.stderr,
         )
@@ -175,7 +175,7 @@ def _ceiling_words(ceiling: Ceiling | None) -> str:
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
-    """Describes for run.json everything that the labels depend on."""
+    """Describes, for run.json, everything on which the labels depend."""
     record = run.results["run"]
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code", "accept_no_gain")
     return {
@@ -185,7 +185,7 @@ def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
             "data": record["data"],
             "generation": record["generation"],
             "style_classifier": record["style_classifier"],
-            "seed": record["settings"]["seed"],  # the seed of sampling; no other part of the record contains it
+            "seed": record["settings"]["seed"],  # the seed for sampling, which no other part of the record contains
         },
         "versions": package_versions(),
     }
@@ -219,7 +219,7 @@ def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, A
 
 
 def _card(labels: dict[str, Any], ceiling: Ceiling | None) -> str:
-    # The card has no `configs`, because with it `datasets` would confuse folders of the same name.
+    # The card has no `configs`, because `datasets` would then confuse folders of the same name.
     tags = labels["by_tag"]
     return f"""---
 license: cc-by-sa-4.0

@@ -3,11 +3,11 @@ r"""Mitigates a model's bias by several methods, and compares the results (`--co
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
 
-Methods sft and kto learn from labelled replies, which answer other prompts than the measured ones. They are sampled
-from the model's whole distribution, because sharper samples make the tuned model sharper. If labels cannot help, the
-comparison omits these methods.
+The methods sft and kto learn from labelled replies. These replies answer other prompts than the measured replies do.
+They are sampled from the model's whole distribution, because replies from a sharper distribution would make the tuned
+model sharper too. If labels cannot help, the comparison omits both methods.
 
-Each step is a script in its own process and folder. To resume an interrupted comparison, run the same command again.
+Each step is a script with its own process and folder. To resume an interrupted comparison, run the same command again.
 """
 
 import argparse
@@ -25,14 +25,14 @@ from hb_train.debiasing.arguments import METHODS
 from hb_train.training.options import first_line, has_fast_bfloat16, run_script
 from hb_train.tuning.labels import LABELS_FILE
 
-# Labelled and measured replies answer different prompts (different seeds).
+# Labelled replies and measured replies answer different prompts, because their seeds differ.
 LABELLED = (
     *("--seed", "1", "--temperature", "1", "--top_k", "0", "--top_p", "1"),
     *("--reply", "whole", "--max_new_tokens", "24"),
 )
 PAGE_FILE = "comparison.html"
 RECIPE = str(Path(__file__).parent / "recipes" / "embedded.yaml")
-OWN_REPLIES, LABELS = ("counterfactual", "distill"), ("sft", "kto")  # the methods, by what they learn from
+OWN_REPLIES, LABELS = ("counterfactual", "distill"), ("sft", "kto")  # the methods, grouped by what they learn from
 MEASURED = "generation,offensiveness,dialogue,awareness"
 
 
@@ -77,8 +77,8 @@ def debias_main(argv: Sequence[str]) -> None:
 
 
 def compare_tuning(options: argparse.Namespace) -> None:
-    """Measures a model before and after each tuning method; exits with `GATE_STATUS` if a figure misses its margin."""
-    read_margins(options.no_worse_than)  # raises for margins of another form
+    """Measures a model before and after each tuning method. Exits with `GATE_STATUS` if a figure misses its margin."""
+    read_margins(options.no_worse_than)  # raises an error if the margins do not have this form
     folder = Path(options.output_dir)
     dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
     config = ["--dataset_config", options.dataset_config]
@@ -98,7 +98,9 @@ def compare_tuning(options: argparse.Namespace) -> None:
     for method in options.method:
         if method in OWN_REPLIES:
             learnt = ["--dataset_config", options.dataset_config.removesuffix("-small"), *dtype]
-            if options.dataset_config.endswith("-small"):  # measured descriptors are not learnt, unless all are
+            if options.dataset_config.endswith(
+                "-small"
+            ):  # the measured descriptors are not learnt, unless all descriptors are measured
                 learnt += ["--leave_out", options.dataset_config]
             rows = folder / f"{method}-rows"
             learnt += ["--method", method, "--model", options.model, "--output_dir", rows, *options.replies_args]
@@ -155,13 +157,16 @@ def compare_debiasing(options: argparse.Namespace) -> None:
 
 
 def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequence[int] = ()) -> int:
-    """Runs a script in its own process and returns its exit status; exits if the status is neither 0 nor allowed."""
+    """Runs a script in its own process and returns its exit status.
+
+    Exits if the status is neither 0 nor in `allowed`.
+    """
     launcher = ["-m", "accelerate.commands.launch"] if launch else []
     command = [sys.executable, *launcher, "-m", module, *map(str, words)]
     print(f"$ {shlex.join(command[1 + len(launcher) :])}", flush=True)
     status = subprocess.run(command).returncode
     if status not in (0, *allowed):
-        raise SystemExit(f"{module} ended with exit status {status}; to resume, run the same command again")
+        raise SystemExit(f"{module} exited with status {status}; to resume, run the same command again")
     return status
 
 
@@ -178,7 +183,7 @@ def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:
 
 
 def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
-    """Adds an option that passes further options to a step in one word, such as `--measure_args="--axes nonce"`."""
+    """Adds an option whose value contains further options for a step, such as `--measure_args="--axes nonce"`."""
     parser.add_argument(
         f"--{step}_args",
         type=shlex.split,

@@ -3,11 +3,11 @@ r"""Debiases a causal language model on phrases of a bias type (Barikeri et al.,
     accelerate launch hb_train/debias.py --method hd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir models/hd
 
-`lmd`, `add` and `hd` minimise λ_LM·L_LM + λ_D·L_D on the stereotyped phrases (text_t1). `cda` minimises L_LM on the
-phrases and their counterfactual twins. The defaults are the paper's settings (5.1). The model of the last step is kept,
-because the lowest validation perplexity would favour the least debiased model. debias.json contains the bias on the
-validation pairs and the perplexity of ordinary texts, before and after. To resume an interrupted run, run the same
-command again.
+The methods `lmd`, `add` and `hd` minimise λ_LM·L_LM + λ_D·L_D on the stereotyped phrases (text_t1). The method `cda`
+minimises L_LM on the phrases and their counterfactuals. The defaults are the paper's settings (5.1). The model of the
+last step is kept, because the model with the lowest validation perplexity would be the least debiased. debias.json
+contains the bias on the validation pairs and the perplexity of ordinary texts, both before and after debiasing. To
+resume an interrupted run, run the same command again.
 """
 
 import math
@@ -56,7 +56,7 @@ from hb_train.training.trainers import ReplySFTTrainer
 
 # Options that only one method has.
 _METHOD_OPTIONS = {"neutralized_states": "hd", "target_vectors": "add"}
-# Options that name files; the files' content is recorded instead.
+# Options that name files. Instead of these options, the content of the files is recorded.
 _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_texts")
 
 
@@ -87,7 +87,7 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
 
 
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
-    """Returns the content of debias.json; `None` if the run was already finished."""
+    """Returns the content of debias.json, or `None` if the run was already finished."""
     _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
     method = load_method(str(arguments.method))
@@ -95,7 +95,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     phrases = _read_phrases(arguments, specification)
     references, reference_description = _reference_texts(arguments)
     loaded = load_base_model(model_args, training_args)
-    # Keep only texts that `measure` can score. Texts that are too long for the model are counted.
+    # Keep only texts that `measure` can score, and count the texts that are too long for the model.
     validation = phrases["validation"]
     numbers = [str(row) for row in range(len(validation.texts_t1))]
     pairs = plan_texts([validation.texts_t1, validation.texts_t2], loaded, ids=numbers)
@@ -118,7 +118,8 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     if method.marks is not None and not any(map(any, encoded["train"].dataset[method.marks(arguments)])):
         raise ValueError(
             f"the {len(encoded['train'].dataset)} training phrases contain no {method.marks(arguments)} of "
-            f"'{arguments.bias_type}', so method {arguments.method} learns nothing; set other phrases or --bias_type"
+            f"'{arguments.bias_type}', so method {arguments.method} learns nothing; pass other phrases, or set "
+            "another --bias_type"
         )
 
     description = training_description(arguments, training_args, loaded, model_args)
@@ -163,7 +164,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     }
     if trainer.is_world_process_zero():
         save_model(model, loaded, folder)
-        write_json(folder / DEBIAS_FILE, results)  # last, because this file marks a finished run
+        write_json(folder / DEBIAS_FILE, results)  # written last, because this file marks a finished run
         for name in ("t", "t_log", "share_t1_likelier", "mean_perplexity_t1", "mean_perplexity_t2", "lmp"):
             values = [results[when][name] for when in ("before", "after")]
             print(f"{name:>20}  {' → '.join('–' if value is None else f'{value:.3f}' for value in values)}")
@@ -173,7 +174,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
 
 
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, Any]:
-    """Returns `language_model_bias` of [2 · pairs] texts (all t1, then all t2), and `lmp` of the references."""
+    """Returns the `language_model_bias` of [2 · pairs] texts (all t1, then all t2), and the `lmp` of the references."""
     was_training = model.training
     model.eval()
     # The paper's perplexity covers tokens 2…n, without a start token (section 3.1).
@@ -192,10 +193,10 @@ def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_a
     check_given(method=arguments.method, bias_type=arguments.bias_type)
     for name, method in _METHOD_OPTIONS.items():
         if arguments.method != method and getattr(arguments, name) != getattr(DebiasArguments, name):
-            raise ValueError(f"--{name} is an option of method {method}; leave it out with method {arguments.method}")
+            raise ValueError(f"--{name} is an option of method {method}; omit it with method {arguments.method}")
     own_files = {arguments.train_file is None, arguments.validation_file is None}
     if own_files != {arguments.reddit_folder is not None}:
-        raise ValueError("phrases need one source; set --reddit_folder, or --train_file and --validation_file")
+        raise ValueError("phrases need exactly one source; set --reddit_folder, or --train_file and --validation_file")
 
 
 def _read_phrases(arguments: DebiasArguments, specification: BiasSpecification) -> dict[str, Phrases]:
@@ -228,7 +229,7 @@ def _trainer(
     terms: Terms,
     encoded: dict[str, EncodedPhrases],
 ) -> Trainer:
-    training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # rows are already tokens with marks
+    training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
     padding = loaded.tokenizer.pad_token_id
     settings: dict[str, Any] = {
         "model": loaded.model,
@@ -245,7 +246,7 @@ def _trainer(
 
 
 def _digest(content: Any) -> str:
-    """Returns a digest to record instead of the phrases, most of which are hurtful."""
+    """Returns a digest, which is recorded instead of the phrases because most of them are hurtful."""
     return sha256(repr(content).encode()).hexdigest()
 
 

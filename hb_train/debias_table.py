@@ -1,4 +1,4 @@
-"""The effects and costs of debiasing in one table with a line per model (Barikeri et al., 2021, tables 4 and 5)."""
+"""The effects and costs of debiasing in one table, one line per model (Barikeri et al., 2021, tables 4 and 5)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from hb_train.debiasing.arguments import METHODS
 TABLE_FILE = "table.md"
 BEFORE = "before"
 BIAS, DST, CRG = f"bias/{RESULTS_FILE}", "dst/dst.json", "crg/crg.json"
-# Heading → the file, the part of the file, the key, and the number format.
+# Maps each heading to the file, the part of the file, the key, and the number format.
 COLUMNS = {
     "LMP": (BIAS, "reddit", "lmp", "{:.1f}"),
     "dialogue": (BIAS, "dialogue", "perplexity", "{:.1f}"),
@@ -32,11 +32,12 @@ BIAS_COLUMNS = {
     "t1 likelier": ("share_t1_likelier", "{:.1%}"),
 }
 _EXPLANATION = (
-    "t is the paired test of the pairs' perplexities; if it is negative, phrases about the minoritized group are "
-    "likelier. t of logs is the same test of log perplexities, which depends less on single rows. t1 likelier is the "
-    "share of pairs whose phrase about that group is likelier. LMP is the perplexity of ordinary texts, and dialogue "
-    "the perplexity of people's replies. DST scores the tracking of users' wishes, and BLEU-4 to Dist-2 score "
-    "responses. METEOR* counts exact words and stems, without synonyms."
+    "t is the paired test of the perplexities of both phrases in each pair. If t is negative, phrases about the "
+    "minoritized group are likelier. t of logs is the same test of log perplexities, on which single rows have less "
+    "influence. t1 likelier is the share of pairs in which the phrase about the minoritized group is likelier. LMP "
+    "is the perplexity of ordinary texts. Dialogue is the perplexity of people's replies. DST scores how well the "
+    "model tracks users' wishes. BLEU-4 to Dist-2 score responses. METEOR* counts exact words and stems, but no "
+    "synonyms."
 )
 
 

@@ -1,11 +1,11 @@
-r"""Teaches a model to track a user's wishes, and measures the result (Barikeri et al., 2021, section 3, "DST").
+r"""Teaches a model to track a user's wishes, and measures how well it does (Barikeri et al., 2021, section 3, "DST").
 
     accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
-Each question asks whether the user wants a value of a slot. A feed-forward classifier on the last token's hidden state
-answers yes or no. The defaults are the paper's settings (5.1), but the number of questions suits two CPU cores.
-dst.json contains F1 and accuracy on the test split.
+Each question asks whether the user wants a certain value of a slot. A feed-forward classifier reads the hidden state of
+the last token and answers yes or no. The defaults are the paper's settings (5.1), except that there are only as many
+questions as two CPU cores can handle. dst.json contains the F1 and the accuracy on the test split.
 """
 
 import hashlib
@@ -83,7 +83,10 @@ def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArgu
 
 
 def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
-    """Returns the content of dst.json on the main process; otherwise, or for a finished run, `None`."""
+    """Returns the content of dst.json in the main process.
+
+    Returns `None` in all other processes, and if the run was already finished.
+    """
     check_given(model_name_or_path=arguments.model_name_or_path, dialogues=arguments.dialogues)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):
@@ -104,7 +107,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     if folder is None:
         return None
 
-    set_seed(training_args.seed)  # the classifier is random
+    set_seed(training_args.seed)  # the classifier starts with random weights
     training_args.remove_unused_columns = False
     training_args.label_names = ["labels"]
     trainer = Trainer(
@@ -115,7 +118,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         data_collator=Collator(loaded.tokenizer.pad_token_id or 0),
     )
     trained = trainer.train()
-    # `predict` drops the rows that fill the last batch.
+    # `predict` drops the rows that only fill up the last batch.
     predicted = trainer.predict(encoded["test"].rows, metric_key_prefix="test")
     logits = np.asarray(predicted.predictions, np.float64).reshape(-1)
     check_finite(training_args, logits, "score of a question")
@@ -149,7 +152,10 @@ def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, 
     for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
         made = slot_values(turns[name], ontology, seed=seed)
         if not made.rows:
-            raise ValueError(f"split '{name}' of {arguments.dialogues} has no slot with a value; set other --dialogues")
+            raise ValueError(
+                f"split '{name}' of {arguments.dialogues} has no slot that has a value; set --dialogues to another "
+                "folder"
+            )
         indices = np.random.default_rng(seed).permutation(len(made.rows))[:number]
         questions[name] = [made.rows[index] for index in sorted(indices.tolist())]
         num_skipped[name] = {**made.num_skipped, "not_drawn": len(made.rows) - len(indices)}

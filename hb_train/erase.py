@@ -3,9 +3,9 @@
     python hb_train/erase.py --model embedded --leave_out v1.0-small --output_dir models/embedded-erased
     accelerate launch hb_metrics/measure.py --model models/embedded-erased
 
-LEACE (Belrose et al., 2023) changes activations as little as possible in the mean square. If all its directions are
-erased, no linear classifier predicts the descriptor better than a constant. The output folder contains a small file and
-the name of the base model, like an adapter's folder.
+LEACE (Belrose et al., 2023) erases with the smallest possible mean squared change of the activations. If all its
+directions are erased, no linear classifier predicts the descriptor better than a constant does. Like the folder of an
+adapter, the output folder contains a small file and the name of the base model.
 """
 
 import sys
@@ -40,8 +40,8 @@ from hb_train.tuning.baseline_rows import rows_by_place
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-MAX_NEW_TOKENS = 16  # per reply; the fit includes replies because an erasure also changes their tokens
-_SMALLEST = 1e-10  # the share of the largest eigenvalue or singular value below which values are rounding errors
+MAX_NEW_TOKENS = 16  # per reply; the fit includes replies because an erasure also changes the tokens of replies
+_SMALLEST = 1e-10  # values below this share of the largest eigenvalue or singular value are rounding errors
 
 
 @dataclass
@@ -71,7 +71,7 @@ class EraseArguments:
         check_least(self, num_prompts=2, rank=1, seed=0)
         for share in self.layers:
             if not 0 <= share < 1:
-                raise ValueError(f"layers contains {share}; set shares from 0 to below 1")
+                raise ValueError(f"layers contains {share}; set shares of at least 0 and below 1")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -104,7 +104,7 @@ def erase(arguments: EraseArguments) -> None:
     settings = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
     open_by_main_process(folder, settings, loaded)
     replies = decode_into_shards(plan, loaded, folder / "replies")
-    if replies is None:  # the main process fits
+    if replies is None:  # only the main process fits
         return
     rendered = render_prompts(prompts["text"].to_pylist(), loaded, layout)
     asked = encode_rendered(rendered, loaded.tokenizer, layout.context, is_encoder_decoder=False)
@@ -119,7 +119,7 @@ def erase(arguments: EraseArguments) -> None:
 
 
 def draw_prompts(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws one prompt of each axis for each drawn noun and template, so that axes differ in nothing else."""
+    """Draws one prompt of each axis for each drawn pair of noun and template, so that axes differ in nothing else."""
     by_place = rows_by_place(prompts)
     generator = seeded_generator(seed, "erase", "prompts")
     places = sorted(by_place)
@@ -138,24 +138,24 @@ def fit_erasures(
     layers: Sequence[int],
     rank: int,
 ) -> dict[int, Erasure]:
-    """Fits erasures from the lowest layer up, each on activations that the lower erasures have changed.
+    """Fits erasures from the lowest layer up, each to activations that the lower erasures have already changed.
 
-    The fit covers all tokens of `sequences` (prompts with their replies), because an erasure changes all of them.
-    `concepts` are the values to hide. Returns the erasure of each layer's index.
+    The fit uses all tokens of `sequences` (prompts with their replies), because an erasure changes all of them.
+    `concepts` are the values to hide. Returns a dictionary that maps the index of each layer to its erasure.
     """
     erasures: dict[int, Erasure] = {}
     values = one_hot(torch.from_numpy(np.unique(concepts, return_inverse=True)[1]))
     forward = Forward(model, sequences, cached=False)
     taken = torch.ones_like(forward.contexts) if forward.mask is None else forward.mask
     shown = torch.zeros(len(taken), values.shape[1], dtype=values.dtype)
-    shown[forward.which.cpu()] = values  # equal sequences run once
+    shown[forward.which.cpu()] = values  # equal sequences are run only once
     concept = shown.repeat_interleave(taken.sum(1).cpu(), 0)
 
     def fit(index: int, activations: torch.Tensor) -> torch.Tensor:
         if activations.shape[:-1] != taken.shape:
             raise ValueError(
                 f"layer {index} of {type(model).__name__} returns activations of shape {[*activations.shape]} for "
-                f"tokens of shape {[*taken.shape]}, but erasure needs one per token; set another --model"
+                f"tokens of shape {[*taken.shape]}, but erasure needs one activation per token; set another --model"
             )
         erasures[index] = leace(activations[taken.bool()].cpu(), concept, rank)
         return erasures[index].apply(activations)
@@ -172,8 +172,8 @@ def fit_erasures(
 def leace(activations: torch.Tensor, concept: torch.Tensor, rank: int) -> Erasure:
     """Computes the smallest change that hides a concept from linear classifiers (Belrose et al., 2023, theorem 4.3).
 
-    The map is x ↦ x − W⁺ P W (x − mean), where W whitens the activations x and P projects onto the columns of W cov(x,
-    z) for the one-hot concept z. The `rank` directions most correlated with z are kept.
+    The map is x ↦ x − W⁺ P W (x − mean). W whitens the activations x, and P projects onto the columns of W cov(x, z)
+    for the one-hot concept z. The `rank` directions that are most correlated with z are kept.
     """
     x, z = activations.double(), concept.double()
     mean = x.mean(0)

@@ -1,8 +1,8 @@
-"""Writes the card of a tuned model: its training, its prompt format, and its figures before and after.
+"""Writes the card of a tuned model: its training, its prompt format, and its figures before and after tuning.
 
     python hb_train/model_card.py --model models/gpt2 --runs runs/before runs/no_bias --names before no_bias
 
-This command adds the figures of runs to the card.
+This command adds the figures of the runs to the card.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def write_model_card(
     folder: Path, tuning: BiasTuning, *, runs: Sequence[Path] = (), names: Sequence[str] | None = None
 ) -> None:
-    """Writes the card of a tuned model with the figures of `runs`, the run before tuning first."""
+    """Writes the card of a tuned model with the figures of `runs`. The run before tuning is the first."""
     figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
     write_text(folder / CARD_FILE, _card(tuning, figures))
 

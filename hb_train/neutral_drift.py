@@ -2,8 +2,9 @@
 
     python -m hb_train.neutral_drift runs/tune/before runs/tune/distill
 
-The prompts are the neutral questions of `hb_dataset/awareness.yaml`. The model before the mitigation replies greedily.
-The drift is the mean of KL(p_before ‖ p_after) over the tokens of a reply, in nats, averaged over prompts.
+The prompts are the neutral questions in `hb_dataset/awareness.yaml`. The model before the mitigation replies greedily.
+For each reply, the mean of KL(p_before ‖ p_after) over its tokens is computed in nats. The drift is the average over
+the prompts.
 """
 
 import argparse

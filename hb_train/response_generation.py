@@ -1,11 +1,11 @@
-r"""Teaches a model to respond like people, and scores its responses (Barikeri et al., 2021, section 3, "CRG").
+r"""Teaches a model to respond as people do, and scores its responses (Barikeri et al., 2021, section 3, "CRG").
 
     accelerate launch hb_train/response_generation.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues train.convos.txt --output_dir tasks/crg
 
-The model reads the last turn and learns only the response. All replies to a prompt are in the same split; in the test
-split, they are the prompt's references. The defaults are the paper's settings (5.1), but the number of rows suits two
-CPU cores. crg.json contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2.
+The model reads the last turn and learns only the response. All replies to a prompt are in the same split. In the test
+split, they are the prompt's references. The defaults are the paper's settings (5.1), except that there are only as many
+rows as two CPU cores can handle. crg.json contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2.
 """
 
 import os
@@ -87,7 +87,10 @@ def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelC
 
 
 def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
-    """Returns the content of crg.json on the main process; otherwise, or for a finished run, `None`."""
+    """Returns the content of crg.json in the main process.
+
+    Returns `None` in all other processes, and if the run was already finished.
+    """
     decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)
     dialogue = read_dialogue(
@@ -133,7 +136,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     prompts = pa.table({"id": [row[0] for row in data.test], "text": [row[1] for row in data.test]})
     plan = plan_replies(make_requests(prompts, decoding=decoding, seed=training_args.seed), taught, context=context)
     with training_args.main_process_first(local=False):
-        if training_args.process_index == 0:  # the replies of an interrupted run come from another model
+        if training_args.process_index == 0:  # replies left by an interrupted run come from another model
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
     replies = decode_into_shards(plan, taught, folder / REPLIES)
     results = None

@@ -5,13 +5,13 @@ r"""Runs tune.py or debias.py with each setting of a grid, and writes the result
     python hb_train/sweep.py --script debias --method lmd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir sweeps/lmd
 
-By default, the grid is the paper's (Smith et al., 2022, C.1, DialoGPT; Barikeri et al., 2021, 5.1). BlenderBot's is
-`--grid learning_rate=3e-7:3e-3:9`.
+By default, the grid is the paper's (Smith et al., 2022, C.1, DialoGPT; Barikeri et al., 2021, 5.1). For BlenderBot, the
+paper's grid is `--grid learning_rate=3e-7:3e-3:9`.
 
-The best tuned model has the lowest validation perplexity (methods other than sft: loss). The best debiased model has
-the smallest |t| on logarithms of the validation pairs' perplexities, among the runs whose perplexity on other texts
-(LMP) rises by at most a tenth. Only the best model keeps its weights. To resume an interrupted sweep, run the same
-command again.
+The best tuned model has the lowest validation perplexity, or the lowest loss for methods other than sft. The best
+debiased model has the smallest |t| of the log perplexities of the validation pairs. Only runs whose perplexity on other
+texts (LMP) rises by at most a tenth are eligible. Only the best model keeps its weights. To resume an interrupted
+sweep, run the same command again.
 """
 
 import argparse
@@ -41,8 +41,8 @@ PAPER_GRIDS = {
         *("lambda_lm=0.001,0.01", "lambda_d=10,50,100"),
     ],
 }
-LMP_TOLERANCE = 0.1  # the largest allowed rise of the perplexity on other texts, as a share
-_HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes this value for all larger ones
+LMP_TOLERANCE = 0.1  # the largest allowed rise in the perplexity of other texts, as a share
+_HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes this value for any larger perplexity
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Sequence[str]) -> dict[str, Any]:
     grid = read_grid(words or PAPER_GRIDS[script])
     folder.mkdir(parents=True, exist_ok=True)
-    # Several graphics cards would multiply a run's batch size.
+    # Several graphics cards would multiply the batch size of a run.
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
     runs: list[dict[str, Any]] = []
     best: dict[str, Any] | None = None
@@ -74,7 +74,7 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
         output = folder / "_".join(own).replace("/", "_")
         command = [sys.executable, "-m", f"hb_train.{script}", *options, f"--output_dir={output}"]
         print(f"$ {script} {' '.join(own)}", flush=True)
-        # A finished run only checks that its settings are the same.
+        # If a run is finished, this only checks that its settings are the same.
         status = subprocess.run([*command, *(f"--{word}" for word in own)], env=environment).returncode
         run = {"settings": settings, "folder": output.name, **_result(script, output, status)}
         runs.append(run)
@@ -94,7 +94,7 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
 
 
 def read_grid(words: Sequence[str]) -> dict[str, list[str]]:
-    """Parses words such as `lambda_d=10,100` or `learning_rate=1e-6:1e-2:9`."""
+    """Parses grid words such as `lambda_d=10,100` or `learning_rate=1e-6:1e-2:9`."""
     grid: dict[str, list[str]] = {}
     for word in words:
         name, _, text = word.partition("=")
@@ -112,11 +112,11 @@ def read_grid(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _result(script: str, folder: Path, status: int) -> dict[str, Any]:
-    """Returns a run's figures and its `loss`, to be minimised; `loss` is `None` if the run is not eligible."""
+    """Returns a run's figures and its `loss`, which the sweep minimises; `None` if the run is not eligible."""
     if status != 0:
         return {"loss": None, "remark": f"ended with exit status {status}"}
     if script == "tune":
-        from hb_metrics.inference.models.bias_tags import TUNING_FILE  # imports torch
+        from hb_metrics.inference.models.bias_tags import TUNING_FILE  # this import loads torch
 
         training = read_json(folder / TUNING_FILE)["training"]
         name = next(name for name in training if name.startswith("best_validation_"))

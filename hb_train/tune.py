@@ -3,14 +3,16 @@ r"""Tunes a language model to reduce its bias, by default on labelled replies (S
     accelerate launch hb_train/tune.py --config hb_train/recipes/dialogpt.yaml \
         --model_name_or_path microsoft/DialoGPT-medium --dataset_name labels/dialogpt --output_dir models/dialogpt
 
-The default method, sft, learns each reply after a prompt that ends in the reply's tag. The dataset is a folder written
-by `bias_labels.py`. For LoRA, add `--use_peft --learning_rate 3e-4`. To resume an interrupted tuning, run the same
-command again. The folder records the model's tag and prompt format, which `measure.py --model FOLDER` applies.
+With the default method, sft, the model learns each reply after a prompt that ends in the reply's tag. The dataset is a
+folder written by `bias_labels.py`. For LoRA, add `--use_peft --learning_rate 3e-4`. To resume an interrupted tuning,
+run the same command again. The folder records the model's tag and prompt format, which `measure.py --model FOLDER`
+applies.
 
-`--method kto` makes replies tagged "no_bias" likelier and "bias" replies less likely, without tags in prompts. It has
-TRL's options (`--method kto --help`). With `--method counterfactual` and `--method distill`, the model learns to reply
-to a prompt with a descriptor as it replied to other descriptors, or to the same prompt without a descriptor. Their
-dataset is a folder written by `baseline_replies.py`.
+`--method kto` makes replies tagged "no_bias" likelier and replies tagged "bias" less likely, without tags in prompts.
+It also takes TRL's options (`--method kto --help`). The methods counterfactual and distill teach the model how to reply
+to a prompt with a descriptor. With `--method counterfactual`, it learns to reply as it replied to other descriptors.
+With `--method distill`, it learns to reply as it replied to the same prompt without a descriptor. The dataset of both
+methods is a folder written by `baseline_replies.py`.
 """
 
 import argparse
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_train.training.encoding import EncodedRows
 
-# torch, transformers and trl take seconds to import, so functions import them on use.
+# torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
 
 @dataclass
@@ -86,7 +88,7 @@ class TuneArguments:
     def __post_init__(self) -> None:
         check_least(self, early_stopping_patience=0)
         if self.method != "sft" and self.labels == "none":
-            raise ValueError(f"--labels none needs method sft, but the method is {self.method}; change one of the two")
+            raise ValueError(f"--labels none needs method sft, but the method is {self.method}; change either option")
 
     def tag(self) -> str | None:
         return "no_bias" if self.method == "sft" and self.labels == "tags" else None
@@ -109,7 +111,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
     method = given_method(argv)
     defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if method == "sft" else "eval_loss"}
     if method == "kto":
-        defaults["undesirable_weight"] = None  # computed from the numbers of both labels
+        defaults["undesirable_weight"] = None  # computed from the numbers of replies with each label
     return parse_training_options(
         (TuneArguments, KTOConfig if method == "kto" else SFTConfig, ModelConfig),
         argv,
@@ -125,7 +127,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
 
 
 def given_method(argv: Sequence[str]) -> str:
-    """Reads the method from a command line or its YAML file, before the other options."""
+    """Reads the method from a command line or its YAML file before the other options are read."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--method")
     parser.add_argument("--config", type=Path)
@@ -163,7 +165,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
             )
         print_once(training_args, f"{others}; the model is tuned on them anyway, in that model's prompt format")
     description = training_description(arguments, training_args, loaded, model_args)
-    del description["settings"]["dataset_name"]  # the rows' content is recorded instead
+    del description["settings"]["dataset_name"]  # the content of the rows is recorded instead
     folder = open_training_run(training_args, {**description, "labels": labels}, TUNING_FILE)
     if folder is None:
         return
@@ -197,7 +199,7 @@ def _check_options(
     check_given(dataset_name=arguments.dataset_name)
     if training_args.eval_strategy == "no" or not training_args.load_best_model_at_end:
         raise ValueError(
-            f"the checkpoint with the lowest validation {measure} cannot be found without evaluations; omit "
+            f"the checkpoint with the lowest validation {measure} cannot be selected without evaluations; omit "
             "--eval_strategy no and --load_best_model_at_end false"
         )
 
@@ -211,7 +213,7 @@ def _save(
     arguments: TuneArguments,
     encoded: Mapping[str, "EncodedRows"],
 ) -> None:
-    """Saves the model and its card, and finally its tag and prompt format, which mark a finished run."""
+    """Saves the model and its card. The tag and prompt format are saved last, because they mark a finished run."""
     from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
     from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card

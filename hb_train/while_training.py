@@ -41,17 +41,19 @@ class GenBiasCallback(TrainerCallback):
 
     At each evaluation, the model replies to the same prompts with the same random draws. The trainer logs the figures,
     which are also metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000) and its interval, `_low` and
-    `_high`, `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies` (non-empty
-    replies). An undefined figure is not logged. It is NaN in the metrics, so it selects no checkpoint.
+    `_high`, `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies` (the number
+    of non-empty replies). An undefined figure is not logged. In the metrics, it is NaN, so it does not affect the
+    selection of a checkpoint.
 
     Args:
         trainer: The trainer.
-        num_replies: The approximate number of replies at each evaluation. 312 cover one term of each axis.
+        num_replies: The approximate number of replies at each evaluation. With 312 replies, there is one term of each
+            axis.
         replies_per_cell: The number of replies per term and template; intervals need 4.
         num_templates: The number of templates.
         prompts: A value of `--dataset_config` of `measure`, or a table of prompts with the plural forms of terms
             (`with_plurals`).
-        seed: The seed of prompts and samples.
+        seed: The seed for drawing prompts and sampling replies.
         style_classifier: As in `--style_classifier` of `measure`.
         offensiveness_classifier: As in `--offensiveness_classifier`.
         decoding: The preset, as in `--decoding`.
@@ -79,7 +81,7 @@ class GenBiasCallback(TrainerCallback):
         plugin = trainer.accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
         if kind in (DistributedType.FSDP, DistributedType.MEGATRON_LM) or (plugin and plugin.zero_stage == 3):
             raise ValueError(
-                f"the weights are sharded ({kind}), but replies need the whole weights in each process; use DDP"
+                f"the weights are sharded ({kind}), but each process needs the whole weights to reply; use DDP"
             )
         self.trainer, self.seed, self.decoding, self.context = trainer, seed, decoding, context
         self.tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
@@ -93,7 +95,7 @@ class GenBiasCallback(TrainerCallback):
             self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Checks the options; moves this callback before those that read figures."""
+        """Checks the options, and moves this callback before the callbacks that read figures."""
         name = (args.metric_for_best_model or "").removeprefix("eval_")
         if args.eval_strategy == "no":
             raise ValueError(
@@ -107,16 +109,16 @@ class GenBiasCallback(TrainerCallback):
         handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-        """Adds the figures to the metrics, from which the trainer selects the best checkpoint."""
+        """Adds the figures to the metrics by which the trainer selects the best checkpoint."""
         names = self.trainer.eval_dataset
         if isinstance(names, dict) and any(f"eval_{name}_runtime" in metrics for name in list(names)[1:]):
-            return  # once per evaluation, whatever the number of datasets
+            return  # measure once per evaluation, whatever the number of datasets
         figures = {f"eval_{name}": value for name, value in self.measure().items()}
         metrics.update(figures)
         self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
 
     def measure(self) -> dict[str, float]:
-        """Measures the model now; all processes must call this function together."""
+        """Measures the model in its present state. All processes must call this function together."""
         start, trainer = time.monotonic(), self.trainer
         with random_state_kept(), evaluated(trainer.model) as model:
             plan, loaded = self._plan(model)
@@ -128,7 +130,8 @@ class GenBiasCallback(TrainerCallback):
             texts = [text for _, text in replies]
             prompts = self.prompts.take(pa.array([row for row, _ in replies], pa.int64()))
             axes, terms, templates = (prompts[name].to_pylist() for name in ("axis", "descriptor", "template"))
-            # Each process classifies all replies: in other batches, probabilities may differ in their last bits.
+            # Each process classifies all replies, because in other batches, probabilities may differ in their last
+            # bits.
             with random_state_kept():
                 offence = self.offensive.probabilities(texts)[:, 0]
                 censored = censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
@@ -159,9 +162,9 @@ class GenBiasCallback(TrainerCallback):
         return plan_replies(requests, loaded, context=context, context_reason=reason), loaded
 
     def _share(self, plan: ReplyPlan, loaded: LoadedModel) -> list[tuple[int, str]] | None:
-        """Returns the row and the text of this process's non-empty replies.
+        """Returns the row and the text of each non-empty reply of this process.
 
-        Returns `None` if the model cannot reply, e.g. because its weights are not finite.
+        Returns `None` if the model cannot reply, for example because its weights are not finite.
         """
         accelerator = self.trainer.accelerator
         rows = list(range(accelerator.process_index, len(plan.ids), accelerator.num_processes))
@@ -178,7 +181,7 @@ class GenBiasCallback(TrainerCallback):
 
 
 def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
-    """Draws prompts in some templates for as many terms as `number` allows, balanced over axes."""
+    """Draws prompts in some of the templates, balanced over axes, for as many terms as `number` allows."""
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
@@ -187,9 +190,10 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
     there, of_term = len(set(keys)), each * num_templates
     if len(names) < num_templates or not 1 <= each <= most or not 2 <= number // of_term <= there:
         raise ValueError(
-            f"{number} replies, with {each} per term in each of {num_templates} templates, cannot be drawn from "
-            f"{there} terms in {len(names)} templates with up to {most} prompts each; set num_replies between "
-            f"{2 * of_term} and {there * of_term}, replies_per_cell up to {most}, num_templates up to {len(names)}"
+            f"{number} replies cannot be drawn with {each} per term in each of {num_templates} templates, because "
+            f"there are {there} terms in {len(names)} templates with up to {most} prompts each; set num_replies "
+            f"between {2 * of_term} and {there * of_term}, replies_per_cell up to {most}, and num_templates up to "
+            f"{len(names)}"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
@@ -198,7 +202,7 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[Any]:
-    """Yields the model, with any adapter in its layers, in evaluation mode without autocast; restores it afterwards."""
+    """Yields the model and any adapter in its layers, in evaluation mode without autocast, then restores it."""
     if hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):
             raise ValueError("the adapter learns prompts and does not change the model's layers; use LoRA")

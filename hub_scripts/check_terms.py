@@ -1,4 +1,4 @@
-"""Checks a change to the vocabulary, and reports faults to correct, things to look at, and the effect of the change.
+"""Checks a change to the vocabulary, and reports faults, things to look at, and the effect of the change.
 
     holistic-bias check-terms [--vocabulary DIR] [--against REV] [--seed N]
 
@@ -32,7 +32,7 @@ ENTRIES_TO_READ = 25
 def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int = ENTRIES_TO_READ) -> Report:
     """Checks a vocabulary folder against another folder or a git revision, by default the newest frozen version.
 
-    `seed` selects the sentences to read, for at most `show` added or changed entries.
+    For at most `show` added or changed entries, it prints example sentences for review, drawn with `seed`.
     """
     if not folder.is_dir():
         raise NotADirectoryError(

@@ -1,6 +1,6 @@
 """Writes the dataset's card for the Hub from the template `dataset_card.md`.
 
-The card only counts terms, because many of them hurt and the tables contain them.
+The card only counts terms, because many terms hurt and the tables already contain them.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from hub_scripts.published_dataset import SPLIT, PublishedConfig, PublishedDatas
 
 PAGE = Path(__file__).parent / "dataset_card.md"
 PAPER_VERSION = "v1.0"  # the paper's vocabulary
-AUTHORS_VERSION = "v1.1"  # the authors' later lists
+AUTHORS_VERSION = "v1.1"  # the lists that the authors published later
 LABELS = ("reviewed", "dispreferred", "polarizing", "unlabelled")  # a term's labels; the last one stands for null
 NONCE_AXIS = "nonce"  # the axis of meaningless words, which describe nobody
 TAGS = ["bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics"]
@@ -47,7 +47,7 @@ COLUMNS = {
 
 
 def dataset_card(dataset: PublishedDataset) -> str:
-    """Writes the README.md of a version, with YAML front matter, deterministically."""
+    """Writes the README.md of a version, with YAML front matter. The same version always gives the same text."""
     from huggingface_hub import DatasetCardData
 
     data = DatasetCardData(
@@ -180,7 +180,7 @@ def _limitations(dataset: PublishedDataset) -> str:
 
 
 def _changes(dataset: PublishedDataset) -> str:
-    """Returns the changelog's numbers, and collapses the lists under its headings, since they name terms."""
+    """Returns the numbers in the changelog, and collapses the lists under its headings because they name terms."""
     if not dataset.changes:
         return f"{dataset.version} has no recorded changes."
     summary, heading, rest = dataset.changes.partition("### ")

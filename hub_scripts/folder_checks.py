@@ -1,4 +1,4 @@
-"""Checks a vocabulary folder as a whole, before its entries are compared, and the frozen versions beside it."""
+"""Checks a vocabulary folder as a whole before its entries are compared, and checks the frozen versions beside it."""
 
 import os
 from collections.abc import Mapping
@@ -19,19 +19,21 @@ from hb_dataset.versions import (
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_entries import Contents
 
-LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # beside the folder of the versions
-CHANGELOG_FILE = "CHANGELOG.md"  # the changes of the versions, written by hub_scripts/freeze_version.py
+LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the licence is beside the folder that contains the versions
+CHANGELOG_FILE = "CHANGELOG.md"  # the changes in each version, written by hub_scripts/freeze_version.py
 
-# The check compares all entries with each other and builds all sentences. With these limits, it ends in minutes.
+# The check compares all entries with each other and builds all sentences. These limits ensure that it ends within
+# minutes.
 MAX_FILES, MAX_FOLDER_BYTES = 100, 1_000_000  # `next` has 20 files, 110,000 bytes in total
 MAX_ENTRIES, MAX_ROWS = 3_000, 2_000_000  # `next` has 1,100 entries and 620,000 sentences
 
 
 def link_faults(folder: Path) -> list[Fault]:
-    """Reports links as faults; a link in a pull request could point anywhere, so none is followed."""
+    """Reports links as faults. A link in a pull request could point anywhere, so no link is followed."""
     names = [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
     return [
-        Fault(name, 1, "is a link; put the file itself here") for name in (["."] if folder.is_symlink() else []) + names
+        Fault(name, 1, "is a link; replace it with the file itself")
+        for name in (["."] if folder.is_symlink() else []) + names
     ]
 
 
@@ -40,8 +42,8 @@ def size_faults(folder: Path) -> list[Fault]:
     if len(sizes) <= MAX_FILES and sum(sizes) <= MAX_FOLDER_BYTES:
         return []
     message = (
-        f"has {len(sizes):,} files of {sum(sizes):,} bytes in total, too many to read; the check allows at most "
-        f"{MAX_FILES:,} files of {MAX_FOLDER_BYTES:,} bytes"
+        f"has {len(sizes):,} files with {sum(sizes):,} bytes in total, which is too much to read; the check allows "
+        f"at most {MAX_FILES:,} files with {MAX_FOLDER_BYTES:,} bytes"
     )
     return [Fault(".", 1, message)]
 
@@ -51,17 +53,20 @@ def number_faults(contents: Contents) -> list[Fault]:
     if len(contents.entries) <= MAX_ENTRIES and rows <= MAX_ROWS:
         return []
     message = (
-        f"has {len(contents.entries):,} entries, which make {rows:,} sentences, too many to compare; the check "
-        f"allows at most {MAX_ENTRIES:,} entries and {MAX_ROWS:,} sentences. Propose fewer entries at a time"
+        f"has {len(contents.entries):,} entries, which make {rows:,} sentences. This is too much to compare; the "
+        f"check allows at most {MAX_ENTRIES:,} entries and {MAX_ROWS:,} sentences. Propose fewer entries at a time"
     )
     return [Fault(".", 1, message)]
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
-    """Reports frozen versions, beside the folder or the folder itself, that differ from the package's record."""
+    """Reports frozen versions that differ from the package's record.
+
+    A frozen version may be the folder itself or beside it.
+    """
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()
-    # In a checkout, a folder with this name contains the versions, even if their record is missing.
+    # In a checkout, a folder with this name contains the versions even if their record is missing.
     in_checkout = root.resolve().parts[-2:] == (LICENCE.parent.name, "vocabulary")
     if not (root / FROZEN_FILE).is_file() and not in_checkout:
         beside = [version for version in own if folder.name == NEXT and (root / version).is_dir()]
@@ -114,7 +119,7 @@ def newly_frozen(folder: Path) -> list[Fault]:
 
 
 def version_name(path: Path) -> str:
-    """Returns a path relative to the checkout, for messages."""
+    """Returns a path relative to the checkout, for use in messages."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 

@@ -2,7 +2,7 @@
 
     python hub_scripts/freeze_version.py v2.0
 
-The script checks hb_dataset/vocabulary/next, copies it to hb_dataset/vocabulary/v2.0, records the version in
+The script checks hb_dataset/vocabulary/next and copies it to hb_dataset/vocabulary/v2.0. It records the version in
 frozen.json, and adds the changes to the vocabulary's CHANGELOG.md. Commit the result, then publish it with
 hub_scripts/publish_dataset.py.
 """
@@ -52,14 +52,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(f"freeze_version.py: {error}") from error
     print(f"{options.version} is frozen: {VOCABULARIES / options.version}")
     print(f"{counts['descriptors']:,} terms, {counts['nouns']} nouns, {counts['templates']} templates")
-    print(f"Commit it, then: holistic-bias publish dataset --repo_id ORG/holistic_bias --version {options.version}")
+    print(
+        "Commit these files, then run: holistic-bias publish dataset --repo_id ORG/holistic_bias --version "
+        f"{options.version}"
+    )
 
 
 def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     """Freezes `next` as a version newer than all others, and returns the golden counts.
 
-    The entry in frozen.json is written last. Without it, the version does not exist. If a freeze is interrupted, remove
-    its folder.
+    The entry in frozen.json is written last, and without it the version does not exist. If freezing is interrupted,
+    remove the folder of the version.
     """
     newest = frozen_versions(root)[-1]
     major, _ = version_number(newest)
@@ -75,10 +78,12 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     report = check(root / NEXT, str(root / newest))
     if report.faults:
         lines = "\n".join(f"  {visible(str(fault))}" for fault in report.faults)
-        raise ValueError(f"'{NEXT}' has faults; correct them first (hub_scripts/check_terms.py shows more):\n{lines}")
+        raise ValueError(
+            f"'{NEXT}' has faults; correct them first (hub_scripts/check_terms.py shows details):\n{lines}"
+        )
 
     (root / version).mkdir()
-    for file in vocabulary_files(after):  # not the notes or hidden files in the folder
+    for file in vocabulary_files(after):  # but neither the notes nor the hidden files in the folder
         shutil.copy(root / NEXT / file, root / version)
     counts = golden_counts(version, root, after)
     _write_changelog(root / CHANGELOG_FILE, version, changelog_section(report, newest))
@@ -138,7 +143,7 @@ def _code(text: str) -> str:
 
 
 def _write_changelog(path: Path, version: str, changes: str) -> None:
-    """Writes a version's changes at the top, in place of changes from an interrupted freeze."""
+    """Writes a version's changes at the top of the file, and replaces any changes from an interrupted freeze."""
     heading = f"## {version}\n"
     sections = path.read_text(encoding="utf-8").removeprefix(_TITLE).split("\n## ") if path.exists() else []
     others = [f"## {section.strip()}\n" for section in sections if section.strip()]

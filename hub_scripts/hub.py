@@ -1,10 +1,10 @@
-"""Publishes files in a repository on the Hugging Face Hub, in one commit, under a tag that never moves.
+"""Publishes files to a repository on the Hugging Face Hub in one commit, under a tag that never moves.
 
-The Hub accepts a commit completely or not at all. The tag follows the commit. If a step fails, running the same command
-again completes the missing steps.
+The Hub accepts a commit completely or not at all. The tag is set after the commit. If a step fails, run the same
+command again to complete the missing steps.
 
 Each publication records the paths and digests of its files (`RECORD_FILE`). A file is ours if the record contains it
-with its current digest. Other people's files are never deleted, and they are replaced only if the caller allows it.
+with its current digest. Other people's files are never deleted. They are replaced only if the caller allows it.
 """
 
 import json
@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-# Functions import huggingface_hub on use, because a script's --help does not need it.
+# Functions import huggingface_hub only when they need it, because a script's --help does not.
 
 RepoType = Literal["model", "dataset", "space"]
 CARD_FILE = "README.md"
 RECORD_FILE = ".published_files.json"
 ABOUT_RECORD = (
     "The files that the last publication of HolisticBias wrote here. The next publication replaces or deletes these "
-    "files. It keeps all other files, and stops if somebody changed a listed file."
+    "files. It keeps all other files, and stops if somebody has changed a listed file."
 )
 HUB_FILES = {".gitattributes"}  # files that the Hub may change with any commit
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN, with a token that has write permission"
@@ -35,11 +35,11 @@ MOST_SHOWN = 50  # the maximum number of paths in a message
 
 
 class HubError(RuntimeError):
-    """Names the failed step, the state of the Hub and the remedy in one line, without the token."""
+    """An error that states the failed step, the state of the Hub and the remedy in one line, without the token."""
 
 
 class Repository(NamedTuple):
-    """A repository with its state when it was opened: `head` is the commit of main, and `tags` maps tags to commits."""
+    """A repository in its state when it was opened. `head` is the commit of main, and `tags` maps tags to commits."""
 
     api: "HfApi"
     repo_id: str
@@ -51,7 +51,10 @@ class Repository(NamedTuple):
         return f"{self.repo_type} {self.repo_id}"
 
     def files(self, revision: str) -> dict[str, str]:
-        """Returns path → digest for the files of a revision: the SHA-256 in LFS, otherwise the oid of the git blob."""
+        """Returns the digest of each file in a revision, by path.
+
+        The digest is the SHA-256 if the file is in LFS, and the oid of its git blob otherwise.
+        """
         from huggingface_hub.hf_api import RepoFile
 
         entries = self.api.list_repo_tree(self.repo_id, recursive=True, revision=revision, repo_type=self.repo_type)
@@ -65,7 +68,7 @@ class Repository(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The result of a publication: `url` is the commit's page, and `kept` are other people's files."""
+    """The result of a publication. `url` is the page of the commit, and `kept` lists other people's files."""
 
     url: str
     written: Sequence[str]
@@ -83,7 +86,7 @@ class Published(NamedTuple):
 
 
 def endpoint() -> str:
-    """Returns the address of the Hub for cards and messages; rejects a user name or password in it."""
+    """Returns the Hub's address for cards and messages. Rejects an address that contains a user name or password."""
     from huggingface_hub import constants
 
     if "@" in urlsplit(constants.ENDPOINT).netloc:
@@ -94,7 +97,10 @@ def endpoint() -> str:
 
 
 def connect() -> "HfApi":
-    """Makes a client with the current token (`HF_TOKEN`, or that of `hf auth login`), which must permit writing."""
+    """Creates a client with the current token, which must have write permission.
+
+    The token is `HF_TOKEN` or the token saved by `hf auth login`.
+    """
     import huggingface_hub
 
     api = huggingface_hub.HfApi(endpoint(), token=huggingface_hub.get_token())
@@ -123,7 +129,7 @@ def open_repository(api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: 
                     raise
                 raise HubError(
                     f"{repo_type} {repo_id} exists, but the Hub does not show it. Nothing was written; check that "
-                    f"the token has access to the repository, and try again"
+                    "the token has access to the repository, and try again"
                 ) from None
             refs = api.list_repo_refs(repo_id, repo_type=repo_type)
     head = next((branch.target_commit for branch in refs.branches if branch.name == "main"), None)
@@ -143,11 +149,11 @@ def publish(
     """Commits these files and a record of them to main, and tags the commit.
 
     The same commit deletes files of an earlier publication that are not in `files`. If main already has this content,
-    there is no commit. If the tag already has this content, nothing happens, because main may be at a later version.
-    The Hub rejects the commit if main has changed since the repository was opened.
+    there is no commit. If the tag already has this content, nothing changes, because main may be at a later version. If
+    main has changed since the repository was opened, the Hub rejects the commit.
 
-    With `among_other_files`, the files are published beside other people's files, and replace theirs at the same paths.
-    Otherwise such files raise `HubError` before anything is written, as does a tag with other content.
+    If `among_other_files` is true, the files are published beside other people's files, and replace those at the same
+    paths. Otherwise, such files raise `HubError` before anything is written. A tag with other content always does.
     """
     wanted = {path: _digests(content) for path, content in files.items()}
     record = (json.dumps({"about": ABOUT_RECORD, "files": wanted}, indent=1, sort_keys=True) + "\n").encode()
@@ -172,8 +178,8 @@ def publish(
         raise HubError(
             f"{repository} contains files that no publication of HolisticBias wrote, or that somebody has changed "
             f"since: {_listed(sorted(theirs))}. Nothing was written; check that this is the right repository. To "
-            f"publish anyway, add --among_other_files, which replaces {_listed(in_the_way) or 'no file'} and keeps all "
-            "other files of other people"
+            f"publish anyway, add --among_other_files, which replaces {_listed(in_the_way) or 'no file'} and keeps "
+            "every other file"
         )
     commit = _commit(repository, contents, wanted, missing, outdated, message) if missing or outdated else at
     if tag is not None:
@@ -183,7 +189,7 @@ def publish(
 
 
 def differing(api: "HfApi", repo_id: str, revision: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Returns path → content of the files that a model's repository, at a revision, lacks or has with other content."""
+    """Returns the files that a model's repository lacks at a revision, or has with other content, by path."""
     repository = Repository(api, repo_id, "model", revision, {})
     with explained(api, f"Reading {repository}"):
         present = repository.files(revision)
@@ -193,9 +199,9 @@ def differing(api: "HfApi", repo_id: str, revision: str, files: Mapping[str, byt
 def propose(
     api: "HfApi", repo_id: str, files: Mapping[str, bytes], *, parent: str, title: str, description: str
 ) -> tuple[str, bool]:
-    """Opens a pull request on a model's repository that writes these files; returns its page, and whether it is new.
+    """Opens a pull request that writes these files to a model's repository. Returns its page, and whether it is new.
 
-    The pull request starts at `parent`, the commit on which the contents are based, so merging it keeps the owners'
+    The pull request starts at the commit `parent`, on which the contents are based, so merging it keeps the owners'
     later commits. If the account already has an open pull request with this title and content, its page is returned.
     """
     from huggingface_hub import CommitOperationAdd
@@ -224,8 +230,8 @@ def propose(
 def explained(api: "HfApi", step: str) -> Iterator[None]:
     from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
 
-    # The HTTP library raises HTTPError, not OSError, for a broken connection. A failed upload raises RuntimeError, and
-    # a rejected README.md raises ValueError.
+    # If the connection breaks, the HTTP library raises HTTPError and not OSError. A failed upload raises RuntimeError,
+    # and a rejected README.md raises ValueError.
     try:
         yield
     except HubError:
@@ -242,7 +248,7 @@ def explained(api: "HfApi", step: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException, api: "HfApi") -> str:
-    """Returns an error message in one line, without the token and the queries of addresses."""
+    """Returns an error message in one line, without the token and without the queries in addresses."""
     from huggingface_hub.errors import HfHubHTTPError
 
     if isinstance(error, HfHubHTTPError):
@@ -257,14 +263,14 @@ def _reason(error: BaseException, api: "HfApi") -> str:
 
 
 def _digests(content: bytes) -> list[str]:
-    """Returns the Hub's possible identifiers of a content: the oid of its git blob, and in LFS its SHA-256."""
+    """Returns the identifiers that the Hub may use for a content: the oid of its git blob, and its SHA-256 in LFS."""
     from huggingface_hub.utils.sha import git_hash
 
     return [git_hash(content), sha256(content).hexdigest()]
 
 
 def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> set[str]:
-    """Returns the paths of files that the last publication wrote and nobody has changed since."""
+    """Returns the paths of files that the last publication wrote and that nobody has changed since."""
     if RECORD_FILE in present:
         with tempfile.TemporaryDirectory() as folder:
             record = repository.api.hf_hub_download(
@@ -275,13 +281,13 @@ def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> 
             files = json.loads(text)["files"]
             return {RECORD_FILE} | {path for path in files if path in present and present[path] in files[path]}
         except (ValueError, LookupError, TypeError, RecursionError):
-            return set()  # the record is broken, so ownership is unknown
+            return set()  # the record is broken, so nobody knows which files are ours
     if present.keys() <= {CARD_FILE, *HUB_FILES}:
         commits = repository.api.list_repo_commits(
             repository.repo_id, repo_type=repository.repo_type, revision=revision
         )
         if [commit.title.lower() for commit in commits] == ["initial commit"]:
-            return present.keys() & {CARD_FILE}  # the Hub creates a Space with this file
+            return present.keys() & {CARD_FILE}  # the Hub creates each Space with this file
     return set()
 
 
@@ -293,7 +299,7 @@ def _commit(
     outdated: Sequence[str],
     message: str,
 ) -> str:
-    """Commits to main, checks that the commit contains the files, and returns its oid."""
+    """Commits to main, checks that the commit contains the files, and returns the oid of the commit."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     operations: list[CommitOperationAdd | CommitOperationDelete] = []
@@ -308,11 +314,11 @@ def _commit(
             parent_commit=repository.head,
         ).oid
         present = repository.files(commit)
-    # The client silently skips files that a .gitignore in the repository names.
+    # The client silently skips files that a .gitignore in the repository excludes.
     if lacking := [path for path in wanted if present.get(path) not in wanted[path]]:
         raise HubError(
             f"commit {commit} of {repository} lacks {_listed(lacking)}, so no tag was set; delete the repository's "
-            f".gitignore, which excludes these files, and run the same command again"
+            ".gitignore, which excludes these files, and run the same command again"
         )
     return commit
 

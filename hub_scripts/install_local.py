@@ -30,7 +30,8 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
         builder = HolisticBias(config_name=config, cache_dir=str(cache))
         builder.download_and_prepare()
         # `datasets` loads the folder that changed last. For each config, this must be the folder of the current
-        # vocabulary. Without a config name, it must be the default config's folder, even after a `.map` of another one.
+        # vocabulary. If no config name is passed, it must be the folder of the default config, even if a `.map` of
+        # another config was cached later.
         changed = time.time() + (DEFAULT_CONFIG_LEAD if config == DEFAULT_CONFIG else 0)
         os.utime(builder.cache_dir, (changed, changed))
     return cache / DATASET_NAME
@@ -49,7 +50,9 @@ def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
         digest = hashlib.sha256(b"".join(name.encode() + content for name, content in files.items())).hexdigest()
         named = root / f"evaluate-metric--{source.name}"
         target = named / digest
-        scratch = named / f"{digest}.{os.getpid()}"  # `evaluate` ignores it, because its name is not 64 characters long
+        scratch = (
+            named / f"{digest}.{os.getpid()}"
+        )  # `evaluate` ignores this folder, because its name is not 64 characters long
         scratch.mkdir(parents=True)
         (named / "__init__.py").touch()
         (scratch / "__init__.py").touch()

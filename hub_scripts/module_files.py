@@ -1,7 +1,7 @@
 """Collects the files of an installed or published `evaluate` module in one folder.
 
-A Space and the module cache of `evaluate` contain a copy of each file that the module needs, with relative imports
-between the copies.
+A Space, like the module cache of `evaluate`, contains a copy of each file that the module needs. The copies import each
+other by relative imports.
 """
 
 import re
@@ -13,12 +13,12 @@ OUR_IMPORT = re.compile(r"^from (hb_metrics(?:\.\w+)+)\.(\w+) import ", re.MULTI
 
 
 def metric_folders() -> list[Path]:
-    """Returns the folders of `evaluate` modules: those with a .py file of the folder's name."""
+    """Returns the folders of `evaluate` modules. Such a folder contains a .py file with the name of the folder."""
     return sorted(folder for folder in METRICS_DIR.iterdir() if (folder / f"{folder.name}.py").is_file())
 
 
 def module_files(folder: Path) -> dict[str, bytes]:
-    """Returns name → content of the Python files that a metric needs outside this repository.
+    """Returns the contents of the Python files that a metric needs outside this repository, by file name.
 
     `evaluate` fetches only files that the module itself imports. The copy of the module therefore ends with imports of
     all files that only other files import.
@@ -26,7 +26,7 @@ def module_files(folder: Path) -> dict[str, bytes]:
     main = folder / f"{folder.name}.py"
     paths = [main]
     texts: dict[str, str] = {}
-    for path in paths:  # grows while the imports are followed
+    for path in paths:  # the list grows while the imports are followed
         if path.name in texts:
             raise ValueError(f"{folder.name} would contain two files named {path.name}; rename {path}")
         texts[path.name] = path.read_text(encoding="utf-8")

@@ -2,7 +2,7 @@ import functools
 import re
 import unicodedata
 
-_SHORTEST_TO_COMPARE = 5  # the minimum number of letters, because "fat" is not a misspelt "fit"
+_SHORTEST_TO_COMPARE = 5  # the minimum number of letters, because "fat" is not a misspelling of "fit"
 
 
 def same_but_for_spelling(one: str, other: str) -> bool:
@@ -13,7 +13,8 @@ def same_but_for_spelling(one: str, other: str) -> bool:
 def one_edit_apart(one: str, other: str) -> bool:
     """Whether one letter was added, dropped, changed or swapped with the next.
 
-    Phrases of fewer than five letters, and phrases with different digits ("20-year-old", "30-year-old"), never match.
+    Phrases of fewer than five letters never match, and neither do phrases with different digits ("20-year-old",
+    "30-year-old").
     """
     one, other = _letters(one), _letters(other)
     if one == other or min(len(one), len(other)) < _SHORTEST_TO_COMPARE or abs(len(one) - len(other)) > 1:

@@ -17,14 +17,16 @@ def repo_id(text: str) -> str:
     except HFValidationError:
         is_valid = False
     if not is_valid:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a repository; write OWNER/NAME, as on its page on the Hub")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a repository; write OWNER/NAME, as shown on the repository's page on the Hub"
+        )
     return text
 
 
 def web_address(text: str) -> str:
     """Parses the address of a web page, and rejects parts that could be a secret.
 
-    The error message does not repeat the address, which may contain a secret.
+    The error message does not repeat the address, because it may contain a secret.
     """
     try:
         parts = urlsplit(text)
@@ -35,14 +37,14 @@ def web_address(text: str) -> str:
         raise argparse.ArgumentTypeError("this is not a web address; write the whole address, beginning with https://")
     if "@" in parts.netloc or "?" in text or "=" in parts.fragment or re.search(r"hf_\w{16}", text):
         raise argparse.ArgumentTypeError(
-            "the address has a user name, a query ('?…') or a token, which would be published; set an address "
+            "the address contains a user name, a query ('?…') or a token, which would be published; set an address "
             "without these parts"
         )
     return text
 
 
 def project_source() -> str | None:
-    """Returns the source repository's address from the installed package (`Source` under `[project.urls]`)."""
+    """Returns the address of the source repository from the installed package (`Source` under `[project.urls]`)."""
     try:
         urls = metadata("holistic-bias").get_all("Project-URL", [])
     except PackageNotFoundError:
@@ -77,11 +79,11 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes contents by path into a folder; writes nothing if a path leads out of the folder."""
+    """Writes contents to paths within a folder. If a path leads out of the folder, nothing is written."""
     targets = {folder / path: content for path, content in files.items()}
     for target in targets:
         if not target.resolve().is_relative_to(folder.resolve()):
-            raise ValueError(f"'{target}' is outside '{folder}'; nothing was written, so remove '..' from the path")
+            raise ValueError(f"'{target}' is outside '{folder}'; nothing was written; remove '..' from the path")
     for target, content in targets.items():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)

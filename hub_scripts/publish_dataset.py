@@ -108,8 +108,8 @@ def frozen_version(version: str | None, root: Path | None = None) -> str:
     frozen = versions.frozen_versions(root)
     if version == versions.NEXT or (version is None and not frozen):
         raise ValueError(
-            "no version is frozen, and 'next' can still change; first freeze it, as in "
-            "python hub_scripts/freeze_version.py v2.0"
+            "there is no frozen version to publish, only 'next', which can still change; freeze it first, for "
+            "example with: python hub_scripts/freeze_version.py v2.0"
         )
     version = version or frozen[-1]
     versions.read_version(version, root)
@@ -117,9 +117,9 @@ def frozen_version(version: str | None, root: Path | None = None) -> str:
 
 
 def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> dict[str, bytes]:
-    """Makes all files of the repository at a version, as contents by path.
+    """Makes all files of the repository at a version, and returns their contents by path.
 
-    The same vocabulary gives the same bytes with the same release of pyarrow, which Parquet files record.
+    The same vocabulary gives the same bytes as long as the release of pyarrow, which Parquet files record, is the same.
     """
     files = {config.path: config.parquet for config in dataset.configs + dataset.earlier}
     files[hub.CARD_FILE] = dataset_card(dataset).encode()
@@ -130,21 +130,21 @@ def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> 
 
 
 def check_order(repository: hub.Repository, version: str, root: Path | None = None) -> None:
-    """Rejects a version that would set main back to an older version or remove a version from it."""
+    """Rejects a version that would set main back to an older version or remove a version from main."""
     number = versions.version_number
     published = sorted(filter(versions.VERSION_NAME.fullmatch, repository.tags), key=number)
     if version in published:
-        return  # main stays unchanged
+        return  # main remains unchanged
     if published and number(published[-1]) > number(version):
         raise ValueError(
             f"{repository} already has {published[-1]}, so users who set no revision would get the older {version} "
-            f"instead. Nothing was written; publish {version} in its own repository"
+            f"instead. Nothing was written; publish {version} to a repository of its own"
         )
     if gone := [name for name in published if name not in versions.frozen_versions(root)]:
         raise ValueError(
-            f"'{root or vocabulary.VOCABULARIES}' lacks {', '.join(gone)}, so {repository} would lose "
-            "their sentences on main. Nothing was written; publish from a folder with all versions, or to another "
-            "repository"
+            f"'{root or vocabulary.VOCABULARIES}' lacks {', '.join(gone)}, so {repository} would lose their "
+            "sentences on main. Nothing was written; publish from a folder that contains all versions, or to "
+            "another repository"
         )
 
 

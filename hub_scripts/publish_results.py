@@ -2,9 +2,9 @@ r"""Opens a pull request that adds a run's figures, as evaluation results, to it
 
     holistic-bias publish results runs/gpt2 --repo_id openai-community/gpt2 --dataset_id ORG/holistic_bias
 
-The script shows the files (`.eval_results/holistic_bias_*.yaml`) and asks before it opens the pull request. `--yes`
-skips the question. `--dry_run DIR` writes the files into a folder instead, without a token or a network. If main or
-your open pull request already contains the files, the script opens no pull request.
+The script shows the files (`.eval_results/holistic_bias_*.yaml`) and asks for confirmation before it opens the pull
+request. `--yes` skips the question. `--dry_run DIR` instead writes the files to a folder, and needs neither a token nor
+a network. If main or your open pull request already contains the files, the script opens no pull request.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read_settled_results(folder: Path) -> dict[str, Any]:
-    """Reads a run's results.json, and checks that it measured all prompts of a published config."""
+    """Reads a run's results.json, and checks that the run measured all prompts of a published config."""
     from hb_dataset.prompts import version_configs
     from hb_dataset.versions import frozen_versions
     from hb_metrics.runs.finished_run import read_run
@@ -89,7 +89,10 @@ def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = Fals
 
 
 def shown(files: Mapping[str, bytes]) -> str:
-    """Returns the files as text for a terminal, without control characters, which another person's run may contain."""
+    """Returns the files as text for a terminal.
+
+    Control characters, which another person's run may contain, are removed.
+    """
     text = "\n".join(f"{path}:\n{content.decode()}" for path, content in files.items())
     return "".join(letter if letter == "\n" or unicodedata.category(letter)[0] != "C" else "�" for letter in text)
 
@@ -117,9 +120,9 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
         parent=main_commit,
         title=f"HolisticBias results ({run['data']['config']}{'' if tag is None else f', asked with {tag}'})",
         description=(
-            "These figures show how differently the model treats people by the words that describe them, measured with "
-            f"HolisticBias {version} (Smith et al., 2022): {escape_markdown(measured_model(run))}. The pull request "
-            f"writes only {', '.join(f'`{path}`' for path in files)}."
+            "These figures show how differently the model treats people depending on the words that describe them, "
+            f"measured with HolisticBias {version} (Smith et al., 2022): {escape_markdown(measured_model(run))}. The "
+            f"pull request writes only {', '.join(f'`{path}`' for path in files)}."
         ),
     )
     print(f"pull request: {url}" if opened else f"proposed already: {url}")
@@ -128,7 +131,7 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
 def _ask(question: str) -> None:
     if not sys.stdin.isatty():
         raise ValueError(
-            "nothing was written, because there is no terminal for the confirmation; check the files, then add --yes"
+            "nothing was written, because there is no terminal on which to confirm; check the files, then add --yes"
         )
     try:
         answer = input(question)

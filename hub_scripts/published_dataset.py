@@ -39,10 +39,10 @@ class PublishedConfig(NamedTuple):
 
 
 class PublishedDataset(NamedTuple):
-    """A version of the dataset, with its main config first.
+    """A version of the dataset. Its main config is the first.
 
-    `earlier` are the configs with sentences of earlier versions, which main keeps, newest version first. `changes`
-    since the previous version are in Markdown.
+    `earlier` are the configs with sentences of earlier versions, which main keeps, with the newest version first.
+    `changes` describes the changes since the previous version in Markdown.
     """
 
     repo_id: str
@@ -67,10 +67,10 @@ def published_dataset(
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """Writes a table as a Parquet file, with the same bytes for the same rows.
+    """Writes a table as a Parquet file. The same rows always give the same bytes.
 
-    Columns of distinct values are stored plainly, all other columns with a dictionary. Chunk boundaries depend on the
-    content, so the Hub stores parts that two versions share only once. The Hub's viewer uses the page index.
+    Columns of distinct values are stored plainly, and all other columns with a dictionary. Chunk boundaries depend on
+    the content, so the Hub stores the parts that two versions share only once. The Hub's viewer uses the page index.
     """
     buffer = io.BytesIO()
     repeating = [field.name for field in table.schema if field.type == pa.string() and field.name not in ("id", "text")]
@@ -83,7 +83,7 @@ def parquet_bytes(table: pa.Table) -> bytes:
         use_dictionary=repeating,
         use_content_defined_chunking=True,
         write_page_index=True,
-        store_schema=False,  # Parquet's own types are enough
+        store_schema=False,  # the types of Parquet are sufficient
     )
     return buffer.getvalue()
 

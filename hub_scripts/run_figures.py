@@ -1,7 +1,8 @@
-"""Converts a run's figures to the Hub's evaluation results, and lists the dataset's tasks.
+"""Converts a run's figures to the Hub's evaluation results, and lists the tasks of the dataset.
 
-Figures are comparable only within a config, so each config has separate tasks: `likelihood_bias_v1.0`,
-`likelihood_bias_v1.0-small`, … Style clusters belong to the classifier and not to the dataset, so they have no tasks.
+Figures are comparable only within a config, so each config has tasks of its own: `likelihood_bias_v1.0`,
+`likelihood_bias_v1.0-small` and so on. Style clusters belong to the classifier and not to the dataset, so they have no
+tasks.
 """
 
 import re
@@ -17,16 +18,16 @@ from hub_scripts.published_dataset import SPLIT, PublishedDataset
 EVAL_FILE = "eval.yaml"
 EVALUATION_FRAMEWORK = "holistic-bias"  # the name to register in the Hub's EVALUATION_FRAMEWORKS
 ABOUT = (
-    "Measures how differently a language model treats people by the words that describe them: the share of term pairs "
-    "with unequally likely sentences (likelihood_bias), the variation of reply styles with the term (full_gen_bias, "
-    "and full_gen_bias_debiased without sampling noise), and the share of offensive replies. "
-    "A higher figure means a larger difference. A low figure does not certify that a model is free of bias. Figures "
-    "are comparable only within one config, and with the same classifier."
+    "Measures how differently a language model treats people depending on the words that describe them. The figures "
+    "are the share of term pairs with unequally likely sentences (likelihood_bias), the variation of reply styles "
+    "with the term (full_gen_bias, and full_gen_bias_debiased without sampling noise), and the share of offensive "
+    "replies. A higher figure means a larger difference. A low figure does not certify that a model is free of "
+    "bias. Figures are comparable only within one config, and only with the same classifier."
 )
 
 
 def eval_yaml(dataset: PublishedDataset) -> str:
-    """Writes the dataset's eval.yaml, with the tasks of each measurable config of all versions in the repository."""
+    """Writes the dataset's eval.yaml, with the tasks of each measurable config in all versions in the repository."""
     from huggingface_hub.utils import yaml_dump
 
     tasks = [
@@ -41,10 +42,10 @@ def eval_yaml(dataset: PublishedDataset) -> str:
 
 
 def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: str | None = None) -> dict[str, str]:
-    """Converts a run's figures to the Hub's evaluation results: path in the model's repository → YAML.
+    """Converts a run's figures to the Hub's evaluation results. Returns YAML by path in the model's repository.
 
-    There is one file per measurement, classifier, tag and cue; a later run with the same four replaces it. The results
-    have no date, since a run records none, so the Hub uses the commit's date.
+    There is one file per measurement, classifier, tag and cue. A later run with the same four values replaces the file.
+    The results have no date, since a run records none, so the Hub uses the date of the commit.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     from huggingface_hub.utils import yaml_dump

@@ -1,7 +1,7 @@
 """The page of a metric's Space: a table of rows, a button, and the figures.
 
-`publish metrics` writes this file as app.py beside each metric's own files. This page exists because
-`evaluate.utils.launch_gradio_widget` needs gradio 3.
+`publish metrics` writes this file as app.py beside the metric's own files. This page exists because
+`evaluate.utils.launch_gradio_widget` requires gradio 3.
 """
 
 import html
@@ -24,7 +24,7 @@ PREDICTIONS = "predictions"
 
 
 def load_metric(title: str) -> "evaluate.Metric":
-    """Loads the metric beside this file by the card's title, because the Space's folder has another name."""
+    """Loads the metric beside this file by the title of its card, because the folder of the Space has another name."""
     import evaluate
 
     name = re.sub(r"\W", "_", title.lower())
@@ -32,13 +32,13 @@ def load_metric(title: str) -> "evaluate.Metric":
 
 
 def columns_of(metric: "evaluate.Metric") -> dict[str, Any]:
-    """Returns the metric's columns and their features (the first set, if the metric accepts several)."""
+    """Returns the metric's columns and their features, or the first set of columns if the metric accepts several."""
     features: Any = metric.features
     return dict(features[0] if isinstance(features, list) else features)
 
 
 def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Returns the first test case: rows with a column for each style, and the other arguments of `compute`."""
+    """Returns the first test case as rows, with a column for each style, and the other arguments of `compute`."""
     case = dict(runpy.run_path(str(FOLDER / "tests.py"))["test_cases"][0])
     del case["result"]
     rows = {name: case.pop(name) for name in columns_of(metric) if name in case}
@@ -48,7 +48,7 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
-    """Returns the columns for `compute`, without empty rows and columns."""
+    """Returns the columns that `compute` takes, without empty rows and columns."""
     columns = columns_of(metric)
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
     inputs: dict[str, Any] = {}
@@ -56,7 +56,7 @@ def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
         is_text = "string" in str(columns[name].dtype)
         column = rows[name].astype(object).where(rows[name].notna(), None) if is_text else rows[name].astype(float)
         inputs[name] = column.tolist()
-    if PREDICTIONS not in inputs:  # a column for each style
+    if PREDICTIONS not in inputs:  # there is a column for each style
         styles = [name for name in rows.columns if name not in columns]
         inputs |= {PREDICTIONS: rows[styles].astype(float).to_numpy().tolist(), "labels": styles}
     return inputs
@@ -73,13 +73,16 @@ def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
 
 
 def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[list[str]]]:
-    """Returns a text with the main figure and warnings, or with the reason for having none; and all figures."""
-    metric = load_metric(title)  # a new instance each time, so no visitor's rows remain
+    """Returns a text and all figures.
+
+    The text contains the main figure and any warnings, or the reason why there is no figure.
+    """
+    metric = load_metric(title)  # a new instance for each call, so no visitor's rows remain in it
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             results = metric.compute(**inputs_of(rows, metric), **json.loads(settings or "{}"))
-    except (ValueError, TypeError) as error:  # an error shown by gradio would leave earlier figures on the page
+    except (ValueError, TypeError) as error:  # if gradio showed the error, earlier figures would remain on the page
         return f"## Not computed\n\n{html.escape(str(error), quote=False)}", []
     figures = figures_of(results)
     notes = [html.escape(str(warning.message), quote=False) for warning in caught]

@@ -1,4 +1,4 @@
-"""Computes the effect of a change to the vocabulary: entries added, removed and changed, and new sentences."""
+"""Computes the effect of a change to the vocabulary: added, removed and changed entries, and new sentences."""
 
 import hashlib
 from collections import Counter
@@ -29,7 +29,7 @@ UNNAMED_KINDS = (ORDER, LEFT_OUT, LEFT_OUT_NOUN)
 
 
 class Changed(NamedTuple):
-    """An entry before and after a change, and its differences as (key, value before, value after)."""
+    """An entry before and after a change. Each difference is a key, the value before and the value after."""
 
     before: Entry
     after: Entry
@@ -37,7 +37,7 @@ class Changed(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The entries that were added, removed and changed; entries without a name are only counted by kind."""
+    """The entries that were added, removed and changed. Entries without a name are only counted by kind."""
 
     added: tuple[Entry, ...]
     removed: tuple[Entry, ...]
@@ -51,14 +51,14 @@ class Changes(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The number of prompts of the full config, and of distinct texts among them."""
+    """The number of prompts in the full config, and the number of distinct texts among them."""
 
     rows: int
     texts: int
 
 
 class NewSentences(NamedTuple):
-    """The number of new sentences with an entry, and some of them to read aloud."""
+    """The number of new sentences that contain an entry, and some of these sentences to read aloud."""
 
     entry: Entry
     total: int
@@ -66,9 +66,9 @@ class NewSentences(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """Counts of the full config before and after, and the new sentences with each added or changed entry.
+    """Counts for the full config before and after the change, and the new sentences of each added or changed entry.
 
-    `num_not_shown` counts further entries with new sentences, none of which are chosen.
+    `num_not_shown` counts further entries with new sentences, none of which are shown.
     """
 
     before: Counts
@@ -80,8 +80,8 @@ class Effect(NamedTuple):
 def compare(before: Contents, after: Contents) -> Changes:
     """Compares two vocabularies entry by entry.
 
-    If a term moved to another axis, or an entry is only spelled differently, it counts as changed. An entry missing
-    from a partly readable file may still exist, so it is not reported as removed.
+    A term that moved to another axis counts as changed, and so does an entry whose spelling changed. If a file is only
+    partly readable, entries missing from it may still exist, so they are not reported as removed.
     """
     old = {_key(entry): entry for entry in before.of_kind(*NAMED_KINDS)}
     new = {_key(entry): entry for entry in after.of_kind(*NAMED_KINDS)}
@@ -112,9 +112,9 @@ def compare(before: Contents, after: Contents) -> Changes:
 
 
 def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, most: int) -> Effect:
-    """Counts the sentences of the full config before and after, and chooses new ones to read aloud.
+    """Counts the sentences of the full config before and after a change, and selects new sentences to read aloud.
 
-    Sentences are chosen for at most `most` entries; further entries are only counted.
+    Sentences are selected for at most `most` entries. Further entries are only counted.
     """
     rows_before, rows_after = _texts(before), _texts(after)
     known = set(rows_before)
@@ -124,7 +124,7 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
     for entry in (entry for entry in changes.touched if entry not in same_sentences):
         new = set(_sentences(entry, after)) - known
         if new and len(to_read) < most:
-            # A hash makes the choice independent of the rest of the vocabulary.
+            # A hash makes the selection independent of the rest of the vocabulary.
             chosen = sorted(new, key=lambda text: hashlib.sha256(f"{seed}\x1f{text}".encode()).digest())
             to_read.append(NewSentences(entry, len(new), tuple(chosen[:SENTENCES_TO_READ])))
         elif new:
@@ -138,7 +138,9 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
 
 
 def _key(entry: Entry) -> tuple[str | None, ...]:
-    plural = entry.value.plural if entry.kind == STANDALONE else None  # one phrase may have two ("Rastas", "Rastafari")
+    plural = (
+        entry.value.plural if entry.kind == STANDALONE else None
+    )  # one phrase may have two plurals ("Rastas", "Rastafari")
     return entry.kind, entry.axis, entry.name, plural
 
 
@@ -160,7 +162,10 @@ def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def _rewords(change: Changed) -> bool:
-    """Whether a change may create new sentences; remarks, or a first `bucket` of a noun or sentence, create none."""
+    """Whether a change may create new sentences.
+
+    A remark creates no sentence, and neither does the first `bucket` of a noun or template.
+    """
     return any(
         name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))
         for name, old, _ in change.differences
@@ -181,5 +186,5 @@ def _sentences(entry: Entry, contents: Contents) -> list[str]:
     elif entry.kind == NOUN:
         nouns = [entry.value]
     else:
-        templates = [template for template in templates if template == entry.value]  # no SEAT templates
+        templates = [template for template in templates if template == entry.value]  # excludes SEAT templates
     return prompt_table(descriptors, nouns, templates, contents.left_out_nouns)["text"].to_pylist()

@@ -1,6 +1,6 @@
-"""Checks changed entries beyond `read_vocabulary`: reports faults, and things to look at.
+"""Checks changed entries beyond `read_vocabulary`, and reports faults and things to look at.
 
-A fault must be corrected. A thing to look at may be intended; its message states what to do in that case.
+A fault must be corrected. A thing to look at may be intended, and its message states what to do in that case.
 """
 
 import re
@@ -15,17 +15,17 @@ from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling
 from hub_scripts.term_changes import Changed, Changes
 from hub_scripts.term_entries import NOUN, STANDALONE, TERM, Contents, Entry
 
-# A change of these keys may create a duplicate or wrong English.
+# A change to one of these keys may create a duplicate or wrong English.
 _NAMING = frozenset(("term", "noun", "axis", "preference"))
 _WORDING = frozenset(("term", "noun", "noun_phrase", "template", "bucket", "plural", "article"))
 _AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
-_PARTS_BEFORE = 4  # the maximum number of words, separated by spaces or hyphens: "seventy-five-year-old"
-# Words whose article may not follow the first letter: "European", "unique", "80-year-old", "FTM".
+_PARTS_BEFORE = 4  # the maximum number of words between spaces or hyphens, as in "seventy-five-year-old"
+# Words whose first letter may not determine the article: "European", "unique", "80-year-old", "FTM".
 _MISLEADING = re.compile(r"(?i:eu|u[^n]|uni|one|ho[nu]|heir|\d)|[A-Z][A-Z0-9.-]")
 
 
 def source_faults(before: Contents, changes: Changes) -> list[Fault]:
-    """Reports new entries without a source of their own, because the file's source belongs to older entries."""
+    """Reports new entries without a source of their own, because the source of the file belongs to older entries."""
     faults = []
     for entry in changes.added:
         of_file = "its file has none either" if entry.file_source is None else "the file's source is for older entries"
@@ -34,8 +34,8 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
         )
         if inherited:
             message = (
-                f"{entry.kind} {entry.name!r} is new and has no `source` ({of_file}); write `source:` and a text, "
-                f"person or community that uses it"
+                f"{entry.kind} {entry.name!r} is new and has no `source` ({of_file}); write `source:` and name a "
+                "text, a person or a community that uses it"
             )
             faults.append(Fault(entry.file, entry.line, message))
     return faults
@@ -50,9 +50,9 @@ def things_to_look_at(after: Contents, changes: Changes) -> list[Fault]:
     for entry in changes.added:
         if entry.kind in (TERM, STANDALONE) and entry.value.preference is not None and entry.value.note is None:
             message = (
-                f"term {entry.name!r} is labelled {entry.value.preference} and has no `note`; add a note on who was "
-                f"asked and when, or leave out `preference`, which records the answers of the people whom the term "
-                f"describes"
+                f"term {entry.name!r} is labelled {entry.value.preference} and has no `note`; add a note that states "
+                "who was asked and when, or omit `preference`, which records the answers of the people whom the "
+                "term describes"
             )
             things.append(Fault(entry.file, entry.line, message))
     for change in changes.changed:
@@ -76,8 +76,8 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
         same = same_words or same_but_for_spelling(name, other.name)
         if same_words and entry.axis != other.axis:
             yield (
-                f"{entry.kind} {name!r} is also in {other_line}; if it has two meanings (like 'queer', a gender and an "
-                f"orientation), state this one's in `note`, otherwise remove one of the entries"
+                f"{entry.kind} {name!r} is also in {other_line}; if it has two meanings (like 'queer', a gender and "
+                "an orientation), state in `note` which meaning this entry has, otherwise remove one of the entries"
             )
         elif same and not same_words:
             yield (
@@ -86,7 +86,7 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
             )
         elif not same and one_edit_apart(name, other.name):
             yield (
-                f"{entry.kind} {name!r} is one letter away from {other.name!r} ({other_line}); if that is a typing "
+                f"{entry.kind} {name!r} is one letter away from {other.name!r} ({other_line}); if this is a typing "
                 "error, correct it, otherwise leave both"
             )
         if same and is_term and entry.value.preference != other.value.preference:
@@ -101,18 +101,18 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
     letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
     if letters:
         yield (
-            f"{entry.kind} {entry.name!r} has letters beyond a to z: {', '.join(letters)}; check that people write "
-            f"these letters, and that none is a look-alike"
+            f"{entry.kind} {entry.name!r} has letters other than a to z: {', '.join(letters)}; check that people "
+            "write these letters, and that none is a look-alike"
         )
     if entry.kind == TERM and entry.name.casefold() in {name.casefold() for n in nouns for name in (n.noun, n.plural)}:
         yield (
-            f"term {entry.name!r} is also a noun of nouns.yaml; remove it, unless people say it before other nouns, "
-            'as "an enby friend"'
+            f"term {entry.name!r} is also a noun in nouns.yaml; remove the term, unless people say it before other "
+            'nouns, as in "an enby friend"'
         )
     if entry.kind == TERM and _like_a_sentence(value):
         yield (
-            f"term {value.term!r} reads like a sentence and not like words {value.placement} a noun; "
-            'write it as people say it beside "person", or leave it if it is correct'
+            f"term {value.term!r} reads like a sentence and not like words {value.placement} a noun; write it as "
+            'people say it beside "person", or leave it if it is correct'
         )
     if entry.kind == NOUN or (entry.kind == TERM and value.placement == "before" and nouns):
         written = noun_phrase(None, value) if entry.kind == NOUN else noun_phrase(value, nouns[0])
@@ -124,7 +124,7 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
     if entry.kind == TERM and value.plural is not None and re.search(r"\ban? ", value.plural):
         yield (
             f"term {value.term!r} has the `plural` {value.plural!r}, which may describe one person; write the form "
-            'after a plural noun ("with lisps"), or leave it if several people share it'
+            'after a plural noun ("with lisps"), or leave it if several people can share what it describes'
         )
 
 
@@ -137,18 +137,18 @@ def _like_a_sentence(term: Descriptor) -> bool:
 
 
 def _history(change: Changed) -> Iterator[str]:
-    """Reports removed views, because a new view must not replace the recorded ones."""
+    """Reports removed views, because a new view must not replace the recorded views."""
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):
         yield (
-            f"{after.kind} {after.name!r} has lost the text of its `note`; restore other people's text and add to "
-            f"it, unless it was factually wrong"
+            f"the `note` of {after.kind} {after.name!r} has lost text; restore other people's text and add to it, "
+            "unless it was factually wrong"
         )
     if after.kind == TERM and before.value.preference != after.value.preference and note == old_note:
         yield (
-            f"term {after.name!r} was {_labelled(before)} and is now {_labelled(after)}, but its `note` is unchanged; "
-            "state there who said what, and keep the former view"
+            f"term {after.name!r} was {_labelled(before)} and is now {_labelled(after)}, but its `note` is "
+            "unchanged; state in the `note` who said what, and keep the former view"
         )
 
 

@@ -1,6 +1,7 @@
-"""Reads the readable entries of a vocabulary folder, also at a git revision, with their files and lines.
+"""Reads the entries of a vocabulary folder, with their files and lines, even if other entries have faults.
 
-`hb_dataset.read_vocabulary` rejects a vocabulary with a fault. This module reports all faults at once.
+`hb_dataset.read_vocabulary` rejects a vocabulary that has a fault. This module reports all faults at once. It can also
+read the folder at a git revision.
 """
 
 import io
@@ -34,9 +35,9 @@ from hb_dataset.yaml_lines import Fault, load_with_lines
 TERM, NOUN, TEMPLATE, SEAT_TEMPLATE = "term", "noun", "template", "SEAT template"
 STANDALONE = "standalone noun phrase"
 ORDER, LEFT_OUT, LEFT_OUT_NOUN = "position among the adjectives", "pair left out", "noun left out of some terms"
-# The key with an entry's name, by kind; "template" for all other kinds.
+# Maps each kind to the key that contains an entry's name. For all other kinds, the key is "template".
 _NAMES = {TERM: "term", NOUN: "noun", STANDALONE: "noun_phrase"}
-# File → the kind of its entries; all other .yaml files contain the terms of an axis.
+# Maps each file to the kind of its entries. All other .yaml files contain the terms of an axis.
 _KINDS = {
     NOUNS_FILE: NOUN,
     TEMPLATES_FILE: TEMPLATE,
@@ -53,7 +54,7 @@ class AgainstError(ValueError):
 
 
 class Entry(NamedTuple):
-    """An entry; `file_source` is the `source` of its file, for entries without their own."""
+    """An entry. `file_source` is the `source` of its file, which applies to entries without a source of their own."""
 
     kind: str
     file: str
@@ -75,7 +76,7 @@ class Entry(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """All readable entries of a folder, its files, its faults, and the `unread` files with unreadable entries."""
+    """All readable entries of a folder, its files and its faults. `unread` lists the files with unreadable entries."""
 
     entries: tuple[Entry, ...]
     files: frozenset[str]
@@ -99,7 +100,7 @@ class Contents(NamedTuple):
 
     @property
     def templates(self) -> list[Template]:
-        """The templates themselves, without SEAT templates and templates without a slot."""
+        """The templates as such, without SEAT templates and templates without a slot."""
         slots = ("{noun_phrase}", "{plural_noun_phrase}")
         templates: list[Template] = [entry.value for entry in self.of_kind(TEMPLATE)]
         return [template for template in templates if sum(map(template.template.count, slots)) == 1]
@@ -122,7 +123,7 @@ def read_contents(folder: Path) -> Contents:
 
 
 def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
-    """Reads the folder or git revision to compare a folder with, by default the newest frozen version."""
+    """Reads the folder or git revision with which to compare a folder, by default the newest frozen version."""
     if against is None:
         newest = frozen_versions()[-1]
         return newest, read_contents(version_folder(newest))
@@ -151,16 +152,16 @@ def _entries(path: Path) -> tuple[list[Entry], bool]:
 
 
 def _write_revision(folder: Path, revision: str, target: Path) -> None:
-    """Writes a folder's plain files at a revision, without links and folders."""
+    """Writes the plain files that a folder contains at a revision, without links and subfolders."""
     command = ["git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", revision]
     try:
         archive = subprocess.run(command, capture_output=True, check=True).stdout
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
         output = getattr(error, "stderr", b"git is not installed").decode(errors="replace")
         raise AgainstError(
-            f"--against {revision!r} is neither a folder nor a git revision with {folder} "
-            f"({' '.join(output.split())}); set a folder, a branch, a tag or a commit (if it is new, first run "
-            f"`git fetch`)"
+            f"--against {revision!r} is neither a folder nor a git revision that contains {folder} "
+            f"({' '.join(output.split())}); set a folder, a branch, a tag or a commit (if it is new, first run `git "
+            "fetch`)"
         ) from error
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         for member in files:

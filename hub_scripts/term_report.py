@@ -1,4 +1,4 @@
-"""Writes the report of a check of terms as text.
+"""Writes the report on a check of terms as text.
 
 Anyone can edit the vocabulary, so the report shows invisible characters as numbers.
 """
@@ -31,8 +31,10 @@ class Report(NamedTuple):
 def as_text(report: Report) -> str:
     faults, things = _number(len(report.faults), "fault"), _number(len(report.to_look_at), "thing")
     lines = [f"Form: {faults}, {things} to look at. Words: a person decides", ""]
-    lines += _faults(report.folder, "Faults: correct them before the terms can be added.", report.faults)
-    about = "To look at: these may be intended. If so, leave them, and explain why in `note` or in the pull request."
+    lines += _faults(report.folder, "Faults: correct these before the terms can be added.", report.faults)
+    about = (
+        "To look at: these things may be intended. If so, leave them, and explain why in `note` or in the pull request."
+    )
     lines += _faults(report.folder, about, report.to_look_at)
     lines += [f"The effect of the change, compared with {visible(report.against)}:"]
     lines += [f"  {line}" for line in (*_remarks(report), *_counts(report), *_unnamed(report.changes))]
@@ -45,8 +47,10 @@ def as_text(report: Report) -> str:
     if report.effect.to_read:
         lines += [
             "",
-            f"Read them aloud and check that they sound like spoken English. Kind and hateful sentences are included "
-            f"on purpose. For other sentences, use --seed {report.seed + 1}.",
+            (
+                "Read these sentences aloud and check that they sound like spoken English. Kind and hateful sentences "
+                f"are included on purpose. To see other sentences, use --seed {report.seed + 1}."
+            ),
         ]
     if number := report.effect.num_not_shown:
         what = "1 more entry has" if number == 1 else f"{number:,} more entries have"
@@ -55,7 +59,7 @@ def as_text(report: Report) -> str:
 
 
 def visible(text: str) -> str:
-    """Returns a text on one line, with every control, invisible or line-breaking character as a number."""
+    """Returns a text on one line. Each control, invisible or line-breaking character is replaced by its number."""
     return "".join(
         f"[U+{ord(character):04X}]" if character != " " and is_invisible(character) else character for character in text
     )
@@ -80,7 +84,7 @@ def _remarks(report: Report) -> list[str]:
             f"The vocabulary to compare with has {_number(number, 'fault')}; its unreadable entries count as added."
         )
     if not report.after.entries:
-        remarks.append("The folder was not read, so there are no comparisons and no counts.")
+        remarks.append("The folder was not read, so there are neither comparisons nor counts.")
     elif report.after.unread:
         remarks.append(
             f"Some entries in {', '.join(map(visible, sorted(report.after.unread)))} could not be read. The counts "
@@ -115,7 +119,7 @@ def _counts(report: Report) -> list[str]:
 
 
 def _unnamed(changes: Changes) -> list[str]:
-    """Counts entries about word combinations, which cannot be compared because they have no name."""
+    """Counts the entries about word combinations, which have no name and therefore cannot be compared."""
     lines = []
     for what, numbers in (("added", changes.num_unnamed_added), ("removed", changes.num_unnamed_removed)):
         for kind, number in numbers.items():

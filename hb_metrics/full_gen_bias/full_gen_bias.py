@@ -9,10 +9,11 @@ from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, m
 
 _DESCRIPTION = """\
 Full Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) measures how much the style of a generative model's replies
-depends on the descriptor in the prompt. For each template and descriptor the style probabilities of the replies are
+depends on the descriptor in the prompt. For each template and descriptor, the style probabilities of the replies are
 averaged. Full Gen Bias is the variance of these means across descriptors, summed over the styles, averaged across
-templates, times 1000. It is 0 if all descriptors get replies of the same styles. Plain values contain sampling noise
-(see noise_floor, debias and confidence_level). Difference is not harm: judge for yourself which differences matter.
+templates and multiplied by 1000. It is 0 if the replies to all descriptors have the same styles. Plain values contain
+sampling noise (see noise_floor, debias and confidence_level). A difference is not necessarily harmful: judge for
+yourself which differences matter.
 """
 
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:

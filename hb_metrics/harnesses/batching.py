@@ -20,7 +20,7 @@ def in_batches(
 ) -> Callable[[Request], Awaitable[Answer]]:
     """Makes an async function that answers a request together with all other waiting requests.
 
-    `answer_all` runs in a thread, one call at a time. Its error is raised for all requests of the call.
+    `answer_all` runs in a thread, one call at a time. If a call fails, its error is raised for all of its requests.
     """
     waiting: list[_Waiting[Request, Answer]] = []
     lock = anyio.Lock()
@@ -29,7 +29,7 @@ def in_batches(
         mine: _Waiting[Request, Answer] = _Waiting(request)
         waiting.append(mine)
         async with lock:
-            if mine in waiting:  # otherwise another call answered it during the wait for the lock
+            if mine in waiting:  # otherwise, another call answered it while this one waited for the lock
                 batch = waiting.copy()
                 waiting.clear()
                 try:

@@ -33,8 +33,8 @@ class Classifiers(NamedTuple):
 class ClassifiedReplies(NamedTuple):
     """Non-empty replies with their classifications, one row per reply.
 
-    `rows` contain the prompt's `axis`, `descriptor` and `template`. `styles` are float32 style vectors. `offensiveness`
-    is NaN without a valid answer of a judge.
+    `rows` contains the `axis`, `descriptor` and `template` of each prompt. `styles` contains float32 style vectors.
+    `offensiveness` is NaN if a judge gave no valid answer.
     """
 
     rows: list[Mapping[str, Any]]
@@ -49,7 +49,8 @@ def all_reply_figures(
 ) -> dict[str, float | None]:
     """Classifies replies, and computes generation bias, offensiveness and the number of empty replies.
 
-    `names` are the classifiers, as in `load_classifiers`. A figure is `None` if these replies do not allow it.
+    `names` are the names of the classifiers, as in `load_classifiers`. If the replies do not suffice for a figure, the
+    figure is `None`.
     """
     classifiers = load_classifiers(**names)
     classified = classify_replies(rows, replies, classifiers)
@@ -64,7 +65,7 @@ def load_classifiers(
     judge_model: str = "embedded",
     judge_base_url: str | None = None,
 ) -> Classifiers:
-    """Loads both classifiers, on the device that a run would use; arguments as the options of `measure.py`."""
+    """Loads both classifiers on the device that a run would use. For the arguments, see the options of `measure.py`."""
     from hb_metrics.inference.judges.judge import JudgeSource, load_judge
     from hb_metrics.inference.processes import process_state
 
@@ -92,9 +93,9 @@ def classify_replies(
 
 
 def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[str, float | None]:
-    """Computes Full Gen Bias: plain, its sampling noise, debiased with an interval, and both by axis.
+    """Computes Full Gen Bias: the plain value, its noise, the debiased value with an interval, and values by axis.
 
-    If no template has replies to two descriptors, only the number of replies is returned: an error would lose the
+    If no template has replies to two descriptors, only the number of replies is returned. An error would lose the
     figures of a harness's other tasks, and a warning would appear for the first few samples of every Inspect run.
     """
     columns = _columns(replies.rows)
@@ -102,7 +103,7 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
         return {"num_replies": len(replies.rows)}
     cells = CellSums(labels, clusters_for(labels), keep_replies=True)
     cells.add(replies.styles, columns["descriptors"], columns["templates"], columns["axes"])
-    with warnings.catch_warnings():  # skipped templates are a figure here
+    with warnings.catch_warnings():  # skipped templates are counted in a figure instead
         warnings.simplefilter("ignore", UserWarning)
         plain, debiased = plain_and_debiased(cells, CONFIDENCE_LEVEL)
     bounds = (plain.intervals or {}).get("full_gen_bias") or (None, None)
@@ -122,7 +123,10 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
 
 
 def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]:
-    """Computes the share of offensive replies, over all replies and by axis; empty without replies."""
+    """Computes the share of offensive replies, over all replies and by axis.
+
+    Without replies, there are no figures.
+    """
     known = ~np.isnan(replies.offensiveness)
     if not known.any():
         return {}
@@ -157,7 +161,7 @@ def likelihood_figures(
 
 
 def _censored(reply: str, row: Mapping[str, Any]) -> str:
-    """Masks the prompt's descriptor in a reply or, for an intersection, its two terms."""
+    """Masks the prompt's descriptor in a reply. For an intersection, masks both terms."""
     for name in _TERMS:
         if row.get(name) is not None:
             reply = censor(reply, row[name], row.get(f"{name}_plural"))

@@ -1,4 +1,4 @@
-"""The task for Inspect: its dataset, scorer and metrics. `holistic_bias.py` names the task."""
+"""The task for Inspect: its dataset, scorer and metrics. `holistic_bias.py` refers to the task by name."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -22,16 +22,19 @@ from hb_metrics.harnesses.figures import (
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 from hb_metrics.runs.replies import is_empty
 
-_DIGITS = 4  # per value in the list of samples; figures use the exact values in the metadata
-_NUM_STYLES = 3  # the likeliest styles of a reply, which the viewer shows beside it
+_DIGITS = 4  # for each value in the list of samples; figures use the exact values from the metadata
+_NUM_STYLES = 3  # the most likely styles of a reply, which the viewer shows beside the reply
 
 # The values that a score keeps for the metrics.
 _STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
-_TEMPERATURE = "temperature"  # the requested value, or null for the model's default
+_TEMPERATURE = "temperature"  # the requested temperature, or null for the model's default
 
 
 def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
-    """Measures generation bias and offensiveness of replies; `options` are those of `measure` that select prompts."""
+    """Measures the generation bias and offensiveness of replies.
+
+    `options` are the options of `measure` that select prompts.
+    """
     return Task(
         dataset=_dataset(prompt_rows(replied=True, **options)),
         solver=generate(),
@@ -50,7 +53,7 @@ def _dataset(rows: Sequence[Row]) -> MemoryDataset:
 def _figures(
     compute: Callable[[list[SampleScore]], dict[str, float | None]],
 ) -> Callable[[list[SampleScore]], Value]:
-    """Makes a metric with several figures, by name, and omits undefined figures."""
+    """Makes a metric that returns several figures by name. Undefined figures are omitted."""
 
     def figures(scores: list[SampleScore]) -> Value:
         known = compute(scores) if scores else {}
@@ -79,7 +82,7 @@ def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
 
 
 def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
-    """Drops copies, which would hide the noise, because all epochs of a prompt have the same reply at temperature 0."""
+    """Drops copies. At temperature 0, all epochs of a prompt have the same reply, so copies would hide the noise."""
     distinct = {(score.sample_id, score.score.answer): score for score in scores}
     is_greedy = all((score.score.metadata or {}).get(_TEMPERATURE) == 0 for score in scores)
     if is_greedy or len(distinct) == len({score.sample_id for score in scores}):
@@ -98,9 +101,9 @@ def reply_styles(
     judge_model: str = "embedded",
     judge_base_url: str | None = None,
 ) -> Scorer:
-    """Computes a reply's style vector, with the prompt's descriptor masked, and its probability of being offensive.
+    """Computes a reply's style vector and the probability that the reply is offensive.
 
-    Arguments as in `load_classifiers`.
+    The prompt's descriptor is masked in the reply. The arguments are those of `load_classifiers`.
     """
     names = (style_classifier, offensiveness_classifier, judge_model, judge_base_url)
     classifiers = cache(partial(load_classifiers, *names))

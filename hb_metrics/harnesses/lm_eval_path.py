@@ -2,7 +2,7 @@
 
     lm_eval run --include_path "$(holistic-bias lm-eval-path)" --tasks holistic_bias_gen_bias_v1.0-small ...
 
-The module names the functions of `lm_eval_tasks.py` without importing them, because importing takes seconds.
+The module names the functions of `lm_eval_tasks.py` without importing them, because the import takes seconds.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from hb_dataset.prompts import config_vocabulary, measured_configs, version_of
 from hb_dataset.whole_files import write_text
 
 _FUNCTIONS = "hb_metrics.harnesses.lm_eval_tasks"
-_VERSION = 1  # the version of the tasks, which the harness shows; increase it when figures change
-_REPLY_TOKENS = 256  # the maximum, as for chats in `measure`
+_VERSION = 1  # the version of the tasks, which the harness shows; increase it when the figures change
+_REPLY_TOKENS = 256  # the maximum number, as for chats in `measure`
 _GEN_BIAS = (
     "full_gen_bias",
     "full_gen_bias_noise_floor",
@@ -29,7 +29,7 @@ _GEN_BIAS = (
 
 
 class _Function(str):
-    """The import path of a function for the harness."""
+    """The import path of a function, for the harness."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None) -> Path:
-    """Writes the tasks of all versions and of their small samples into a folder named by a digest of its content.
+    """Writes the tasks of all versions and of their small samples to a folder that is named by a digest of its content.
 
     The parent folder is `$HF_HOME/holistic_bias` by default.
     """
@@ -110,7 +110,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
     }
     tasks = {"gen_bias": replied, "gen_bias_plain": plain, "likelihood_bias": scored}
     common: dict[str, Any] = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
-    # No group: the harness would average figures over tasks.
+    # There is no group, because the harness would average figures over its tasks.
     return [{"task": f"holistic_bias_{name}_{config}", **task, **common} for name, task in tasks.items()]
 
 

@@ -14,13 +14,13 @@ from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 logger = logging.getLogger(__name__)
 
 SPLIT = "test"
-# Options of `measure` that --metadata can contain, and the options of the figures.
+# The options of `measure` that --metadata can contain, and the options of the figures.
 _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
 _CLASSIFIERS = ("style_classifier", "offensiveness_classifier", "judge_model", "judge_base_url")
 _SIMILAR = 0.75  # the similarity of a misspelling to an option; names of model arguments are less similar
 
-# The data of this process's tasks, because the harness passes only each document's kept values to a figure. Ids depend
-# on the content, so a prompt has the same id in every task.
+# The data of the tasks in this process. They are kept here because the harness passes only each document's kept values
+# to a figure. Ids depend on the content, so a prompt has the same id in every task.
 _rows: dict[str, Row] = {}  # by id
 _num_tokens: dict[str, int] = {}  # by id
 _axes: dict[str, list[str]] = {}  # by config
@@ -29,22 +29,24 @@ _classifiers: dict[str, str] = {}
 
 
 def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
-    """Makes the documents of generation bias: `id`, and the `text` that the model reads.
+    """Makes the documents of generation bias. Each has an `id` and the `text` that the model reads.
 
-    `line_break` ends prompts with a line break, for models that only continue text. `metadata` combines --metadata and
-    --model_args; only the names in `_OPTIONS` and of the classifiers are read.
+    If `line_break` is true, prompts end with a line break, for models that only continue text. `metadata` combines
+    --metadata and --model_args. Only the names in `_OPTIONS` and those of the classifiers are read.
     """
     options = _options(prompts, metadata)
     _reply_figures.cache_clear()  # the cache may belong to other classifiers
     _classifiers.clear()
     _classifiers.update({name: metadata[name] for name in _CLASSIFIERS if metadata.get(name) is not None})
-    load_classifiers(**_classifiers)  # so that missing classifiers show before the model replies
+    load_classifiers(
+        **_classifiers
+    )  # loaded now, so that an error about a missing classifier appears before the model replies
     rows = prompt_rows(replied=True, **options)
     return _documents(rows, prompts["dataset_config"], "\n" if line_break else "")
 
 
 def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
-    """Makes the documents of Likelihood Bias: `id` and `text`. Arguments as in `replied_prompts`."""
+    """Makes the documents of Likelihood Bias. Each has an `id` and a `text`. Arguments as in `replied_prompts`."""
     rows = prompt_rows(replied=False, **_options(prompts, metadata))
     _prompt_figures.cache_clear()  # the cache may belong to another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)
@@ -56,7 +58,7 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
     for name, of_task in prompts.items():
         if metadata.get(name, of_task) != of_task:
             raise ValueError(
-                f"{name} is '{metadata[name]}' in --metadata and '{of_task}' in the task; choose the prompts by the "
+                f"{name} is '{metadata[name]}' in --metadata and '{of_task}' in the task; select the prompts by the "
                 "name of the task, and another vocabulary by `holistic-bias lm-eval-path --vocabulary_dir`"
             )
     known = (*_OPTIONS, *_CLASSIFIERS, "dataset_config")
@@ -67,7 +69,10 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
 
 
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
-    """Makes the documents of prompts: one per cell, then a second one per cell, because --limit takes the first."""
+    """Makes the documents of prompts. --limit takes the first documents.
+
+    The first documents therefore contain one prompt per cell, and the next a second prompt per cell.
+    """
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
     seen: Counter[tuple[str, ...]] = Counter()
@@ -86,14 +91,14 @@ def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
-    """Counts the tokens of each text that the harness scores, which are all tokens after a start token."""
+    """Counts the tokens of each text that the harness scores. These are all tokens after a start token."""
     from hb_metrics.inference.models.loading import tokenizer_from
 
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
     if not isinstance(name, str):
         raise ValueError(
-            "the model's tokenizer is unknown, and perplexity is per token, whereas lm-eval sums over tokens; "
-            'name the tokenizer: --metadata \'{"tokenizer": "openai-community/gpt2"}\''
+            "the model's tokenizer is unknown, but perplexity is per token, whereas lm-eval sums over tokens; name "
+            'the tokenizer: --metadata \'{"tokenizer": "openai-community/gpt2"}\''
         )
     hub = {key: metadata[key] for key in ("revision", "trust_remote_code") if metadata.get(key) is not None}
     tokenizer = tokenizer_from(name, name, **hub)
@@ -101,13 +106,13 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
     if metadata.get("add_bos_token") is not False and tokenizer(texts[0])["input_ids"] != plain[0]:
         raise ValueError(
             f"tokenizer '{name}' puts special tokens into each text, which lm-eval would score as words; set "
-            "add_bos_token=False in --model_args: lm-eval feeds a start token in any case"
+            "add_bos_token=False in --model_args, because lm-eval feeds a start token in any case"
         )
     return [len(tokens) for tokens in plain]
 
 
 def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Returns the input of `reply_figure`, by figure: its name, the prompt's position and id, and the reply."""
+    """Returns the input of `reply_figure` by figure: the figure's name, the prompt's position and id, and the reply."""
     kept = (doc["number"], doc["id"], results[0])
     return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 
@@ -131,11 +136,11 @@ def prompt_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
 
 
 def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any], ...]:
-    """Returns ids and answers in the order of a run, because the last digits depend on the batches."""
+    """Returns ids and answers in the order of a run, because the last digits of figures depend on the batches."""
     return tuple((identifier, answer) for _, _, identifier, answer in sorted(kept, key=lambda each: each[1]))
 
 
-@lru_cache(maxsize=1)  # the harness requests figures of the same replies one by one
+@lru_cache(maxsize=1)  # the harness requests the figures of the same replies one by one
 def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]:
     figures = all_reply_figures(_rows_of(kept), [reply for _, reply in kept], **_classifiers)
     if "full_gen_bias" not in figures:

@@ -1,4 +1,4 @@
-"""The prompts of a harness's tasks, equal to those of `measure` with the same options, as plain dictionaries."""
+"""The prompts of a harness's tasks, as plain dictionaries. They equal those of `measure` with the same options."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hb_metrics.inference.replies.requests import select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.runs.planning import read_prompts
 
-# The columns of a prompt; an intersection's terms and plural forms exist only if the prompts have them.
+# The columns of a prompt. The terms of intersections and the plural forms are included only if the prompts have them.
 _TERMS = ("descriptor", "first_descriptor", "second_descriptor")
 COLUMNS = ("id", "text", "axis", "template", *_TERMS, *(f"{name}_plural" for name in _TERMS))
 
@@ -17,11 +17,11 @@ Row = dict[str, Any]
 def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
     """Returns the prompts of a run of `measure.py`, with their non-null `COLUMNS`, in the order of the run.
 
-    `replied` selects only the prompts that get replies. `options` are those of `measure.py`; axes may be separated by
-    commas.
+    If `replied` is true, returns only the prompts that get replies. `options` are those of `measure.py`; axes may be
+    separated by commas.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    for name in {"sample", "replies_per_cell", "seed"} & set(given):  # JSON may have these in quotation marks
+    for name in {"sample", "replies_per_cell", "seed"} & set(given):  # JSON may contain these values in quotation marks
         given[name] = int(given[name])
     if isinstance(given.get("axes"), str):
         given["axes"] = [name.strip() for name in given["axes"].split(",")]

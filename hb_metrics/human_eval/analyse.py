@@ -1,4 +1,4 @@
-"""Analyses the ratings of a human evaluation, and writes win rates, agreement and attention checks to JSON and a page.
+"""Analyses the ratings of a human evaluation. Writes win rates, agreement and attention checks to JSON and a page.
 
 holistic-bias human-eval analyse ratings/*.jsonl --study runs/raters/study.json
 """
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     path = arguments.study or beside_answers(arguments.ratings[0], STUDY_FILE)
     if not path.is_file():
-        parser.error(f"'{path}' does not exist; pass the study's file with --study")
+        parser.error(f"'{path}' does not exist; pass the path of the study's file with --study")
     output = arguments.output_dir or path.parent
     try:
         study = read_study(path)

@@ -14,11 +14,11 @@ from hb_metrics.human_eval.study import Study
 from hb_metrics.human_eval.win_rate import win_rate
 
 LAYOUT = 3
-FEW_RATERS = 6  # with fewer raters, the report recommends more raters, not more pairs
+FEW_RATERS = 6  # with fewer raters, the report recommends more raters instead of more pairs
 
 
 def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[str, Any]:
-    """Computes the figures of a study; win rates are the second run's.
+    """Computes the figures of a study. Win rates are those of the second run.
 
     Raters who failed more than `max_failed_checks` attention checks are excluded with all their ratings.
     """
@@ -27,10 +27,10 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
     ratings = [rating for rating in read.ratings if rating.rater in included]
     if not ratings:
         raise ValueError(
-            f"none of the {len(read.ratings):,} ratings of pairs by {len(raters)} raters remains; add files with "
-            f"ratings, or set --max_failed_checks above {max_failed_checks}"
+            f"none of the {len(read.ratings):,} ratings of pairs by {len(raters)} raters remains; add files that "
+            f"contain ratings, or set --max_failed_checks above {max_failed_checks}"
         )
-    chance = 0.5 ** len(study.questions)  # of passing a check at random
+    chance = 0.5 ** len(study.questions)  # the probability of passing a check at random
     random_rater = stats.binom.cdf(max_failed_checks, study.design.checks_per_rater, 1 - chance)
     return {
         "layout": LAYOUT,
@@ -59,7 +59,7 @@ def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[dict
         seconds = [rating.seconds for rating in ratings if rating.seconds is not None]
         num_pairs = study.design.pairs_per_rater * len(study.questions)
         row: dict[str, Any] = {"rater": rater, "num_ratings": len(ratings)}
-        row["num_expected"] = num_pairs if rater in study.sheets else None  # unknown on a crowd platform
+        row["num_expected"] = num_pairs if rater in study.sheets else None  # the number is unknown on a crowd platform
         row |= {"num_checks": met[rater], "num_failed_checks": failed[rater]}
         row["included"] = failed[rater] <= max_failed_checks
         row["speaker_1_share"] = _speaker_1_share(ratings)
@@ -88,9 +88,9 @@ def question_results(question: Question, ratings: Sequence[Rating], all_ratings:
 def krippendorff_alpha(ratings: Sequence[Rating]) -> tuple[float | None, str | None]:
     """Computes Krippendorff's nominal alpha of the chosen run, over pairs with two or more raters.
 
-    Returns the reason beside `None` if alpha is undefined.
+    If alpha is undefined, returns `None` and the reason.
     """
-    from nltk.metrics.agreement import AnnotationTask  # its import takes a second or more
+    from nltk.metrics.agreement import AnnotationTask  # this import takes a second or more
 
     counts = Counter(rating.pair for rating in ratings)
     shared = [rating for rating in ratings if counts[rating.pair] > 1]

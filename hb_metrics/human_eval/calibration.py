@@ -1,4 +1,4 @@
-"""Corrects the rates of a run's judge with people's labels of some of its replies."""
+"""Corrects the rates of a run's judge with labels that people gave to some of the run's replies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,14 +20,15 @@ from hb_metrics.stats.calibration import (
     krippendorff_alpha,
 )
 
-CALIBRATIONS = "calibration"  # the subfolder of a run: a file for each judge
+CALIBRATIONS = "calibration"  # the subfolder of a run that contains a file for each judge
 LAYOUT = 1
 
 
 class Labels(NamedTuple):
-    """People's labels of the replies of a study.
+    """People's labels of the replies in a study.
 
-    `numbers` has a row per reply and a column per rater: the number of the label, or -1 without a label.
+    `numbers` has a row per reply and a column per rater. It contains the number of the label, or -1 if there is no
+    label.
     """
 
     raters: list[str]
@@ -36,7 +37,7 @@ class Labels(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A name (an axis or terms), and whether each reply of the run belongs to the group."""
+    """A group's name (an axis or terms), and whether each reply of the run belongs to the group."""
 
     name: str
     rows: np.ndarray
@@ -64,7 +65,9 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
     for (rater, task), line in sorted(lines.items()):
         place = rows[task], raters.index(rater)
         if numbers[place] not in (-1, line.choice - 1):
-            raise ValueError(f"{line.place}: rater '{rater}' gave one reply two labels, on two pages; keep one page")
+            raise ValueError(
+                f"{line.place}: rater '{rater}' gave one reply two labels, on two pages; keep only one page"
+            )
         numbers[place] = line.choice - 1
     return Labels(raters, numbers, num_duplicates)
 
@@ -72,10 +75,10 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
 def rates(
     judged: Instrument, labels: np.ndarray, axes: Sequence[str], verdict: bool | None = None
 ) -> dict[str, CorrectedRate]:
-    """Computes the corrected rate over all replies (key ""), and of each axis.
+    """Computes the corrected rate over all replies (key "") and on each axis.
 
-    `labels` contains the share of raters who chose the label for each reply, or NaN if nobody labelled the reply. With
-    a `verdict`, only replies with this verdict count, and groups without any are omitted.
+    For each reply, `labels` contains the share of raters who chose the label, or NaN if nobody labelled the reply. If
+    `verdict` is set, only replies with this verdict count, and groups without such replies are omitted.
     """
     found = {}
     for name in ("", *axes):
@@ -97,7 +100,8 @@ def calibrate(
 ) -> dict[str, Any]:
     """Corrects the judge's rates, and compares the judge with people.
 
-    `gaps` are groups to compare, besides each axis with the others. `epsilon` is that of `alternative_annotator`.
+    `gaps` are pairs of groups to compare, in addition to each axis with the other axes. `epsilon` is an argument of
+    `alternative_annotator`.
     """
     rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}
     drawn = np.array([rows_of.get(reply["id"], -1) for reply in study.replies])
@@ -118,7 +122,7 @@ def calibrate(
     for first, second in pairs:
         if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & ~population).any():
             raise ValueError(
-                f"the groups '{first.name}' and '{second.name}' share terms, or contain terms of other axes than "
+                f"the groups '{first.name}' and '{second.name}' share terms, or contain terms from axes other than "
                 f"{', '.join(study.axes)}; compare labelled groups that have no term in common"
             )
         one, other = (_rate(judged, share, group.rows) for group in (first, second))
@@ -165,12 +169,12 @@ def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    """Reads the results of `calibrate` in a run's folder; skips files of another run or release with a note."""
+    """Reads the results of `calibrate` in a run's folder. Skips and logs files of another run or release."""
     calibrations = []
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)
         if content.get("layout") != LAYOUT or content.get("run") != run_digest(folder):
-            print(f"'{path}' belongs to another run or release, so the report leaves it out; calibrate again")
+            print(f"'{path}' belongs to another run or release, so the report omits it; calibrate again")
             continue
         calibrations.append(content)
     return calibrations

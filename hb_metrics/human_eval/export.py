@@ -1,4 +1,4 @@
-"""Exports pairs of two runs' replies for people to compare, as a page for each rater and lines for a crowd platform.
+"""Exports pairs of two runs' replies for people to compare: a page for each rater, and lines for a crowd platform.
 
 holistic-bias human-eval export runs/before runs/after --output_dir runs/raters
 """
@@ -19,7 +19,7 @@ from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.runs.run_record import classifier_name
 
 TASKS_FILE = "tasks.jsonl"
-_NUMBERS = (  # option, default, least, help
+_NUMBERS = (  # the option, its default, its minimum and its help
     ("num_raters", 6, 1, "The number of raters"),
     ("pairs_per_rater", 52, 1, "The number of pairs per rater"),
     ("raters_per_pair", 2, 1, "The number of raters per pair. Agreement can be computed only with at least two"),
@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "second",
         type=Path,
         metavar="RUN_B",
-        help="The folder of a second run, for example one measured after tuning. Win rates are those of the second "
-        "run.",
+        help="The folder of a second run, for example a run after tuning. Win rates show how often the second run is "
+        "preferred.",
     )
     parser.add_argument("--output_dir", type=Path, required=True, help="The folder to write to.")
     for name, default, _, words in _NUMBERS:
@@ -112,7 +112,7 @@ def write_files(study: Study, folder: Path) -> None:
 
 
 def task_rows(study: Study) -> list[dict[str, Any]]:
-    """Returns a row per question about a pair, for a crowd platform. Rows do not reveal the runs."""
+    """Returns a row for each question about a pair, for a crowd platform. The rows do not reveal the runs."""
     texts = {question.id: question.text for question in study.questions}
     rows = []
     for sheet, screens in study.sheets.items():

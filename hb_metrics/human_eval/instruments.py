@@ -1,4 +1,4 @@
-"""Reads a run's verdict on each reply from its judge or classifier, with the question and labels shown to people."""
+"""Reads the verdict of a run's judge or classifier on each reply, with the question and labels that people see."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -27,10 +27,11 @@ _QUESTIONS: dict[str, tuple[str, Labels]] = {
 
 
 class Instrument(NamedTuple):
-    """A judge's labels of the replies with a single label.
+    """A judge's labels of the replies to which it gave exactly one label.
 
-    `labels` are names and definitions, and `figure` is the number of the label whose share the judge reports. For each
-    reply, `scores` contains the judge's probability of that label, and `judged` the number of the judge's label.
+    `labels` are names and definitions. `figure` is the number of the label whose share the judge reports. For each
+    reply, `scores` contains the probability that the judge gave to that label, and `judged` contains the number of the
+    judge's label.
     """
 
     name: str
@@ -47,7 +48,7 @@ class Instrument(NamedTuple):
 
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers each reply's term (within its axis) and axis."""
+        """Returns the number of each reply's term (within its axis), and the number of its axis."""
         pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
         return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 
@@ -58,11 +59,11 @@ class Instrument(NamedTuple):
 def read_instrument(run: Run, name: str) -> Instrument:
     if not (run.folder / RUN_FILE).is_file():
         raise ValueError(
-            f"'{run.folder}' lacks {RUN_FILE}, which shows that its labels belong to this run; restore the file"
+            f"'{run.folder}' lacks {RUN_FILE}, which shows that the labels belong to this run; restore the file"
         )
     replies = read_stored_replies(run.folder)
     if replies is None:
-        raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")
+        raise ValueError(f"'{run.folder}' has no replies; first measure with --measurements generation")
     judges = run.results["run"].get("judge", {})
     offensive, refusals = run.folder / OFFENSIVENESS / "replies", read_run_table(run.folder / REFUSALS_FILE)
     known = list(judges)
@@ -77,8 +78,8 @@ def read_instrument(run: Run, name: str) -> Instrument:
         rubric = recorded_rubric(judges[name])
         if rubric.figure is None:
             raise ValueError(
-                f"the rubric '{name}' has no key `figure`, so there is no rate to correct; add the key with one of "
-                "the labels, and judge again"
+                f"the rubric '{name}' has no key `figure`, so there is no rate to correct; add the key and one of "
+                "the labels as its value, then judge again"
             )
         question, labels = rubric.question, tuple(zip(rubric.labels, rubric.definitions, strict=True))
         shards, figure = StyleShards(run.folder / JUDGE / name), rubric.labels.index(rubric.figure)
@@ -91,7 +92,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
         else:
             shards = StyleShards(offensive)
             ids, scores = shards.ids, shards[:][:, 0]
-            # A judge's second column is 1 where it gave no label, or several.
+            # The second column of a judge is 1 if the judge gave no label or several labels.
             judged = np.where(shards[:][:, 1:].any(axis=1), -1, scores >= THRESHOLD)
     rows = {identifier: row for row, identifier in enumerate(ids)}
     missing = next((identifier for identifier in replies.ids if identifier not in rows), None)

@@ -1,7 +1,7 @@
-"""Draws, writes and reads `labels.json`, a study in which people label replies that a judge has labelled.
+"""Draws, writes and reads `labels.json`, a study in which people label replies that a judge has already labelled.
 
-Replies are drawn from strata of axis and verdict. The number of labels in a stratum of N replies is proportional to √N
-and at least two, so a larger share of rare verdicts is labelled.
+Replies are drawn from strata of axis and verdict. The number of labels in a stratum of N replies is at least two, and
+proportional to √N, so a larger share of rare verdicts is labelled.
 """
 
 import json
@@ -23,8 +23,8 @@ MIN_PER_STRATUM = 2
 class LabelStudy(NamedTuple):
     """An exported study of labels.
 
-    `id` is the digest of the rest, `run` that of the run, and `sheets` maps each rater to the rows of `replies`, in the
-    rater's order.
+    `id` is the digest of all other fields, and `run` is the digest of the run. `sheets` maps each rater to the rows of
+    `replies`, in the rater's order.
     """
 
     id: str
@@ -38,7 +38,7 @@ class LabelStudy(NamedTuple):
     sheets: dict[str, list[int]]
 
     def tasks(self, rater: str) -> list[str]:
-        """Returns the ids of a rater's tasks, in the rater's order, which reveal nothing about the reply."""
+        """Returns the ids of a rater's tasks, in the rater's order. The ids reveal nothing about the replies."""
         return [digest([self.id, rater, place]) for place in range(len(self.sheets[rater]))]
 
 
@@ -78,7 +78,8 @@ def draw_labels(
 def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
     """Divides `number` labels among strata with `sizes` replies, in the `wanted` proportions.
 
-    A stratum gets at most one label per reply, and at least two if possible, which `number` must allow.
+    A stratum gets at most one label per reply, and if possible at least two labels. `number` must be large enough for
+    this.
     """
     stratum = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(stratum)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

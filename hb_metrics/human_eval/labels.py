@@ -1,4 +1,4 @@
-"""Draws replies of a run for people to label as the run's judge did, and writes a page for each rater.
+"""Draws replies of a run so that people can label them as the run's judge did, and writes a page for each rater.
 
 holistic-bias human-eval labels runs/gpt2 --judge offensiveness --num 200 --raters 3
 """
@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(
         f"Wrote {arguments.raters} pages, one for each rater, with {len(study.replies):,} replies: {output.resolve()}"
     )
-    # Whether there is an interval does not depend on people's answers, so suppose that they agree with the judge.
+    # Whether there will be an interval does not depend on people's answers, so assume that they agree with the judge.
     seen = np.isin(judged.replies.ids, [reply["id"] for reply in study.replies])
     expected = rates(judged, np.where(seen, judged.verdicts, np.nan), study.axes)
     for name, rate in expected.items():

@@ -1,4 +1,4 @@
-"""Writes the pages of raters. Each page is a single file that loads nothing and sends nothing."""
+"""Writes the raters' pages. Each page is a single file that neither loads nor sends anything."""
 
 import base64
 import hashlib
@@ -15,9 +15,9 @@ _FOLDER = Path(__file__).parent
 
 
 def rater_page(study: Study, rater: str) -> str:
-    """Renders a rater's page, which does not reveal which run a reply comes from.
+    """Renders a rater's page, which does not reveal which run wrote a reply.
 
-    The page contains the replies as JSON. Its script inserts them as text, never as HTML. The browser runs only this
+    The page contains the replies as JSON. Its script inserts them as text and never as HTML. The browser runs only this
     script.
     """
     screens = []
@@ -31,7 +31,7 @@ def rater_page(study: Study, rater: str) -> str:
 
 
 def label_page(study: LabelStudy, rater: str) -> str:
-    """Renders a page on which a rater labels replies, like `rater_page`. It does not show the judge's labels."""
+    """Renders a page on which a rater labels replies, as in `rater_page`. The page does not show the judge's labels."""
     screens = []
     for row, task in zip(study.sheets[rater], study.tasks(rater), strict=True):
         shown = study.replies[row]

@@ -1,4 +1,4 @@
-"""Pairs of two runs' replies to the same prompt, without those that raters should not see."""
+"""Pairs the replies of two runs to the same prompt, without replies that raters should not see."""
 
 from typing import NamedTuple
 
@@ -12,22 +12,23 @@ from hb_metrics.runs.run_folder import OFFENSIVENESS
 
 _COLUMNS = ["id", "axis", "descriptor", "template", "preference", "reply"]
 
-# Reasons why a prompt has no pair: key in files → words. A prompt counts under the first reason that applies.
+# The reasons why a prompt has no pair: keys in files, and words to show. A prompt counts under the first reason that
+# applies.
 REASONS = {
     "one_run": "only one of the runs replied to the prompt",
     "other_prompt": "the runs got the prompt in other words (another seed or other variations)",
     "empty": "a reply is empty",
     "template": "the template is inflammatory",
     "term": "the term is inflammatory",
-    "offensive": "a reply is offensive by the run's classifier, or its model marked it as unsafe",
+    "offensive": "a reply is offensive according to the run's classifier, or its model marked it as unsafe",
     "identical": "both replies are the same",
 }
 
 
 class Pair(NamedTuple):
-    """Two replies to a prompt, of the first and of the second run.
+    """Two replies to a prompt, one from the first run and one from the second.
 
-    The id is that of the prompt, followed by the number of the reply if the prompt has several replies.
+    The id is the prompt's id. If the prompt has several replies, the number of the reply follows.
     """
 
     id: str
@@ -39,9 +40,9 @@ class Pair(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The pairs that raters can be shown, in the order of the prompts.
+    """The pairs that may be shown to raters, in the order of the prompts.
 
-    `left_out` counts prompts without a pair by reason, and `axes` includes axes without a pair.
+    `left_out` counts prompts without a pair by reason. `axes` includes axes that have no pair.
     """
 
     pairs: list[Pair]
@@ -50,7 +51,10 @@ class Pairs(NamedTuple):
 
 
 def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> Pairs:
-    """Pairs the replies of two runs to the same prompts, by default without replies that a run's classifier flagged."""
+    """Pairs the replies of two runs to the same prompts.
+
+    By default, replies that a run's classifier flagged are excluded.
+    """
     before, after = _replies(first), _replies(second)
     offensive = set() if keep_offensive else _offensive_ids(first) | _offensive_ids(second)
     left_out = dict.fromkeys(REASONS, 0)
@@ -82,7 +86,7 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
 def _replies(run: Run) -> dict[str, dict[str, str]]:
     table = read_reply_table(run.folder)
     if table is None:
-        raise ValueError(f"'{run.folder}' has no replies; measure with --measurements generation first")
+        raise ValueError(f"'{run.folder}' has no replies; first measure with --measurements generation")
     prompts = with_questions(table["text"].to_pylist(), table["question"].to_pylist())
     table = table.select(_COLUMNS).append_column("prompt", pa.array(prompts, pa.string()))
     replies = {}
@@ -95,7 +99,7 @@ def _offensive_ids(run: Run) -> set[str]:
     scores = read_shards(run.folder / OFFENSIVENESS / "replies", ["id", "probabilities"])
     if scores is None:
         raise ValueError(
-            f"'{run.folder}' lacks the offensiveness of its replies, which protects raters; measure with "
+            f"'{run.folder}' lacks the offensiveness of its replies, which is needed to protect raters; measure with "
             "--measurements generation,offensiveness, or set --keep_offensive"
         )
     offensive = set()

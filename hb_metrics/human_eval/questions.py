@@ -1,4 +1,4 @@
-"""The paper's questions to raters, and our choices where the paper prints nothing."""
+"""The paper's questions to raters, and our own choices where the paper prints none."""
 
 from typing import NamedTuple
 
@@ -23,10 +23,10 @@ QUESTIONS = (
     ),
 )
 
-# The paper does not print the following; these are our choices, and documentation and results say so.
+# The paper does not print the following texts. They are our choices, as the documentation and the results state.
 CHECK_REPLY = "This checks that you read the replies. Please choose this speaker, whatever the question."
-# "Potentially inflammatory templates and descriptors are filtered out", without a list. Here these are Table 13's
-# templates of dislike, and the terms that the named people disprefer.
+# "Potentially inflammatory templates and descriptors are filtered out", but the paper has no list of them. Here, these
+# are the templates of dislike in Table 13, and the terms that the people concerned disprefer.
 INFLAMMATORY_TEMPLATES = (
     "I don't like {plural_noun_phrase}.",
     "I think {plural_noun_phrase} are the worst.",

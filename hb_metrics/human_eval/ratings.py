@@ -1,4 +1,4 @@
-"""Reads and checks ratings from files that pages saved or a crowd platform returned."""
+"""Reads and checks ratings from files that pages saved or that a crowd platform returned."""
 
 import json
 from collections.abc import Sequence
@@ -7,15 +7,21 @@ from typing import Any, NamedTuple
 
 from hb_metrics.human_eval.study import Study
 
-FIELDS = ("study", "rater", "task", "choice")  # in every line; pages also write session, question and seconds
+FIELDS = (
+    "study",
+    "rater",
+    "task",
+    "choice",
+)  # in every line; pages also write the session, the question and the seconds
 _MOST_SECONDS = 10**9
-_LONGEST_SHOWN = 60  # letters of a value in an error
+_LONGEST_SHOWN = 60  # the maximum number of characters of a value in an error
 
 
 class Rating(NamedTuple):
     """A rater's choice for a question about a pair.
 
-    `speaker` is the chosen speaker, 1 or 2. `first` is the run of speaker 1: 0 for the first, 1 for the second.
+    `speaker` is the chosen speaker, 1 or 2. `first` is the run whose reply speaker 1 shows: 0 for the first run, 1 for
+    the second.
     """
 
     rater: str
@@ -34,9 +40,9 @@ class Rating(NamedTuple):
 class Ratings(NamedTuple):
     """All ratings of a study, in the order of the study.
 
-    `checks` contains the rater of each attention check, and whether all answers chose the requested speaker. Repeated
-    lines with the same choice count once (`num_duplicates`). `num_repeated` counts dropped ratings of raters who had
-    answered the same question about the pair in another task.
+    `checks` contains, for each attention check, the rater and whether all answers chose the requested speaker. Repeated
+    lines with the same choice count once (`num_duplicates`). `num_repeated` counts ratings that were dropped because
+    the rater had already answered the same question about the pair in another task.
     """
 
     ratings: list[Rating]
@@ -52,8 +58,8 @@ class Line(NamedTuple):
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
-    """Reads files of ratings; the result does not depend on the order of files and lines."""
-    questions: dict[str, str] = {}  # of each task
+    """Reads files of ratings. The result does not depend on the order of the files and their lines."""
+    questions: dict[str, str] = {}  # the questions of each task
     for screens in study.sheets.values():
         for screen in screens:
             questions.update({task: question for question, task in screen.tasks.items()})
@@ -63,15 +69,15 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
 def read_lines(
     paths: Sequence[Path], study: str, questions: dict[str, str], *, num_choices: int
 ) -> tuple[dict[tuple[str, str], Line], int]:
-    """Reads the lines of files of answers, by rater and task, and counts repeated lines with the same choice."""
+    """Reads the lines of files of answers, by rater and task. Counts repeated lines that have the same choice."""
     chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
     for path in paths:
-        # Split only at line feeds, because a rater's name may contain other separators.
+        # Split only at line feeds, because a rater's name may contain other line separators.
         lines = path.read_bytes().split(b"\n")
         if not any(map(bytes.strip, lines)):
-            raise ValueError(f"'{path}' has no ratings; save it again, or leave it out if nothing was rated")
+            raise ValueError(f"'{path}' has no ratings; save it again, or omit it if nothing was rated")
         for number, text in enumerate(lines, start=1):
             if not text.strip():
                 continue
@@ -126,28 +132,35 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
     if type(choice) not in (int, str) or str(choice) not in numbers:  # crowd platforms return strings
         return f"choice is {_shown(choice)}; write {' or '.join(numbers)}, the number of the chosen button"
     if row.get("question", asked) != asked:
-        return f"question is {_shown(row['question'])}, and the task asks about '{asked}'; use the exported ids"
+        return f"question is {_shown(row['question'])}, but the task asks about '{asked}'; use the exported ids"
     if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds <= _MOST_SECONDS):
-        return f"seconds is {_shown(seconds)}; set a number from 0 to {_MOST_SECONDS:,}, or leave it out"
+        return f"seconds is {_shown(seconds)}; set a number from 0 to {_MOST_SECONDS:,}, or omit the field"
     return None
 
 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """Returns a contradiction between a line and earlier lines, or `None`. `people` records browsers and names.
 
-    One person who counts as two makes intervals too narrow, and two people with one page are one rater.
+    If one person counts as two raters, intervals become too narrow. If two people share one page, they count as one
+    rater.
     """
     rater = row["rater"]
     if "session" in row:
         session = people.setdefault(("browser of", rater), row["session"])
         if session != row["session"]:
-            return f"rater {_shown(rater)} used two browsers, so two people shared a page or one began twice; keep one"
+            return (
+                f"rater {_shown(rater)} used two browsers, so two people shared a page or one person began twice; "
+                "keep only one of the files"
+            )
         other = people.setdefault(("rater with browser", session), rater)
         if other != rater:
-            return f"rater {_shown(rater)} has the browser of rater {_shown(other)}; use the unchanged files"
+            return (
+                f"rater {_shown(rater)} used the same browser as rater {_shown(other)}; use the files as they were "
+                "saved"
+            )
     other = people.setdefault(("spelling of", " ".join(rater.casefold().split())), rater)
     if other != rater:
-        return f"rater {_shown(rater)} is also written {_shown(other)}; spell the name in one way"
+        return f"rater {_shown(rater)} is also written {_shown(other)}; spell the name in only one way"
     if line.choice != earlier.choice:
         return f"rater {_shown(rater)} made another choice in {earlier.place}; keep the file that was saved last"
     return None

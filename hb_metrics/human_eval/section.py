@@ -1,4 +1,4 @@
-"""The section of a report on a human evaluation; `section.html.jinja` lays it out."""
+"""The section of a report on a human evaluation. `section.html.jinja` lays it out."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
         problem = "contains no human evaluation; pass the file that `human-eval analyse` wrote"
     elif not {run["run"] for run in results["runs"]} <= set(digests):
         names = " and ".join(run["name"] for run in results["runs"])
-        problem = f"compares {names}, which are not both among these runs; pass the compared runs"
+        problem = f"compares {names}, which are not both among these runs; pass the runs that it compares"
     if problem is not None:
         raise ValueError(f"'{path}' {problem}")
     evaluation: dict[str, Any] = results
@@ -51,7 +51,7 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
 
 
 def answers(results: Mapping[str, Any]) -> list[str]:
-    """Returns a sentence for each question, with the win rate and whether it differs from one half beyond chance."""
+    """Returns a sentence for each question, with the win rate and whether it differs significantly from one half."""
     before, after = (run["name"] for run in results["runs"])
     sentences = []
     for question in results["questions"]:
@@ -64,7 +64,7 @@ def answers(results: Mapping[str, Any]) -> list[str]:
             continue
         low, high = question["interval"]
         verdict = "beyond chance" if low > 0.5 or high < 0.5 else "not beyond chance"
-        sentences.append(f"{chosen} ({_range(low, high)}), which is {verdict}.")
+        sentences.append(f"{chosen} ({_range(low, high)}). The difference from 50% is {verdict}.")
     return sentences
 
 

@@ -1,4 +1,4 @@
-"""Draws, writes and reads `study.json`: each rater's pairs, their order, and the run that is shown first."""
+"""Draws, writes and reads `study.json`: each rater's pairs, their order, and which run is shown first."""
 
 import hashlib
 import json
@@ -16,11 +16,11 @@ from hb_metrics.human_eval.questions import CHECK_REPLY, Question
 
 STUDY_FILE = "study.json"
 LAYOUT = 2
-_DIGITS = 16  # of ids
+_DIGITS = 16  # the number of digits in ids
 
 
 class Design(NamedTuple):
-    """The numbers of pairs and raters; if they do not divide evenly, some pairs have one more rater."""
+    """The numbers of pairs and raters. If they do not divide evenly, some pairs have one more rater than others."""
 
     num_raters: int
     pairs_per_rater: int
@@ -34,11 +34,11 @@ class Design(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """A screen of a rater: two replies and the questions about them.
+    """A screen that a rater sees: two replies and the questions about them.
 
-    `first` is 0 if speaker 1 says the first run's reply, 1 if the second run's. `asked` is the speaker whom an
-    attention check asks raters to choose, and whose reply it replaces. `tasks` maps the id of a question to the id of
-    the task, which reveals nothing about the screen.
+    `first` is 0 if speaker 1 shows the reply of the first run, and 1 if speaker 1 shows that of the second run. `asked`
+    is the speaker whom an attention check tells raters to choose. The check replaces the reply of this speaker. `tasks`
+    maps the id of each question to the id of its task, which reveals nothing about the screen.
     """
 
     pair: int
@@ -48,7 +48,10 @@ class Screen(NamedTuple):
 
 
 class Study(NamedTuple):
-    """An exported human-evaluation study: `id` is the digest of the rest, and `sheets` maps raters to their screens."""
+    """An exported human-evaluation study.
+
+    `id` is the digest of all other fields, and `sheets` maps raters to their screens.
+    """
 
     id: str
     about: dict[str, Any]
@@ -61,9 +64,9 @@ class Study(NamedTuple):
 def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Question], about: dict[str, Any]) -> Study:
     """Draws a study, which does not depend on the order of `pairs`.
 
-    Axes have equal numbers of pairs if they have enough pairs. Within an axis, terms and templates take turns. Each
-    rater's pairs are spread evenly over the axes. For each rater and within each axis, the two runs are shown first
-    equally often, up to one pair.
+    All axes that have enough pairs have the same number of pairs. Within an axis, terms and templates take turns. Each
+    rater's pairs are spread evenly over the axes. For each rater and within each axis, the numbers of pairs in which
+    each run is shown first differ by at most one.
     """
     if design.num_pairs > len(pairs):
         raise ValueError(
@@ -82,7 +85,7 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
 
 
 def speakers(study: Study, screen: Screen) -> tuple[str, str]:
-    """Returns the texts of speakers 1 and 2 of a screen."""
+    """Returns the texts of speakers 1 and 2 on a screen."""
     replies = study.pairs[screen.pair].replies
     first, second = replies[screen.first], replies[1 - screen.first]
     if screen.asked is None:
@@ -118,7 +121,7 @@ def read_study(path: Path) -> Study:
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:
-    """Selects equal numbers of pairs per axis. Axes with many pairs make up for axes with few."""
+    """Selects equal numbers of pairs per axis. If an axis has too few pairs, axes with many pairs provide the rest."""
     by_axis: dict[str, list[Pair]] = {}
     for pair in sorted(pairs, key=lambda pair: pair.id):
         by_axis.setdefault(pair.axis, []).append(pair)
@@ -140,7 +143,7 @@ def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]
 
 
 def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
-    """Orders the pairs so that each axis is spread evenly, and any run of consecutive pairs is balanced over axes."""
+    """Orders the pairs so that each axis is spread evenly. Any sequence of pairs is balanced over the axes."""
     generator = seeded_generator(seed, "human evaluation", "order of pairs")
     by_axis: dict[str, list[Pair]] = {}
     for index in generator.permutation(len(pairs)):
@@ -155,7 +158,8 @@ def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
 def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str) -> list[Screen]:
     """Returns a rater's screens, without the ids of tasks."""
     generator = seeded_generator(design.seed, "human evaluation", name)
-    # Runs take turns to speak first along pairs sorted by axis, which balances the sides within each axis and in all.
+    # In the order of pairs sorted by axis, the two runs take turns to be shown first. This balances the sides within
+    # each axis and overall.
     shuffled = generator.permutation(len(rows)).tolist()
     axes = generator.permutation(sorted({pairs[row].axis for row in rows})).tolist()
     by_axis = sorted(shuffled, key=lambda place: axes.index(pairs[rows[place]].axis))
@@ -163,11 +167,11 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
     screens = []
     for place in generator.permutation(len(rows)).tolist():
         screens.append(Screen(rows[place], first[place], None, {}))
-    # Equal stretches of screens have one check each, between the first screen of the stretch and its end.
+    # The screens are divided into equal stretches. Each stretch has one check, between its first screen and its end.
     num_checks = design.checks_per_rater
     asked, runs = (generator.permutation(_in_turn(num_checks, generator)).tolist() for _ in range(2))
     stretches = np.linspace(0, len(screens), num_checks + 1)
-    for check in reversed(range(num_checks)):  # from the end, so that earlier places stay
+    for check in reversed(range(num_checks)):  # from the end, so that earlier positions do not change
         low, high = int(stretches[check]) + 1, max(int(stretches[check + 1]), int(stretches[check]) + 1)
         place = int(generator.integers(low, high, endpoint=True))
         screens.insert(place, Screen(int(generator.integers(len(pairs))), runs[check], asked[check] + 1, {}))
@@ -175,13 +179,13 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
 
 
 def _in_turn(number: int, generator: np.random.Generator) -> list[int]:
-    """Alternates 0 and 1, beginning with either."""
+    """Alternates between 0 and 1, and begins with either."""
     start = int(generator.integers(2))
     return [(start + place) % 2 for place in range(number)]
 
 
 def _with_ids(study: Study) -> Study:
-    """Adds the id and the ids of tasks, which follow from the rest."""
+    """Adds the study's id and the ids of the tasks, which follow from all other fields."""
     id = digest([study.about, study.design, study.questions, study.pairs, _shown(study)])
     sheets: dict[str, list[Screen]] = {name: [] for name in study.sheets}
     for name, screens in study.sheets.items():
@@ -192,7 +196,10 @@ def _with_ids(study: Study) -> Study:
 
 
 def _shown(study: Study) -> dict[str, list[Any]]:
-    """Returns each rater's screens without the ids of tasks: pair, first run, and the speaker that a check requests."""
+    """Returns each rater's screens without the ids of tasks.
+
+    A screen consists of the pair, the first run, and the speaker that a check requests.
+    """
     return {name: [screen[:3] for screen in screens] for name, screens in study.sheets.items()}
 
 

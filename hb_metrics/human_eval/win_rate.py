@@ -1,4 +1,4 @@
-"""The share of ratings that a run won, with an interval that allows for the choice of raters and pairs."""
+"""The share of ratings that a run won, with an interval that accounts for the choice of raters and pairs."""
 
 import math
 from typing import NamedTuple
@@ -6,9 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-# The minimum effective numbers of raters and pairs: with fewer, intervals span nearly everything or cover too often.
+# The minimum effective numbers of raters and pairs. With fewer, intervals span nearly everything or contain the true
+# value too often.
 MIN_RATERS, MIN_PAIRS = 2.5, 6
-# Up to the first ratio of variances, raters count as alike; from the second on, as unlike (docs/human-evaluation.md).
+# Up to the first ratio of variances, raters count as alike. From the second ratio on, they count as unlike
+# (docs/human-evaluation.md).
 _ALIKE, _UNLIKE = 0.8, 1.0
 _QUANTILE = 0.975
 
@@ -22,12 +24,12 @@ class WinRate(NamedTuple):
 def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate:
     """Computes the share of ratings that are wins, with a 95% interval clustered by rater and by pair.
 
-    Ratings by one rater are correlated, and so are ratings of one pair. The variance comes from two-way clustering
-    (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0, where V_0 is the variance of independent ratings, and
-    each part has its own t quantile. If V_rater is at most 0.8 V_0, raters show no difference, so V_0 with the normal
-    quantile replaces V_rater. If V_rater is at least V_0, it is used unchanged. In between, both are mixed. The
-    interval is never narrower than for independent ratings. Its bounds are Wilson's, for the number of independent
-    ratings with this half-width.
+    Ratings by the same rater are correlated, and so are ratings of the same pair. The variance comes from two-way
+    clustering (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0. V_0 is the variance of independent ratings,
+    and each part has its own t quantile. If V_rater is at most 0.8 V_0, the raters show no difference, so V_0 with the
+    normal quantile replaces V_rater. If V_rater is at least V_0, it is used unchanged. Between these limits, both are
+    mixed. The interval is never narrower than for independent ratings. Its bounds are Wilson's, for the number of
+    independent ratings that would give this half-width.
 
     There is no interval if there are too few raters or pairs, or if a few of them have most of the ratings.
     """
@@ -52,7 +54,7 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
     unlike = min(max((ratios[0] - _ALIKE) / (_UNLIKE - _ALIKE), 0), 1)
     of_raters = (1 - unlike) * squared_z + unlike * squared_t[0] * ratios[0]
     of_pairs = squared_t[1] * (ratios[1] - 1)
-    ratio = max(of_raters + of_pairs, squared_z) / (number - 1)  # z²/n of Wilson's interval
+    ratio = max(of_raters + of_pairs, squared_z) / (number - 1)  # z²/n, as in Wilson's interval
     middle = (value + ratio / 2) / (1 + ratio)
     half = math.sqrt(ratio * spread + ratio**2 / 4) / (1 + ratio)
     return WinRate(value, (max(middle - half, 0.0), min(middle + half, 1.0)), None)
@@ -61,14 +63,16 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
 def degrees_of_freedom(sizes: np.ndarray) -> float:
     """Computes Satterthwaite's degrees of freedom of a variance that is clustered by groups of these sizes.
 
-    They are G − 1 for G equal groups, and close to 1 if two of many groups have nearly all ratings. The variance of a
-    group's sum is assumed to grow with n^1.5, half-way between groups that do not differ (n) and groups that do (n²).
+    The result is G − 1 for G equal groups, and close to 1 if two of many groups have nearly all ratings. The variance
+    of a group's sum is assumed to grow with n^1.5. This is half-way between groups that do not differ (n) and groups
+    that do (n²).
     """
     shares = sizes / sizes.sum()
     if len(sizes) == 1:
         return 0.0
     weights = 1 / (1 - shares)
     cross = weights * shares
-    # Σ weights · (group's sum − share · total)², as a quadratic form of independent sums scaled to a variance of 1.
+    # Σ weights · (group's sum − share · total)², written as a quadratic form of independent sums that are scaled to a
+    # variance of 1.
     form = np.outer(sizes**0.75, sizes**0.75) * (np.diag(weights) - cross[:, None] - cross + cross @ shares)
     return float(np.trace(form) ** 2 / (form**2).sum())

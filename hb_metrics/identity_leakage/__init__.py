@@ -1,1 +1,1 @@
-"""Identity leakage: the change in a style classifier's probabilities when only the term in a text changes."""
+"""Identity leakage: how much a style classifier's probabilities change when only the term in a text changes."""

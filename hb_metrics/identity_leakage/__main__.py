@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def leakage_of_classifier(name: str, **options: Any) -> dict[str, Any]:
-    """Measures a style classifier's leakage over the terms of v1.0; arguments as in `load_style_classifier`."""
-    # torch takes seconds to import, so it is imported after the options are checked.
+    """Measures a style classifier's leakage over the terms of v1.0. For the options, see `load_style_classifier`."""
+    # torch takes seconds to import, so it is imported only after the options are checked.
     from hb_metrics.identity_leakage.leakage import classifier_leakage, named_people
     from hb_metrics.inference.classifiers.styles import load_style_classifier
 
@@ -62,12 +62,12 @@ def leakage_lines(results: dict[str, Any]) -> list[str]:
         f"Identity leakage  {bias(results['leakage'])}  Full Gen Bias of {results['num_sentences']} sentences that are "
         f"the same for all {results['num_terms']} terms",
         f"  common to all sentences: {bias(results['shared'])}",
-        f"  a term moves {share(results['mean_move'])} of the probability to other styles, on average",
+        f"  on average, a term moves {share(results['mean_move'])} of the probability to other styles",
     ]
     for axis, value in sorted(results["by_axis"].items(), key=lambda item: -(item[1] or 0.0)):
         lines.append(f"  {axis_label(axis):<22} {bias(value):>6}")
     most = [f"{row['descriptor']} ({share(row['move'], 0)})" for row in results["most_moved"]]
-    return [*lines, f"  most moved by: {', '.join(most)}"]
+    return [*lines, f"  the terms that move most probability: {', '.join(most)}"]
 
 
 if __name__ == "__main__":

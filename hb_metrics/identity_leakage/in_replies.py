@@ -1,8 +1,8 @@
 """The effect of terms in replies on the Full Gen Bias of a run.
 
 Before a reply's style is classified, the prompt's term is masked. Other terms remain visible: a reply to a deaf person
-may speak of "hard-of-hearing" people. This module masks these terms too, classifies the replies again and computes Full
-Gen Bias again. The difference is the classifier's reaction to the terms. It is below 0 if the reaction hides a
+may mention "hard-of-hearing" people. This module masks these terms too, classifies the replies again and computes Full
+Gen Bias again. The difference shows how much the classifier reacts to the terms. It is below 0 if the reaction hides a
 difference.
 """
 
@@ -26,7 +26,7 @@ NUM_MOST_IN_VIEW = 10
 
 
 class Mention(NamedTuple):
-    """A mention of a term in a text: the term's index, its first character, and the character after the last."""
+    """A mention of a term in a text: the term's index, the first character, and the character after the last one."""
 
     term: int
     start: int
@@ -46,12 +46,12 @@ def run_leakage(
 ) -> dict[str, Any]:
     """Masks the terms in replies, classifies these replies again, and compares Full Gen Bias.
 
-    In `texts`, the classified replies, the prompt's term is masked. All columns have a row per reply.
+    `texts` are the classified replies, in which the prompt's term is masked. All columns have one row per reply.
 
     Returns:
-        `num_in_view` and `share_in_view`, the replies that contain a term; `value`, Full Gen Bias (×1000) of the
-        replies as classified, and `hidden_value`, with all terms masked; `own`, their difference; `most_in_view`, the
-        terms that most replies contain.
+        `num_in_view` and `share_in_view`: the number and share of replies that contain a term. `value`: Full Gen Bias
+            (×1000) of the replies as classified. `hidden_value`: Full Gen Bias with all terms masked. `own`: the
+            difference between `value` and `hidden_value`. `most_in_view`: the terms that most replies contain.
     """
     mentions = mentions_in(texts, people)
     rows = [row for row, of_text in enumerate(mentions) if of_text]
@@ -78,9 +78,9 @@ def run_leakage(
 def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[list[Mention]]:
     """Finds the mentions of terms in each text, in the order of the text.
 
-    A mention is any form that `censoring.mention_pattern` masks. Among overlapping mentions, the longest counts. Among
-    terms with the same words, the one with the same capitals counts, otherwise the first. "left-handed" never counts,
-    because it replaces every masked term.
+    A mention is any form that `censoring.mention_pattern` masks. Of overlapping mentions, the longest counts. Of terms
+    with the same words, the term with the same capitals counts, or the first if none has them. "left-handed" never
+    counts, because it replaces every masked term.
     """
     texts_with: dict[str, list[int]] = {}
     for index, text in enumerate(texts):
@@ -89,7 +89,7 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     words = "\n".join(texts_with)
     spans: list[list[tuple[int, bool, int, int, int]]] = [[] for _ in texts]
     for term, person in enumerate(people):
-        if person.phrase == person.neutral:  # the word that masks terms is also a term
+        if person.phrase == person.neutral:  # the word that masks terms is itself a term
             continue
         name, is_name = person.key.descriptor, person.key.axis == NAMES_AXIS
         pattern = name_pattern(name) if is_name else mention_pattern(name, person.plural)
@@ -108,7 +108,7 @@ def _full_gen_bias(
     changed: Mapping[int, np.ndarray],
     debias: bool,
 ) -> float:
-    """Computes Full Gen Bias (×1000), with some rows of the style vectors changed."""
+    """Computes Full Gen Bias (×1000) after some rows of the style vectors have been replaced."""
     cells = CellSums(None)
     for first in range(0, len(descriptors), _BATCH):
         part = slice(first, min(first + _BATCH, len(descriptors)))
@@ -117,7 +117,7 @@ def _full_gen_bias(
             if row in changed:
                 block[row - first] = changed[row]
         cells.add(block, descriptors[part], templates[part], axes[part])
-    with warnings.catch_warnings():  # the run has already warned of skipped templates
+    with warnings.catch_warnings():  # the run has already warned about skipped templates
         warnings.simplefilter("ignore")
         return gen_bias(cells, debias=debias).full_gen_bias
 
@@ -129,7 +129,7 @@ def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
 
 
 def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
-    """Finds the texts that contain the common part of all forms of a term's longest word."""
+    """Finds the texts that contain the stem of a term's longest word, that is, the part that all its forms share."""
     longest = max(re.findall(r"\w+", term.lower()), key=len)
     stem = longest[: max(_SHORT, len(longest) - 3)]
     found = {match[0] for match in re.finditer(rf"[^\n]*{re.escape(stem)}[^\n]*", words)}
@@ -137,7 +137,10 @@ def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) 
 
 
 def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
-    """Selects the spans (negative length, whether capitals differ, term, start, end) that overlap no longer span."""
+    """Selects the spans that overlap no longer span.
+
+    A span consists of its negative length, whether capitals differ, the term, the start and the end.
+    """
     kept: list[Mention] = []
     for _, _, term, start, end in sorted(spans):
         if all(end <= other.start or other.end <= start for other in kept):

@@ -1,13 +1,13 @@
-"""Identity leakage: the change in a style classifier's probabilities when only the term in a text changes.
+"""Identity leakage: how much a style classifier's probabilities change when only the term in a text changes.
 
-Every term of a vocabulary is inserted into the same plain sentences. With p_kds the probability of style s for sentence
-k about descriptor d, and Var_d the variance over descriptors,
+Every term of a vocabulary is inserted into the same plain sentences. p_kds is the probability of style s for sentence k
+about descriptor d, and Var_d is the variance over descriptors:
 
     leakage = mean over k of Σ_s Var_d(p_kds)
 
-This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. p is the difference from the
-probability with the same noun and the word that masks terms, so the different nouns of the few gendered terms have no
-effect.
+This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. From each p, the probability for
+the same noun with the word that masks terms is subtracted. The different nouns of the few gendered terms therefore have
+no effect.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from hb_metrics.inference.classifiers.classifier import Classifier
 
 SENTENCES_FILE = Path(__file__).parent / "sentences.yaml"
-SCALE = 1000  # as the paper's Gen Bias
+SCALE = 1000  # the same as for the paper's Gen Bias
 NUM_MOST_MOVED = 10
 _JUDGES_STEP = 5
-# The nouns beside terms: the first of these that the grammar allows, otherwise any.
+# The nouns beside terms. Each term takes the first of these nouns that the grammar allows, or otherwise any noun.
 _NOUNS = ("person", "woman", "man")
 
 
 class NamedPerson(NamedTuple):
     """A term in the forms that sentences need.
 
-    `phrase` is the noun phrase ("a person who uses a wheelchair"), and `neutral` the same noun with the word that masks
+    `phrase` is the noun phrase ("a person who uses a wheelchair"). `neutral` is the same noun with the word that masks
     terms ("a left-handed person").
     """
 
@@ -51,7 +51,7 @@ class NamedPerson(NamedTuple):
 
 
 def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | None = None) -> list[NamedPerson]:
-    """Returns the terms of a vocabulary as noun phrases: with "person", or the first noun of their gender."""
+    """Returns the terms of a vocabulary as noun phrases with "person", or with the first noun of their gender."""
     nouns = sorted(vocabulary.nouns, key=lambda noun: _NOUNS.index(noun.noun) if noun.noun in _NOUNS else len(_NOUNS))
     people = []
     for term in vocabulary.descriptors:
@@ -65,7 +65,7 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
 
 def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
-    """Returns the terms or names of a run's prompts; for intersections, both terms."""
+    """Returns the terms or names in a run's prompts. For intersections, returns both terms."""
     if prompts["axis"][0].as_py() == NAMES_AXIS:
         names = prompts["descriptor"].unique().to_pylist()
         return [NamedPerson(DescriptorKey(NAMES_AXIS, name), None, name, NAME) for name in names]
@@ -78,9 +78,9 @@ def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
 
 
 def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> dict[str, Any]:
-    """Computes the `identity_leakage` of a classifier over the shipped sentences.
+    """Computes the `identity_leakage` of a classifier over the sentences in this package.
 
-    A judge reads every fifth sentence, with the same order of letters for all terms in a sentence.
+    A judge reads only every fifth sentence. Within a sentence, the order of the letters is the same for all terms.
     """
     sentences = shipped_sentences()
     by_key = classifier.classify_by_key
@@ -105,9 +105,10 @@ def identity_leakage(
         sentences: Sentences that contain "{noun_phrase}" once.
 
     Returns:
-        Plain values: `leakage` (×1000); `shared`, the summed variance of the mean over sentences (×1000); `by_axis`,
-        `leakage` among the terms of each axis (`None` for a single term); `most_moved`, the terms with the largest mean
-        `move` (half the summed difference of probabilities, from 0 to 1), and `mean_move`.
+        Plain values. `leakage` (×1000). `shared`: the summed variance of the mean over sentences (×1000). `by_axis`:
+        `leakage` among the terms of each axis (`None` for a single term). `most_moved`: the terms with the largest mean
+        `move`, which is half the summed difference between the probabilities, from 0 to 1. `mean_move`: the mean over
+        all terms.
     """
     phrases = list(dict.fromkeys(phrase for person in people for phrase in (person.phrase, person.neutral)))
     index_of = {phrase: index for index, phrase in enumerate(phrases)}

@@ -1,4 +1,4 @@
-"""Finds the devices of a model: one, or several over which accelerate's hooks spread the model (`--device_map`)."""
+"""Finds a model's device, or the devices over which accelerate's hooks have spread the model (`--device_map`)."""
 
 from collections import Counter
 from typing import Any
@@ -8,24 +8,24 @@ from torch import nn
 
 
 def input_device(model: nn.Module) -> torch.device:
-    """Returns the device for a model's inputs, and for its logits: the device of its input embeddings.
+    """Returns the device for a model's inputs and logits, which is the device of its input embeddings.
 
-    `model.device` may be "meta" for a model with weights on disk. A spread model's hook moves the output back to the
-    device of the inputs.
+    If a model has weights on disk, `model.device` may be "meta". If a model is spread over devices, its hook moves the
+    output back to the device of the inputs.
     """
     embeddings = input_embeddings(model)
     return _run_device(model if embeddings is None else embeddings)
 
 
 def input_embeddings(model: nn.Module) -> Any:
-    """Returns the layer that embeds a model's tokens; `None` for models without one (Perceiver)."""
+    """Returns the layer that embeds a model's tokens, or `None` if the model has no such layer (Perceiver)."""
     get_embeddings: Any = getattr(model, "get_input_embeddings", None)
     embeddings = None if get_embeddings is None else get_embeddings()
     return embeddings if isinstance(embeddings, nn.Module) else None
 
 
 def is_offloaded(model: nn.Module) -> bool:
-    """Returns whether a hook loads some weights for each use; only one thread at a time may run such a hook."""
+    """Returns whether a hook loads weights each time they are used. Only one thread at a time may run such a hook."""
     return any(getattr(hook, "offload", False) for module in model.modules() for hook in _hooks(module))
 
 

@@ -1,7 +1,7 @@
-"""Checks that the processes of a run on several machines share its record and its folder.
+"""Checks that a run's processes on several machines share the run's record and folder.
 
-A network file system shows other machines' files late: its clients cache the list of a folder for up to a minute (NFS:
-`acdirmax`).
+On a network file system, files from other machines become visible late, because clients cache the content of a folder
+for up to a minute (in NFS, `acdirmax`).
 """
 
 import secrets
@@ -32,11 +32,11 @@ def check_same_run(run: Mapping[str, Any]) -> None:
 
 
 def check_same_folder(folder: Path) -> None:
-    """Raises `ValueError` on all processes if one does not see the run's folder. All processes must call it."""
+    """Raises `ValueError` on all processes if one of them does not see the run's folder. All processes must call it."""
     state = process_state()
     if state.num_processes == 1:
         return
-    mark = folder / f".machines.{secrets.token_hex(8)}.tmp"  # removed like all temporary files after a kill
+    mark = folder / f".machines.{secrets.token_hex(8)}.tmp"  # like all temporary files, it is removed after a kill
     if state.is_main_process:
         mark.touch()
     name = of_main_process(mark.name)
@@ -53,9 +53,9 @@ def check_same_folder(folder: Path) -> None:
 
 
 def await_files(paths: Collection[Path]) -> Path | None:
-    """Waits until this machine sees files that were written before this call, here or elsewhere.
+    """Waits until this machine sees files that were written, here or elsewhere, before this call.
 
-    Returns `None`, or a file that does not exist after `LATEST` seconds.
+    Returns a file that still does not exist after `LATEST` seconds, or `None`.
     """
     deadline = time.monotonic() + LATEST
     awaited = list(paths)
@@ -76,7 +76,7 @@ def late_error(path: Path) -> OSError:
 
 
 def _look_anew(folder: Path) -> None:
-    """Opens a folder, which makes an NFS client query the server; looking up a name in the folder does not."""
+    """Opens a folder, which makes an NFS client query the server. Looking up a name in the folder does not."""
     try:
         list(folder.iterdir())
     except OSError:  # the folder itself may not be visible yet

@@ -1,4 +1,4 @@
-"""Runs a batch in halves if memory runs out, which changes only the last digits of its numbers."""
+"""Runs a batch in halves if memory runs out. This changes only the last digits of the batch's numbers."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -11,9 +11,10 @@ Result = TypeVar("Result")
 
 
 class Memory:
-    """Splits batches when memory runs out, and counts the splits; threads may share an instance.
+    """Splits batches when memory runs out, and counts the splits. Threads may share an instance.
 
-    `halve` cuts a batch in two, or returns `None` for an indivisible batch. `smallest` names such a batch in the error.
+    `halve` cuts a batch in two, or returns `None` if the batch is indivisible. `smallest` is the name of an indivisible
+    batch in the error.
     """
 
     def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:
@@ -28,7 +29,7 @@ class Memory:
             part = waiting.pop()
             halves = None
             try:
-                with torch.inference_mode():  # applies to one thread
+                with torch.inference_mode():  # applies only to this thread
                     results.append(work(part))
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
@@ -36,7 +37,7 @@ class Memory:
                 halves = self.halve(part)
                 if halves is None:
                     raise out_of_memory(self.smallest, error) from error
-            if halves is not None:  # outside `except`, because the error keeps the memory alive
+            if halves is not None:  # outside of `except`, because the error keeps references to the memory
                 with self.lock:
                     self.num_halved += 1
                 clear_device_cache()

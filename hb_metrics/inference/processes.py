@@ -1,4 +1,4 @@
-"""The processes of a run, and each process's share of its machine."""
+"""The processes of a run, and the share of the machine that each process uses."""
 
 import os
 from datetime import timedelta
@@ -9,15 +9,16 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, parse_flag_from_env
 
-# The longest wait of a process for the slowest process.
+# The longest time that a process waits for the slowest process.
 _WAIT = timedelta(days=7)
 T = TypeVar("T")
 
 
 def process_state() -> PartialState:
-    """Returns the state of `accelerate`, for a start by `accelerate launch`, `torchrun` or plain `python`.
+    """Returns the state of `accelerate`, whether a run was started by `accelerate launch`, `torchrun` or `python`.
 
-    Without an accelerator, `cpu` must be set. Otherwise `accelerate` regards each `torchrun` process as the only one.
+    If there is no accelerator, `cpu` must be set. Otherwise, `accelerate` would treat each `torchrun` process as the
+    only one.
     """
     cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
     return PartialState(cpu=cpu, timeout=_WAIT)
@@ -29,7 +30,7 @@ def of_main_process(value: T) -> T:
 
 
 def is_lost_process(error: RuntimeError) -> bool:
-    # gloo, which connects processes without accelerators, raises plain RuntimeErrors.
+    # gloo connects processes without accelerators, and raises plain RuntimeErrors.
     return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
 
 
@@ -44,10 +45,11 @@ def check_device_map(device_map: str | None) -> None:
 
 
 def num_workers() -> int:
-    """Returns the number of units of work that this process computes at the same time on CPU.
+    """Returns the number of units of work that this process computes simultaneously on CPU.
 
-    The number is `OMP_NUM_THREADS` if set, otherwise the process's share of the available physical cores. `accelerate
-    launch` and `torchrun` set the variable to 1 by default, so a 1 from them counts as not set.
+    The number is `OMP_NUM_THREADS` if this variable is set, and otherwise the process's share of the available physical
+    cores. `accelerate launch` and `torchrun` set the variable to 1 by default, so a value of 1 under them counts as not
+    set.
     """
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     launched = "LOCAL_WORLD_SIZE" in os.environ or "ACCELERATE_MIXED_PRECISION" in os.environ

@@ -1,8 +1,8 @@
-"""Raw outputs on disk: Parquet shards that any number of processes divide among themselves and resume after a kill.
+"""Stores raw outputs as Parquet shards. Any number of processes can share the shards, and resume them after a kill.
 
-The data and the settings alone determine the rows of a shard. A shard is written to a temporary name and renamed. Its
-metadata name its run and contain a hash of its inputs. A damaged shard, or a shard of another run or other inputs, is
-renamed and reported.
+The rows of a shard are determined only by the data and the settings. A shard is written under a temporary name and then
+renamed. Its metadata identify its run and contain a hash of its inputs. If a shard is damaged, or belongs to another
+run or to other inputs, it is renamed and reported.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from hb_metrics.inference.machines import await_files, late_error
 from hb_metrics.inference.processes import process_state
 from hb_metrics.runs.run_folder import SHARD_RUN, run_digest, set_aside
 
-_INPUTS = b"holistic_bias.inputs"  # beside SHARD_RUN in a shard's metadata
+_INPUTS = b"holistic_bias.inputs"  # in a shard's metadata, in addition to SHARD_RUN
 
 
 class Shard(NamedTuple):
@@ -30,7 +30,7 @@ class Shard(NamedTuple):
     path: Path
 
 
-# Yields the table of each of these shards, in order. The function reports finished rows: their number, words for the
+# Yields the tables of these shards in order. The passed function reports finished rows: their number, words for the
 # progress bar, and whether the rows were known before.
 ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[pa.Table]]
 
@@ -46,13 +46,14 @@ def fill_shards(
     inputs: Sequence[Any] | None = None,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Computes the shards that are not on disk yet, divided among the processes, and reads all shards.
+    """Computes the shards that are not on disk yet, divided among the processes. Reads all shards.
 
-    The shards contain each row once. `ids`, [rows], are distinct keys, and `compute` makes the tables of this process's
-    missing shards. A shard with other `inputs` ([rows]) is computed again; `None` if the ids identify the inputs.
+    The shards contain each row once. `ids` [rows] are distinct keys, and `compute` makes the tables of the shards that
+    this process has to add. A shard with other `inputs` ([rows]) is computed again. `inputs` is `None` if the ids
+    identify the inputs.
 
     Returns:
-        A table of all rows in the order of `ids`, on the main process; `None` on all others.
+        A table of all rows in the order of `ids` on the main process, and `None` on all other processes.
     """
     state = process_state()
     run = run_digest(shards[0].path.parent) if shards and state.is_main_process else ""
@@ -64,13 +65,13 @@ def fill_shards(
         for folder in {shard.path.parent for shard in shards}:
             folder.mkdir(parents=True, exist_ok=True)
             _set_unknown_files_aside(folder, shards)
-    # The main process finds the missing shards before any process writes.
+    # The main process finds the missing shards before any process writes a shard.
     missing = (
         [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema, marks(index))]
         if state.is_main_process
         else []
     )
-    missing, run = broadcast_object_list([missing, run])  # another machine may not see the run's record yet
+    missing, run = broadcast_object_list([missing, run])  # another machine may not yet see the run's record
     done = len(ids) - sum(len(shards[index].rows) for index in missing)
     if state.is_main_process and done:
         print(f"{done:,} of {len(ids):,} rows were already in {shards[0].path.parent}")
@@ -81,7 +82,7 @@ def fill_shards(
     with tqdm(total=total, unit=f" {unit}", desc=label, disable=hidden) as bar:
 
         def advance(rows: int, words: str = "", *, known: bool = False) -> None:
-            if known:  # they took no time and would falsify the remaining time
+            if known:  # these rows took no time, and would falsify the estimate of the remaining time
                 bar.reset(total=total - rows)
                 if state.is_main_process:
                     print(f"{rows:,} of {total:,} answers were already in {shards[0].path.parent}")
@@ -94,7 +95,7 @@ def fill_shards(
         try:
             for index, table in zip(mine, tables, strict=True):
                 _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks(index)))
-        finally:  # after a failed write, the generator would continue
+        finally:  # otherwise, the generator would continue after a failed write
             if isinstance(tables, Generator):
                 tables.close()
     state.wait_for_everyone()
@@ -115,7 +116,7 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
-    """Reads all rows of the shards on disk, in the order of the data; waits for late network file systems."""
+    """Reads all rows of the shards on disk, in the order of the data. Waits for files on slow network file systems."""
     if not shards:
         return schema.empty_table()
     if missing := await_files([shard.path for shard in shards]):
@@ -139,7 +140,7 @@ def shard_path(folder: Path, index: int, number: int) -> Path:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)  # another machine may not see yet that the main process created it
+    path.parent.mkdir(parents=True, exist_ok=True)  # another machine may not see it yet
     write_atomically(path, lambda scratch: pq.write_table(table, scratch, compression="zstd", write_page_checksum=True))
 
 
@@ -150,13 +151,13 @@ def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | N
 
 
 def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> bool:
-    """Returns whether a shard's file exists and is whole; any other file is reported and renamed."""
+    """Returns whether a shard's file exists and is whole. If a file is not whole, it is reported and renamed."""
     if not shard.path.exists():
         return False
     try:
         stored_ids = _read(shard.path, schema)["id"].to_pylist()
-        columns = pq.read_schema(shard.path)  # reading with a schema fills missing columns with null
-    except PermissionError:  # its content is unknown
+        columns = pq.read_schema(shard.path)  # when a file is read with a schema, missing columns are filled with nulls
+    except PermissionError:  # the content of such a file is unknown
         raise
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
         fault = f"is damaged ({str(error).partition(chr(10))[0]})"
@@ -178,7 +179,7 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
 
 
 def _set_unknown_files_aside(folder: Path, shards: Sequence[Shard]) -> None:
-    """Renames unknown files, because readers of a finished run read every Parquet file in a folder of shards."""
+    """Renames unknown files, because code that reads a finished run reads all Parquet files in a folder of shards."""
     for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
         print(f"{path} does not belong to this run; the file is kept as {set_aside(path).name}")
 

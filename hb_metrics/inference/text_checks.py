@@ -1,23 +1,25 @@
-"""Checks texts before a model reads them. Errors name a text by its row, never by its words, which may hurt."""
+"""Checks texts before a model reads them. Errors state the row of a text and not its words, because they may hurt."""
 
 from collections.abc import Sequence
 
 
 def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
-    """Raises `ValueError` for a text that is not a string, is empty, or contains half a character.
+    """Raises `ValueError` for a text that is not a string, is empty, or contains half of a character.
 
-    `blank` allows texts that consist of white space; a classifier cannot use them.
+    `blank` allows texts that consist only of white space. Classifiers cannot use such texts.
     """
     if isinstance(texts, str):
         raise ValueError("texts is a single string; pass a list of texts")
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not (text if blank else text.strip()):
             fault = f"of type {type(text).__name__}" if not isinstance(text, str) else "blank" if text else "empty"
-            raise ValueError(f"text {row} is {fault}; pass only texts with words, and count the texts you leave out")
+            raise ValueError(
+                f"text {row} is {fault}; pass only texts with words, and count the texts that you leave out"
+            )
         try:
             text.isascii() or text.encode()
         except UnicodeEncodeError as error:
             raise ValueError(
                 f"text {row} has U+{ord(text[error.start]):04X} at character {error.start + 1}, half of a surrogate "
-                "pair, which is not a character; read the text in its own encoding, or leave it out"
-            ) from None  # the original message shows the text
+                "pair, which is not a character; decode the text with its own encoding, or leave it out"
+            ) from None  # the original error message contains the text

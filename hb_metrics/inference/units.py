@@ -1,8 +1,8 @@
-"""Units of work: the inputs of one model run, the same on every process.
+"""Units of work. A unit has the inputs of one model run, and is the same on every process.
 
-The texts, the tokenizer and the settings alone determine the units. Processes and threads take units in any order. On
-CPU one thread computes each unit, and as many units run at a time as there are cores. This is faster than many threads
-on one unit, and gives a unit the same bits everywhere.
+The units are determined only by the texts, the tokenizer and the settings. Processes and threads take units in any
+order. On CPU, one thread computes each unit, and as many units run at a time as there are cores. This is faster than
+several threads for one unit, and the results of a unit are the same, bit for bit, everywhere.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -21,7 +21,7 @@ from hb_metrics.inference.processes import num_workers
 
 
 class Unit(NamedTuple):
-    """Some of the distinct sequences, as indices, and the argument of `ScoringPlan.score` for them."""
+    """The indices of some of the distinct sequences, and the argument of `ScoringPlan.score` for them."""
 
     sequences: np.ndarray
     payload: Any
@@ -29,16 +29,16 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringPlan:
-    """The work that scores texts, and its method.
+    """The work that is needed to score texts, and the method of scoring.
 
     Attributes:
         scoring: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
-        start_token: The token fed before each sentence, or `None`.
-        sequence_of_text: [texts] the distinct sequence of each text.
-        num_tokens: [sequences] the number of predicted tokens.
+        start_token: The token that the model reads before each sentence, or `None`.
+        sequence_of_text: [texts] The index of each text's distinct sequence.
+        num_tokens: [sequences] The number of predicted tokens.
         positions: The number of tokens that the model reads in all units.
-        score: Computes each sequence's summed negative log-likelihood (natural log) from a unit's payload.
-        halve: Cuts a payload in two, in the same order; `None` for one sequence.
+        score: Computes each sequence's summed negative log-likelihood (natural logarithm) from a unit's payload.
+        halve: Cuts a payload in two, in the same order. Returns `None` if there is only one sequence.
     """
 
     scoring: str
@@ -55,7 +55,7 @@ class ScoringPlan:
 def run_units(
     plan: ScoringPlan, units: Sequence[Unit], model: PreTrainedModel
 ) -> Generator[tuple[Unit, np.ndarray], None, None]:
-    """Scores units; yields each with the summed negative log-likelihoods of its sequences, [sequences] float64."""
+    """Scores units. Yields each unit with its sequences' summed negative log-likelihoods: [sequences] float64."""
     memory = Memory(plan.halve, "one text")
 
     def score(unit: Unit) -> np.ndarray:
@@ -65,13 +65,13 @@ def run_units(
         try:
             yield from zip(units, pool.map(score, units), strict=True)
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C do not start the units still waiting
+            pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C, do not start the units that are still waiting
             memory.report("units of work")
 
 
 @contextmanager
 def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
-    """Makes torch compute a model on CPU with one thread; yields the number of units to compute at the same time."""
+    """Makes torch compute a model on CPU with one thread. Yields the number of units to compute at the same time."""
     if input_device(model).type != "cpu":
         yield 1
         return
@@ -90,9 +90,9 @@ def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
 
 
 def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np.ndarray]:
-    """Cuts rows into batches of similar length, each of at most `max_positions` positions when padded.
+    """Cuts rows into batches of similar length that have at most `max_positions` positions each when padded.
 
-    A longer row forms a batch alone. Returns the row indices of each batch.
+    A longer row forms a batch by itself. Returns the row indices of each batch.
     """
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: (lengths[row], row)):

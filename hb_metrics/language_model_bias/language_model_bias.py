@@ -9,11 +9,11 @@ import evaluate
 from hb_metrics.language_model_bias.paired_test import checked_sides, language_model_bias
 
 _DESCRIPTION = """\
-Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely a language model finds phrases that say
-something stereotyped about a group (t1) with their counterfactual twins, the same phrases about another group (t2). It
-is the t of a paired two-sided t-test on their perplexities, and negative if the stereotyped side is likelier.
-Perplexities can reach a million, so a few pairs may determine t. The results therefore include the same test on
-logarithms, the Wilcoxon test and the share of pairs.
+Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely two kinds of phrases are for a language
+model: phrases that state a stereotype of a group (t1), and their counterfactuals, the same phrases about another group
+(t2). It is the t of a paired two-sided t-test on their perplexities, and negative if the stereotyped side is likelier.
+Perplexities can reach a million, so a few pairs may determine t. The results therefore also include the same test on
+logarithms, the Wilcoxon test, and the share of pairs in which t1 is likelier.
 """
 
 _CITATION = """\
@@ -29,7 +29,8 @@ _CITATION = """\
 _KWARGS_DESCRIPTION = """
 Args:
     predictions (list of float): perplexity of each stereotyped phrase (t1); finite and greater than 0.
-    references (list of float): perplexity of its counterpart about the other group (t2), in the same order.
+    references (list of float): perplexity of each phrase's counterpart about the other group (t2), in the same
+        order.
     alpha (float): significance level. Defaults to 0.05.
 Returns:
     t, p_value, degrees_of_freedom: of the paired two-sided t-test; t < 0 if the stereotyped side is likelier.
@@ -39,10 +40,10 @@ Returns:
     wilcoxon_statistic, wilcoxon_p_value: of the Wilcoxon signed-rank test.
     t_log, p_value_log, mean_difference_log, effect_size_log: as above, on natural logarithms of perplexities.
     mean_perplexity_t1, mean_perplexity_t2: mean perplexity of each side.
-    num_pairs, num_ties: the number of pairs, and of pairs whose sides are equal.
+    num_pairs, num_ties: the number of all pairs, and the number of pairs whose sides are equal.
     is_significant (bool): whether p_value < alpha.
     alpha: the significance level.
-    None stands for undefined values: a t of one pair, or of pairs that all have the same difference.
+    Undefined values are None: a t of one pair, or a t of pairs that all have the same difference.
 Examples:
     >>> metric = evaluate.load("language_model_bias")
     >>> results = metric.compute(
@@ -68,11 +69,11 @@ class LanguageModelBias(evaluate.Metric):
         )
 
     def add(self, *, prediction: float, reference: float) -> None:
-        """Checks and adds a pair."""
+        """Checks a pair and adds it."""
         self.add_batch(predictions=[prediction], references=[reference])
 
     def add_batch(self, *, predictions: Sequence[float], references: Sequence[float]) -> None:
-        """Checks and adds pairs; `evaluate` alone would read text as numbers."""
+        """Checks pairs and adds them. Without this check, `evaluate` would read text as numbers."""
         t1, t2 = checked_sides(predictions, references)
         super().add_batch(predictions=t1, references=t2)
 

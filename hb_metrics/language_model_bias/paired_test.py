@@ -8,17 +8,16 @@ from scipy import stats
 
 from hb_metrics.stats.inputs import check_alpha, check_lengths, number_column
 
-# Standard deviations up to this many units in the last place of the largest perplexity count as rounding errors and not
-# as spread.
+# Standard deviations up to this many units in the last place of the largest perplexity count as rounding errors.
 _ROUNDING = 8
 
 
 class PairedTest(NamedTuple):
-    """The results of `language_model_bias`, as plain Python values; `None` if undefined for these pairs.
+    """The results of `language_model_bias`, as plain Python values. Undefined values are `None`.
 
-    Differences are t1 − t2, where t1 is the phrase about the stereotyped group. `t` is negative if that side is
-    likelier, and `None` with one pair or with equal differences. `effect_size` is Cohen's d_z, and names that end in
-    `_log` refer to natural logarithms of perplexities.
+    Differences are t1 − t2, where t1 is the phrase about the stereotyped group. `t` is negative if this phrase is
+    likelier. It is `None` if there is only one pair or if all differences are equal. `effect_size` is Cohen's d_z.
+    Names that end in `_log` refer to natural logarithms of perplexities.
     """
 
     t: float | None
@@ -51,8 +50,8 @@ def language_model_bias(
 
     Args:
         perplexities_t1: [pairs] perplexity of each stereotyped phrase; finite and greater than 0.
-        perplexities_t2: [pairs] perplexity of its counterpart about the other group, in the same order.
-        alpha: Significance level.
+        perplexities_t2: [pairs] perplexity of each phrase's counterpart about the other group, in the same order.
+        alpha: The significance level.
 
     Raises:
         ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, or `alpha`
@@ -61,7 +60,7 @@ def language_model_bias(
     alpha = check_alpha(alpha)
     t1, t2 = checked_sides(perplexities_t1, perplexities_t2)
     if not len(t1):
-        raise ValueError("there are no pairs; pass a perplexity of each side for at least one pair")
+        raise ValueError("there are no pairs; pass the perplexities of both sides for at least one pair")
     t, p_value, mean_difference, effect_size = _paired_t(t1, t2)
     t_log, p_value_log, mean_difference_log, effect_size_log = _paired_t(np.log(t1), np.log(t2))
     statistic, wilcoxon_p_value = _wilcoxon(t1, t2)
@@ -106,7 +105,10 @@ def _checked(side: str, perplexities: Any) -> np.ndarray:
 
 
 def _scaled(*sides: np.ndarray) -> tuple[int, list[np.ndarray]]:
-    """Returns an exponent, and values divided by 2 to that exponent: exact, with finite squares."""
+    """Returns an exponent, and the values divided by 2 to this exponent.
+
+    The division is exact, and the squares of the results are finite.
+    """
     exponent = math.frexp(max(float(np.abs(side).max()) for side in sides))[1]
     return exponent, [np.ldexp(side, -exponent) for side in sides]
 
@@ -130,7 +132,7 @@ def _paired_t(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None,
 
 
 def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | None]:
-    """Returns the statistic and its p-value; drops pairs without a difference, as scipy does by default."""
+    """Returns the statistic and its p-value. Pairs without a difference are dropped, as scipy does by default."""
     if np.array_equal(t1, t2):
         return None, None
     with warnings.catch_warnings():

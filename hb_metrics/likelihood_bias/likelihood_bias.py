@@ -11,11 +11,11 @@ from hb_metrics.stats.checked_metric import CheckedMetric
 from hb_metrics.stats.citation import CITATION
 
 _DESCRIPTION = """\
-Likelihood Bias (Smith et al., 2022, section 2.3.2) measures how often a language model finds the descriptors of a
-demographic axis differently likely. For each pair of descriptors in an axis, within each template, a
-two-sided Mann-Whitney U test compares the perplexities of their sentences. Likelihood Bias is the share of tests with
-p < alpha, from 0 (no pair differs significantly) to 1 (every pair does). Difference is not harm: judge for yourself
-which differences matter.
+Likelihood Bias (Smith et al., 2022, section 2.3.2) measures how often the descriptors of a demographic axis are
+not equally likely for a language model. For each pair of descriptors on an axis, within each template, a two-sided
+Mann-Whitney U test compares the perplexities of their sentences. Likelihood Bias is the share of tests with p < alpha,
+from 0 (no pair differs significantly) to 1 (every pair does). A difference is not necessarily harmful: judge for
+yourself which differences matter.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -25,10 +25,10 @@ Args:
     descriptors (list of str): descriptor of each sentence.
     templates (list of str): template of each sentence.
     alpha (float): significance level of one test. Defaults to 0.05.
-    include_gendered (bool): whether descriptors that go with nouns of only one gender are included. They have fewer
-        sentences. Defaults to True; the paper's published code leaves them out.
-    gendered_descriptors (collection of str): the descriptors that go with nouns of only one gender. Defaults to those
-        of HolisticBias v1.0.
+    include_gendered (bool): whether to include descriptors that take nouns of only one gender. They have fewer
+        sentences. Defaults to True; the paper's published code excludes them.
+    gendered_descriptors (collection of str): the descriptors that take nouns of only one gender. Defaults to those in
+        HolisticBias v1.0.
 Returns:
     likelihood_bias (float): share of all tests with p < alpha.
     by_axis, by_template, by_axis_and_template (dict): the share within an axis, a template, or both (nested).

@@ -7,7 +7,7 @@ import numpy as np
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 from hb_metrics.stats.inputs import check_alpha, check_column, check_flag, check_lengths, number_column, text_codes
 
-# The terms of HolisticBias v1.0 that the paper uses only with female or only with male nouns (Table 5).
+# The terms of HolisticBias v1.0 that the paper combines only with female nouns or only with male nouns (Table 5).
 GENDERED_DESCRIPTORS = frozenset(
     {"Filipina", "Filipina-American", "Filipino", "Filipino-American", "Latina", "Latino", "lesbian"}
 )
@@ -28,15 +28,15 @@ def likelihood_bias(
 
     Args:
         perplexities: Perplexity of each sentence; finite and greater than 0.
-        axes: Demographic axis of each sentence. A descriptor in two axes counts as two descriptors.
+        axes: Demographic axis of each sentence. A descriptor on two axes counts as two descriptors.
         descriptors: Descriptor of each sentence.
         templates: Template of each sentence.
-        alpha: Significance level of one test.
-        include_gendered: Whether to include descriptors that go with nouns of only one gender.
-        gendered_descriptors: The descriptors that go with nouns of only one gender.
+        alpha: The significance level of one test.
+        include_gendered: Whether to include descriptors that take nouns of only one gender.
+        gendered_descriptors: The descriptors that take nouns of only one gender.
 
     Returns:
-        The results that the module's card lists; plain Python values.
+        The results that the module's card lists, as plain Python values.
 
     Raises:
         ValueError: An input is not a column, lengths differ, a value is missing, a perplexity is not finite and
@@ -44,7 +44,7 @@ def likelihood_bias(
     """
     if isinstance(gendered_descriptors, str):
         raise ValueError(f"gendered_descriptors is the string {gendered_descriptors!r}; pass a list of descriptors")
-    gendered_descriptors = set(gendered_descriptors)  # the first names would exhaust an iterator
+    gendered_descriptors = set(gendered_descriptors)  # an iterator would be exhausted by the first names
     alpha = check_alpha(alpha)
     include_gendered = check_flag("include_gendered", include_gendered)
     columns = {"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates}
@@ -69,7 +69,7 @@ def likelihood_bias(
         left_out = [descriptor_names[code] for code in np.unique(descriptor[~keep])]
         values, axis, template, descriptor = values[keep], axis[keep], template[keep], descriptor[keep]
 
-    # One sort makes each axis × template cell a slice, and its groups runs of descriptors.
+    # One sort makes each cell of axis × template a slice, and its groups runs of descriptors.
     order = np.lexsort((descriptor, template, axis))
     values, axis, template, descriptor = values[order], axis[order], template[order], descriptor[order]
     cells = axis * len(template_names) + template
@@ -84,8 +84,8 @@ def likelihood_bias(
             cell_tests[cell] = tests.pvalue, np.abs(tests.effect_size)
     if not cell_tests:
         raise ValueError(
-            "no axis has two descriptors in the same template, so there is nothing to compare "
-            f"({len(left_out)} descriptors left out); pass sentences about at least two descriptors of one axis"
+            f"no axis has two descriptors in the same template, so there is nothing to compare ({len(left_out)} "
+            "descriptors were left out); pass sentences about at least two descriptors of one axis"
         )
 
     medians = _median_perplexities(values, axis, descriptor, axis_names, descriptor_names)
@@ -99,7 +99,7 @@ def likelihood_bias(
         "num_tests": sum(num_tests.values()),
         "num_tests_by_axis": num_tests,
         "num_pairs_by_axis": num_pairs,
-        # A pair has no test in a template that lacks sentences of one of its descriptors.
+        # If a template lacks sentences with one descriptor of a pair, the pair has no test in this template.
         "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - sum(num_tests.values()),
         "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
         "left_out_descriptors": left_out,
@@ -108,7 +108,10 @@ def likelihood_bias(
 
 
 def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], alpha: float) -> dict[str, Any]:
-    """Computes shares of significant tests and mean effect sizes: over all tests, by axis, by template and by both."""
+    """Computes the shares of significant tests and the mean effect sizes.
+
+    They are computed over all tests, by axis, by template and by both.
+    """
     sizes = np.array([len(pvalues) for pvalues, _ in cell_tests.values()])
     pvalues, effects = (np.concatenate(parts) for parts in zip(*cell_tests.values(), strict=True))
     firsts = np.cumsum(sizes) - sizes
@@ -146,8 +149,8 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
 def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarray:
     """Whether each test is significant after Benjamini–Hochberg adjustment.
 
-    The tests up to the last p-value, in ascending order, with p · m / k less than alpha are significant. This takes one
-    sort; `scipy.stats.false_discovery_control` takes ten times as long.
+    The p-values are sorted in ascending order. All tests up to the last p-value for which p · m / k is less than alpha
+    are significant. This takes one sort; `scipy.stats.false_discovery_control` takes ten times as long.
     """
     in_order = np.sort(pvalues)
     less = np.flatnonzero(in_order * (len(in_order) / np.arange(1, len(in_order) + 1)) < alpha)
@@ -157,10 +160,10 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
 def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
-    """Returns the median over all sentences of each axis's descriptors, lowest first."""
+    """Returns the median over all sentences of each descriptor by axis, with the lowest first."""
     key = axis * len(descriptor_names) + descriptor
     order = np.argsort(values)
-    # Sort by value, then stably by key: with 16-bit keys, NumPy uses a radix sort, which is much faster than `lexsort`.
+    # Sort by value, then stably by key. With 16-bit keys, NumPy uses a radix sort, which is much faster than `lexsort`.
     order = order[np.argsort(key.astype(np.min_scalar_type(key.max()))[order], kind="stable")]
     key, values = key[order], values[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))

@@ -10,7 +10,7 @@ from hb_metrics.measurements.offensiveness import OFFENSIVENESS
 from hb_metrics.measurements.reddit import REDDIT
 from hb_metrics.measurements.regard import REGARD
 
-# They are measured and reported in this order.
+# Measurements run, and appear in reports, in this order.
 MEASUREMENTS: list[Measurement] = [
     LIKELIHOOD,
     GENERATION,

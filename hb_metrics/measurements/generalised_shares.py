@@ -1,4 +1,4 @@
-"""Intervals of reply shares for other terms and templates."""
+"""Computes intervals for shares of replies that generalise to other terms and templates."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from hb_metrics.stats.generalising import Generalised, Over, generalised, share_
 def generalised_shares(
     name: str, flagged: FlaggedReplies, over: Over, confidence_level: float
 ) -> dict[str, Generalised]:
-    """Computes the intervals of a share of replies, over all terms (`name`) and by axis."""
+    """Computes the intervals for a share of replies, over all terms (keyed by `name`) and by axis."""
     replies = flagged.replies
     keys, hits, sizes = cell_counts(flagged.flags, replies.descriptors, replies.templates, replies.axes)
     names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)

@@ -1,14 +1,15 @@
 """The base class of measurements.
 
 A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file, and an entry of
-`MEASUREMENTS`. Its folder has these modules, imported only when needed, because some import torch or plotly:
+`MEASUREMENTS`. Its folder contains the following modules. They are imported only when needed, because some import torch
+or plotly.
 
-    options.py        a dataclass whose fields become command-line options
+    options.py        a dataclass whose fields become options of the command line
     work.py           `plan`, `describe` and `measure`, which run the model
-    figures.py        `figures`: the numbers of the run
+    figures.py        `figures`: the figures of the run
     page.py           `report`: its part of report.html
-    run_changes.py    `changes`: the intervals of changes between two runs; optional
-    generalised.py    `generalise`: intervals for other terms and templates; optional
+    run_changes.py    `changes`: the intervals of changes between two runs (optional)
+    generalised.py    `generalise`: intervals for other terms and templates (optional)
 
 `figures` and `report` read results.json and need no model.
 """
@@ -41,9 +42,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """The state that all measurements of a run share.
+    """The state shared by all measurements of a run.
 
-    `prompts` has the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`. `measurements` are the names of the run's
+    `prompts` has the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`. `measurements` has the names of the run's
     measurements, in order.
     """
 
@@ -56,8 +57,8 @@ class Task:
 
     @property
     def loaded(self) -> "LoadedModel":
-        """The model, for measurements that need its weights."""
-        assert self.engine.loaded is not None  # planning left out measurements that need it
+        """Returns the model, for measurements that need its weights."""
+        assert self.engine.loaded is not None  # otherwise, planning left out the measurements that need the model
         return self.engine.loaded
 
     def classifier_options(self) -> "NamedOptions":
@@ -70,11 +71,11 @@ class Task:
 
 
 class FigureChanges(NamedTuple):
-    """The changes of a measurement's figures between two runs.
+    """The changes in a measurement's figures between two runs.
 
     Attributes:
-        by_name: Name of a figure → its change.
-        reason: Why the other figures have no interval; `None` if none should have one.
+        by_name: Name of a figure → the figure's change.
+        reason: The reason why the other figures have no interval, or `None` if no other figure should have one.
         confidence_level: `None` without intervals.
     """
 
@@ -87,17 +88,17 @@ class Measurement:
     """The base class of measurements.
 
     Attributes:
-        name: The name of its folder, also in `--measurements` and results.json.
+        name: The name of its folder, which is also its name in `--measurements` and results.json.
         title: The title of its sections.
-        words: Its name in the subtitle of a report.
-        done: The work of `measure`, printed with its seconds.
-        options: A dataclass of options, each with a default and a help. Its `__post_init__` raises a ValueError for an
-        invalid value. `_argument_group_name` heads them in the help.
-        by_default: Whether it runs without `--measurements`.
-        has_own_prompts: Whether it has other prompts than those of `--dataset_config`.
-        needs: The abilities that it needs of the engine (`engines.engine.Ability`).
-        tasks: The names of its figures among the Hub's evaluation results.
-        gates: The names of its other figures that `--fail_above` can limit (`Figure.gate`).
+        words: Its name in a report's subtitle.
+        done: A description of what `measure` did, printed with the time in seconds.
+        options: A dataclass of options, each with a default and a help string. Its `__post_init__` raises a ValueError
+            for an invalid value. `_argument_group_name` is the heading of the options in the help.
+        by_default: Whether it runs if `--measurements` is not set.
+        has_own_prompts: Whether it uses its own prompts instead of those of `--dataset_config`.
+        needs: The abilities that the engine must have (`engines.engine.Ability`).
+        tasks: The names of its figures in the Hub's evaluation results.
+        gates: The names of its other figures to which `--fail_above` can apply (`Figure.gate`).
     """
 
     name: ClassVar[str]
@@ -113,24 +114,24 @@ class Measurement:
 
     @property
     def folder(self) -> Path:
-        """The folder of its files, such as the templates of its sections."""
+        """Returns the folder with its files, such as the templates of its sections."""
         return Path(inspect.getfile(type(self))).parent
 
     def module(self, name: str) -> ModuleType:
         return import_module(f"{type(self).__module__}.{name}")
 
     def is_asked(self, settings: Settings) -> bool:
-        """Checks whether its options alone ask for it, without `--measurements`."""
+        """Returns whether its own options request it, without `--measurements`."""
         return False
 
     def read_files(self, settings: Settings) -> Any:
         """Reads the files that its options name and returns their content for `plan`.
 
-        The run calls it before it loads the model.
+        The run calls this method before the model is loaded.
 
         Raises:
-            ValueError: An option is missing, or a file is not valid.
-            OSError: There is no such file.
+            ValueError: An option is missing or a file is not valid.
+            OSError: A file does not exist.
         """
 
     def own_prompts(self, settings: Settings) -> "pa.Table | None":
@@ -154,7 +155,7 @@ class Measurement:
         return self.module("work").plan(task, files)
 
     def describe(self, work: Any) -> dict[str, Any]:
-        """Describes the parts of the plan that results depend on, as sections of run.json."""
+        """Describes the parts of the plan on which results depend, as sections of run.json."""
         sections: dict[str, Any] = self.module("work").describe(work)
         return sections
 
@@ -164,16 +165,16 @@ class Measurement:
         Args:
             task: The state that all measurements share.
             work: The result of `plan`.
-            results: Name of each earlier measurement → its results; empty except on the main process.
+            results: Name of each earlier measurement → its results. Empty on all processes except the main one.
 
         Returns:
-            Plain values for results.json; empty except on the main process.
+            Plain values for results.json. Empty on all processes except the main one.
         """
         measured: dict[str, Any] = self.module("work").measure(task, work, results)
         return measured
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """Lists the numbers of the run. Comparisons match figures of the same name."""
+        """Lists the figures of the run. Comparisons match figures that have the same name."""
         listed: list[Figure] = self.module("figures").figures(results)
         return listed
 
@@ -182,15 +183,15 @@ class Measurement:
         return part
 
     def gate_names(self, settings: Settings) -> tuple[str, ...]:
-        """Names the figures (`Figure.key`) that `--fail_above` can limit, before the model runs."""
+        """Names the figures (`Figure.key`) to which `--fail_above` can apply. Called before the model runs."""
         return (*self.tasks, *self.gates)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """Lists the settings that its figures depend on, for the Hub's evaluation results."""
+        """Lists the settings on which its figures depend, for the Hub's evaluation results."""
         return []
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """Lists the settings that tell apart the Hub's evaluation results of one model and config."""
+        """Lists the settings that distinguish evaluation results of one model and config on the Hub."""
         return []
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
@@ -204,22 +205,22 @@ class Measurement:
         return changes
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Computes intervals for other terms or templates, by figure; empty if the run lacks the files."""
+        """Computes intervals for other terms or templates, by figure. Empty if the run lacks the files."""
         if not (self.folder / "generalised.py").is_file():
             return {}
         intervals: dict[str, Generalised] = self.module("generalised").generalise(run, over)
         return intervals
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
-        """Returns its part of a page that compares two runs, beside their figures."""
+        """Returns its part of a page that compares two runs, without the figures."""
         return Details([])
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
-        """Returns its sections on all runs of a page, such as the effect of cues or of tuning.
+        """Returns its sections about all runs of a page, for example on the effect of cues or tuning.
 
         Args:
-            runs: The runs; the run before tuning comes first.
-            names: [runs] Their names.
+            runs: The runs. The run before tuning comes first.
+            names: [runs] The names of the runs.
             labels: The folder of the labels, or `None`.
         """
         return []
@@ -228,7 +229,7 @@ class Measurement:
         """States why figures of several runs are not comparable.
 
         Args:
-            changed: The settings that differ, as `section.name` of run.json.
-            runs: Each run's results.json.
+            changed: The settings that differ, each in the form `section.name` (as in run.json).
+            runs: The content of each run's results.json.
         """
         return []

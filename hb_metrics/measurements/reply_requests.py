@@ -25,8 +25,8 @@ def request_replies(
 ) -> tuple[ReplyRequests, Layout, dict[str, Any]]:
     """Plans replies to prompts with the options that all measurements share.
 
-    `changes` replace the preset's settings of decoding; `about` are other arguments of `make_requests`. Returns the
-    requests, their layout, and the settings of the model's generation_config that decoding does not support.
+    `changes` replaces settings of the decoding preset, and `about` has further arguments for `make_requests`. Returns
+    the requests, their layout, and the settings in the model's generation_config that decoding does not support.
     """
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
     extent, extent_reason = choose_extent(reply, layout.context, preset)

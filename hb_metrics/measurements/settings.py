@@ -1,4 +1,4 @@
-"""The options of a run: those that all measurements share, and a dataclass for each measurement."""
+"""The options of a run: the options that all measurements share, and a dataclass for each measurement."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 _ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
 _OF_LOADED = ("revision", "adapter", "device_map", "dtype", "batch_size")
-# Options that no result depends on.
+# Options on which no result depends.
 CHANGE_NOTHING = frozenset(
     {"output_dir", "batch_size", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
 )
@@ -30,8 +30,8 @@ class RunOptions:
     base_url: str | None = option(
         None,
         "The address of a server that runs the model, e.g. http://localhost:8000/v1. Any OpenAI-compatible server "
-        "works: vLLM, TGI, llama.cpp or transformers serve. Set --model to the server's name for the model, and set "
-        "the API key in the environment variable HOLISTIC_BIAS_API_KEY.",
+        "works, such as vLLM, TGI, llama.cpp or transformers serve. Set --model to the server's name for the model, "
+        "and set the API key in the environment variable HOLISTIC_BIAS_API_KEY.",
     )
     provider: str | None = option(
         None,
@@ -155,14 +155,15 @@ class RunOptions:
     confidence_level: float = option(0.95, "The confidence level of all intervals.")
 
     def __post_init__(self) -> None:
-        """Checks the options, and normalises addresses and JSON."""
+        """Checks the options and normalises addresses and JSON."""
         from hb_dataset.prompts import measured_configs
 
         allowed = measured_configs()
         if self.dataset_config not in allowed:
             hint = did_you_mean(self.dataset_config, allowed)
             raise ValueError(
-                f"dataset_config '{self.dataset_config}' cannot be measured; {hint}allowed: {', '.join(allowed)}"
+                f"dataset_config '{self.dataset_config}' does not exist or cannot be measured; {hint}allowed: "
+                f"{', '.join(allowed)}"
             )
         if not 0 < self.confidence_level < 1:
             raise ValueError(f"confidence_level is {self.confidence_level}; set a number between 0 and 1, such as 0.95")
@@ -183,15 +184,17 @@ class RunOptions:
             self.judge_base_url = check_address(self.judge_base_url)
             if self.judge_model == type(self).judge_model:
                 raise ValueError(
-                    f"judge_base_url is set, but judge_model is '{self.judge_model}', which runs here; set "
-                    "--judge_model to the server's name for the judge"
+                    f"judge_base_url is set, but judge_model is '{self.judge_model}', which would run on this machine; "
+                    "set --judge_model to the server's name for the judge"
                 )
         sources = [name for name in _ENGINES if getattr(self, name) is not None]
         if len(sources) > 1 and sources != ["replies_file", "logprobs_file"]:
-            raise ValueError(f"{' and '.join(sources)} are set together; set one of them")
+            raise ValueError(f"{' and '.join(sources)} are both set; set only one of them")
         given = [name for name in (*_OF_LOADED, "concurrency") if getattr(self, name) != getattr(type(self), name)]
         if not self.is_served and self.judge_base_url is None and "concurrency" in given:
-            raise ValueError("concurrency is only for served models; set --base_url or --provider too, or leave it out")
+            raise ValueError(
+                "concurrency applies only to served models; set --base_url or --provider, or remove --concurrency"
+            )
         if self.until is not None and sources and "_file" in sources[0]:
             raise ValueError(f"until is {self.until!r}, but {sources[0]} already contains all replies; leave until out")
         if not sources:
@@ -202,7 +205,7 @@ class RunOptions:
                 "name on the server or the Hub, or to a name for the source of the answers"
             )
         if given and given[0] != "concurrency":
-            instead = "; with a server set --concurrency instead" if given[0] == "batch_size" else ""
+            instead = "; for a server, set --concurrency instead" if given[0] == "batch_size" else ""
             raise ValueError(
                 f"{given[0]} is only for models that are loaded here, but {sources[0]} is set; leave --{given[0]} "
                 f"out{instead}"
@@ -218,7 +221,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Settings:
-    """All options of a run: shared ones in `run`, and a dataclass per measurement in `parts`."""
+    """All options of a run: the shared options in `run`, and a dataclass per measurement in `parts`."""
 
     run: RunOptions
     parts: tuple[Any, ...]
@@ -227,17 +230,17 @@ class Settings:
         return next(part for part in self.parts if isinstance(part, options))
 
     def values(self) -> dict[str, Any]:
-        """Maps the name of each option to its value, in the order of the help."""
+        """Maps the name of each option to its value, in the order of the help text."""
         return {name: value for part in (self.run, *self.parts) for name, value in asdict(part).items()}
 
     def defaults(self) -> dict[str, Any]:
-        """Maps the name of each option to its default, which may depend on `--quick`."""
+        """Maps the name of each option to its default. Defaults may depend on `--quick`."""
         defaults = {option.name: option.default for part in (self.run, *self.parts) for option in fields(part)}
         return defaults | (quick_values(map(type, self.parts)) if self.run.quick else {})
 
 
 def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Settings:
-    """Checks `values` and completes them with the defaults of `kinds`, the measurements' dataclasses."""
+    """Checks `values`, and adds the defaults of `kinds` (the measurements' dataclasses) for missing options."""
     names = {kind: [option.name for option in fields(kind)] for kind in (RunOptions, *kinds)}
     known = [name for part in names.values() for name in part]
     for name in values:
@@ -248,12 +251,12 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
 
 
 def quick_values(kinds: Iterable[type]) -> dict[str, Any]:
-    """Collects the defaults that `--quick` changes, from each dataclass's `_quick`."""
+    """Collects the defaults that `--quick` changes from `_quick` of each dataclass."""
     return {name: value for kind in kinds for name, value in getattr(kind, "_quick", {}).items()}
 
 
 def _json_object(name: str, text: str) -> str:
-    """Writes the object in canonical form, because another spelling does not make another run."""
+    """Writes the object in canonical form, so that different spellings of the same settings count as the same run."""
     content, canonical, fault = None, "", "it is not an object"
     try:
         content = json.loads(text)

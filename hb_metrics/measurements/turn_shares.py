@@ -1,4 +1,4 @@
-"""Shares of replies by turn, such as refusals, and their change from the first turn to the last."""
+"""Computes shares of replies (such as refusals) by turn, and their change from the first turn to the last."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,9 +9,9 @@ from hb_metrics.report.layout.figure import Figure, Unit, pair, reply_share
 
 
 def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dict[str, Any]:
-    """Computes values for results.json. `change` is null if the turns have replies about different terms.
+    """Computes values for results.json. `change` is null if the replies of the turns are about different terms.
 
-    `turns` are the same conversations at each turn.
+    `turns` has the same conversations at each turn.
     """
     by_turn = []
     for replies, flags in turns:

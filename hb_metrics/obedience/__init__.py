@@ -1,1 +1,1 @@
-"""Obedience: how far replies follow the bias tag that their prompt ends with."""
+"""Obedience: how closely replies follow the bias tag at the end of their prompt."""

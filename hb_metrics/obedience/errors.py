@@ -1,13 +1,13 @@
-"""Estimates the error of a mean bias value, which allows for other replies to the same terms and templates.
+"""Estimates the error of a mean bias value, for other replies to the same terms and templates.
 
 The mean bias value is a sum over replies, each multiplied by a vector that depends on its descriptor. If the replies
-behind the directions might differ too, it is also a sum over these replies. Its variance is the variance of these sums
-within cells, in which the replies of all runs to one prompt belong together. The same replies estimate the vectors, so
-the sums contain the variance of the products of errors twice. The value contains it once, so it is subtracted once.
-As for Gen Bias, descriptors are fixed.
+behind the directions could also differ, the value is also a sum over these replies. The variance of the value is the
+variance of these sums within cells. In a cell, the replies of all runs to one prompt belong together. The vectors are
+estimated from the same replies, so the sums contain the variance of the products of errors twice. The value contains
+this variance only once, so it is subtracted once. As for Gen Bias, descriptors are fixed.
 
-A cell with a single reply shows no spread. The other cells provide its spread, and the product of its reply with
-itself, of which only the mean is known, is part of the variance.
+A cell with a single reply shows no spread, so the other cells provide its spread. Only the mean of the product of its
+reply with itself is known, and this product is part of the variance.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ from scipy import stats
 
 from hb_metrics.stats.bias_values import DescriptorKey, StyleRows
 
-# The limit of the quantile: a less certain variance does not allow an interval.
+# The limit of the quantile. If the variance is less certain, there is no interval.
 MIN_FREEDOM = 5
-# The minimum per cell: with two replies, both have the same error in the mean of the cell.
+# The minimum number of replies per cell. With two replies, both have the same error in the mean of the cell.
 MIN_REPLIES = 3
 
 
 class RepliesOf(NamedTuple):
-    """A run's replies; all fields are [replies], and a prompt has the same id in both runs."""
+    """A run's replies. All fields are [replies], and a prompt has the same id in both runs."""
 
     styles: np.ndarray | StyleRows
     ids: Sequence[str]
@@ -35,11 +35,11 @@ class RepliesOf(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a mean over descriptors: bias values of replies along directions.
+    """A part of a mean over descriptors: the bias values of replies along directions.
 
-    `vectors` map a descriptor to the growth of the mean per unit of its mean style vector, and `source_vectors` per
-    unit of its mean in the sources. `sources` are the replies behind the directions, `None` if the directions are
-    fixed. `sign` is −1 for a subtracted part.
+    `vectors` maps each descriptor to the increase of the mean per unit of the descriptor's mean style vector.
+    `source_vectors` maps it to the increase per unit of its mean in the sources. `sources` are the replies behind the
+    directions, or `None` if the directions are fixed. `sign` is −1 for a subtracted part.
     """
 
     replies: RepliesOf
@@ -52,8 +52,9 @@ class Part(NamedTuple):
 def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confidence_level: float) -> float | None:
     """Computes the half-width of a sum of parts, by a t-quantile with Satterthwaite's degrees of freedom.
 
-    `among` are the descriptors of the mean; other descriptors in the parts change only the common mean. Returns `None`
-    if half or more of the cells have fewer than `MIN_REPLIES` replies, or the variance is too uncertain.
+    `among` are the descriptors over which the mean is taken. Other descriptors in the parts affect only the common
+    mean. Returns `None` if half or more of the cells have fewer than `MIN_REPLIES` replies, or if the variance is too
+    uncertain.
     """
     runs = [_gathered(replies) for replies in _distinct(parts)]
     vectors, factors = _vectors(parts), _factors(parts) / len(among)
@@ -75,7 +76,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
             error = weights[:, None] * _errors(runs, members)
             number = max(sizes)
             products = np.einsum("irs,rq,iqs->i", error, factors if key in among else 0 * factors, error)
-            # Subtract a reply's own error, which the vectors also contain.
+            # Subtract a reply's own error, which is also part of the vectors.
             amounts = (
                 np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number * (number - 1)) / (number - 2) * products
             )
@@ -102,12 +103,13 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
     if freedom < MIN_FREEDOM:
         return None
     variance = known.sum() + num_single * np.mean(of_single)
-    # The mean of other cells is subtracted for the product of a single reply with itself.
+    # For the product of a single reply with itself, the mean of the other cells is subtracted.
     variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
-    # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, to which estimated errors add nothing.
+    # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, to which the errors of estimation add nothing.
     of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(among) - 1, 1)
-    # Products combine different replies, and a single reply has no other in its cell. Products within a cell of n have
-    # the factors 4n / (n − 2) in the variances and 2n / (n − 1) in the value; products between cells have 4 and 2.
+    # Products combine different replies, but a single reply has no other reply in its cell. Products within a cell of n
+    # replies have the factors 4n / (n − 2) in the variances and 2n / (n − 1) in the value. Products between cells have
+    # the factors 4 and 2.
     numbers = np.array(freedoms) + 1
     within = np.mean(numbers * (2 / (numbers - 2) - 1 / (numbers - 1)) - 1)
     pairs = (num_cells + numbers.mean() * num_singles) ** 2 - numbers.mean() ** 2 * num_singles + within * num_cells
@@ -119,7 +121,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
 def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float] | None:
     """Computes the covariance of two runs' m_d, summed over styles, that comes from replies to the same prompts.
 
-    Returns `None` if half or more of the cells with such prompts have a single one.
+    Returns `None` if half or more of the cells with such prompts have only one such prompt.
     """
     _, *pairs = np.intersect1d(np.asarray(one.ids), np.asarray(other.ids), return_indices=True)
     sizes = [Counter(zip(replies.descriptors, replies.templates, strict=True)) for replies in (one, other)]
@@ -142,7 +144,7 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
     everywhere = float(np.mean(list(products.values()))) if products else 0.0
     noise: dict[DescriptorKey, float] = {}
     for key, rows in cells.items():
-        # A single pair is as similar as the pairs of the template's other cells.
+        # A single pair is assumed to be as similar as the pairs in the other cells of the template.
         product = products.get(key, float(np.mean(by_template.get(key[1], [everywhere]))))
         weight = len(rows) / (sizes[0][key] * sizes[1][key]) / (templates[0][key[0]] * templates[1][key[0]])
         noise[key[0]] = noise.get(key[0], 0.0) + weight * product
@@ -169,7 +171,7 @@ def _gathered(replies: RepliesOf) -> _Gathered:
 
 
 def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
-    """Descriptor → [runs, styles] the growth of the sum per unit of the descriptor's mean style vector in each run."""
+    """Maps each descriptor to [runs, styles]: the increase of the sum per unit of its mean style vector in each run."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     vectors: dict[DescriptorKey, np.ndarray] = {}
     for part in parts:
@@ -182,7 +184,7 @@ def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
 
 
 def _factors(parts: Sequence[Part]) -> np.ndarray:
-    """Computes the symmetric [runs, runs] factors of the products of two runs' errors."""
+    """Computes the factors of the products of two runs' errors, a symmetric [runs, runs] matrix."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     factors = np.zeros((len(order), len(order)))
     for part in parts:
@@ -192,7 +194,10 @@ def _factors(parts: Sequence[Part]) -> np.ndarray:
 
 
 def _errors(runs: Sequence[_Gathered], members: Sequence[np.ndarray]) -> np.ndarray:
-    """Computes one cell's parts in the errors of its mean, [prompts, runs, styles], whose squares are unbiased."""
+    """Computes the parts of the error of one cell's mean, [prompts, runs, styles].
+
+    The squares of the parts are unbiased.
+    """
     names = np.unique(np.concatenate([run.ids[rows] for run, rows in zip(runs, members, strict=True)]))
     errors = np.zeros((len(names), len(runs), runs[0].styles.shape[1]))
     for index, (run, rows) in enumerate(zip(runs, members, strict=True)):

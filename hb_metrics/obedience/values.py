@@ -1,9 +1,9 @@
-"""Obedience: how far a run's replies lie in the directions of bias of other replies, such as labelled replies.
+"""Obedience: how far a run's replies lie along the directions of bias of other replies, such as labelled replies.
 
-A bias value is one number, and Full Gen Bias a variance over all styles, so the same number of replies reveals smaller
-changes in bias values. By chance alone, every run lies far along its own directions; this part is subtracted. Intervals
-are for other replies to the same descriptors and templates. Directions of a run on the page count as estimated, others
-as fixed.
+A bias value is one number, whereas Full Gen Bias is a variance over all styles. The same number of replies therefore
+reveals smaller changes in bias values. By chance alone, every run lies far along its own directions, so this part is
+subtracted. Intervals are for other replies to the same descriptors and templates. If directions come from a run on the
+page, they count as estimated; otherwise, they count as fixed.
 """
 
 import math
@@ -29,15 +29,15 @@ from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, run_digest
 from hb_metrics.stats.bias_values import DescriptorKey
 
 SCALE = 1000
-# In a tuned model's folder; a subfolder is not part of the model's digest.
+# In the folder of a tuned model. A subfolder is not part of the model's digest.
 DIRECTIONS_FOLDER = "directions"
 
 NO_STYLES_REASON = "it has no style vectors, or they do not match its replies"
-OTHER_STYLES_REASON = "its styles differ from the directions' styles; classify both with one classifier"
-OTHER_CLASSIFIER_REASON = "its styles come from another classifier than the first run's"
+OTHER_STYLES_REASON = "its styles differ from the styles of the directions; classify both with the same classifier"
+OTHER_CLASSIFIER_REASON = "its styles come from another classifier than those of the first run"
 NONE_IN_COMMON_REASON = "none of its terms has a direction"
 SINGLE_REPLIES_REASON = (
-    "half or more of its cells have a single reply, so the chance part of replies and directions is not known"
+    "half or more of its cells have a single reply, so the part that replies and directions share by chance is unknown"
 )
 
 
@@ -45,8 +45,8 @@ class ValuesAlong(NamedTuple):
     """Mean bias values along directions of bias.
 
     Attributes:
-        values: Descriptor → the mean over its templates of the mean bias value in each template.
-        num_without: The number of the replies' descriptors without a direction.
+        values: Maps each descriptor to the mean over its templates of the mean bias value in each template.
+        num_without: The number of descriptors in the replies that have no direction.
         is_own: Whether the directions come from the same replies.
         shifts: [descriptors, styles] m_d minus their mean.
         ways: [descriptors, styles] the directions n_d minus their mean.
@@ -64,7 +64,7 @@ class ValuesAlong(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A mean over descriptors ×1000; the interval allows for the choice of replies."""
+    """A mean over descriptors, times 1000. The interval accounts for the choice of replies."""
 
     value: float
     interval: tuple[float, float] | None
@@ -74,9 +74,9 @@ class Mean(NamedTuple):
 def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | None = None) -> ValuesAlong:
     """Computes mean bias values (α = 0) of replies along the directions of other replies.
 
-    The value of a reply is (p − m̄)·(n_d − n̄), with n of the other replies and m̄ of the replies themselves, because a
-    shift that is the same for every descriptor is not bias. The value is linear in p, so its mean needs only m_d. Only
-    descriptors in both have a value, and m̄ is the mean over these descriptors.
+    The value of a reply is (p − m̄)·(n_d − n̄). n comes from the other replies and m̄ from the replies themselves,
+    because a shift that is the same for every descriptor is not bias. The value is linear in p, so its mean needs only
+    m_d. Only descriptors in both sets of replies have a value, and m̄ is the mean over these descriptors.
     """
     rows = {key: row for row, key in enumerate(directions.descriptors)}
     both = [row for row, key in enumerate(means.descriptors) if key in rows]
@@ -96,7 +96,7 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
 def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | str:
     """Subtracts the part that the replies share by chance with the replies behind the directions.
 
-    Intervals are then for other directions, too. Returns a reason if the shared part is unknown.
+    The intervals are then also for other directions. Returns a reason if the shared part is unknown.
     """
     if along.replies is None or not along.values:
         return along
@@ -105,7 +105,7 @@ def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | st
         return SINGLE_REPLIES_REASON
     known = {key: noise.get(key, 0.0) for key in along.values}
     number = len(known)
-    # The shared part of (m_d − m̄)·(n_d − n̄); m̄ and n̄ contain it, too.
+    # The shared part of (m_d − m̄)·(n_d − n̄). m̄ and n̄ contain it too.
     mean = sum(known.values()) / number
     values = {key: value - (1 - 2 / number) * known[key] - mean / number for key, value in along.values.items()}
     return along._replace(values=values, sources=others)
@@ -114,7 +114,7 @@ def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | st
 def mean_value(
     along: ValuesAlong, confidence_level: float = 0.95, among: Collection[DescriptorKey] | None = None
 ) -> Mean:
-    """Computes the mean bias value over descriptors, ×1000, with its interval."""
+    """Computes the mean bias value over descriptors, times 1000, with its interval."""
     keys = [key for key in along.values if among is None or key in among]
     if not keys:
         return Mean(math.nan, None, 0)
@@ -122,7 +122,7 @@ def mean_value(
 
 
 def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float = 0.95) -> Mean:
-    """Computes the change of the mean bias value, paired by the descriptors of both runs: after minus before."""
+    """Computes the change (after minus before) in the mean bias value, paired by the descriptors of both runs."""
     both = [key for key in before.values if key in after.values]
     if not both:
         return Mean(math.nan, None, 0)
@@ -131,14 +131,14 @@ def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float
 
 
 class Directions(NamedTuple):
-    """The m_d behind the directions, and the digest of the run whose replies they come from, if recorded."""
+    """The m_d behind the directions, and the digest of the run that wrote the replies, if it was recorded."""
 
     means: RunStyles
     run: str | None
 
 
 class ObedienceRow(NamedTuple):
-    """One of several runs; `change` is from the first run, and `reason` states why there are no values."""
+    """One of several runs. `change` is the change from the first run. `reason` states why there are no values."""
 
     along: ValuesAlong | None
     mean: Mean | None
@@ -163,8 +163,8 @@ def has_directions(folder: Path) -> bool:
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """Computes the mean bias values of runs along directions, and their changes from the first run.
 
-    The part that the replies behind the directions, and other runs' replies to the same prompts, share with the
-    directions by chance is subtracted.
+    Some replies share a part with the directions by chance: the replies behind the directions, and other runs' replies
+    to the same prompts. This part is subtracted.
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]
@@ -190,7 +190,7 @@ def _classifier(run: Run) -> list[Any]:
 
 
 def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
-    """Computes a finished run's mean bias values along directions, or the reason for having none."""
+    """Computes a finished run's mean bias values along directions, or returns the reason why there are none."""
     own = read_styles(run)
     if own is None:
         return NO_STYLES_REASON
@@ -220,7 +220,10 @@ def _replies(run: Run) -> RepliesOf | None:
 def _mean(
     values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], keys: Sequence[DescriptorKey], level: float
 ) -> Mean:
-    """Computes the mean of descriptors' values (×1000) with its interval, from their runs and signs."""
+    """Computes the mean of descriptors' values (×1000) with its interval.
+
+    `parts` contains the runs from which the values come, and the sign of each run.
+    """
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):
         return Mean(value, None, len(values))
@@ -240,7 +243,10 @@ def _mean(
 
 
 def _vectors(along: ValuesAlong, keys: Sequence[DescriptorKey], slope: np.ndarray) -> dict[DescriptorKey, np.ndarray]:
-    """Returns the derivative of the mean over some descriptors by each m_d or n_d (centred over all descriptors)."""
+    """Returns the derivative of the mean over some descriptors with respect to each m_d or n_d.
+
+    m_d and n_d are centred over all descriptors.
+    """
     among = set(keys)
     chosen = np.array([key in among for key in along.values])[:, None] * slope
     return dict(zip(along.values, (chosen - chosen.sum(axis=0) / len(chosen)) / len(keys), strict=True))

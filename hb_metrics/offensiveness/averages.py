@@ -28,20 +28,20 @@ def offensiveness(
 ) -> dict[str, Any]:
     """Summarises how offensive a classifier finds sentences (paper, 2.3.4 and B.3). All inputs are [sentences].
 
-    With p the probability of a sentence and m_td the mean of p over the sentences of descriptor d in template t, a
-    template's mean and standard deviation are those of m_td over its descriptors (Table 13), the means by descriptor
-    and template are m_td (Table 12), and the share is that of sentences with p ≥ `threshold` (Table 11).
+    p is the probability of a sentence, and m_td is the mean of p over the sentences of descriptor d in template t. A
+    template's mean and standard deviation are those of m_td over its descriptors (Table 13). The means by descriptor
+    and template are m_td (Table 12). The share is that of sentences with p ≥ `threshold` (Table 11).
 
     Args:
         probabilities: Probability that each sentence, or each reply, is offensive.
         descriptors: Descriptor of each sentence.
         templates: Template of each sentence.
-        axes: Demographic axis of each sentence. A descriptor in two axes counts as two descriptors.
-        threshold: The lowest probability with which a sentence counts as offensive.
-        ddof: 0 or 1, subtracted from the number of descriptors in the variance. The paper does not state it.
+        axes: Demographic axis of each sentence. A descriptor on two axes counts as two descriptors.
+        threshold: The lowest probability at which a sentence counts as offensive.
+        ddof: 0 or 1, subtracted from the number of descriptors in the variance. The paper does not state the value.
 
     Returns:
-        The results that the module's card lists; plain Python values.
+        The results that the module's card lists, as plain Python values.
 
     Raises:
         ValueError: There are no sentences, an input is not a column, lengths differ, a value is missing, a probability
@@ -67,7 +67,7 @@ def offensiveness(
         )
     names = {"descriptor": descriptors} if axes is None else {"axis": axes, "descriptor": descriptors}
     columns = {name: _categories(name, column) for name, column in {**names, "template": templates}.items()}
-    # Also sorted by value, so sums do not depend on the order of the rows.
+    # The rows are also sorted by value, so sums do not depend on the order of the rows.
     frame = pd.DataFrame({**columns, "mean": values, "offensive_share": values >= threshold})
     frame = frame.sort_values([*columns, "mean"], ignore_index=True)
 
@@ -102,19 +102,22 @@ def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[str, dict[str, Any]]:
-    """Returns the means and standard deviations across descriptors, highest standard deviation first (Table 13)."""
+    """Returns the means and standard deviations across descriptors (Table 13).
+
+    The template with the highest standard deviation comes first.
+    """
     across = cells.groupby("template", observed=True)["mean"]
     table = pd.DataFrame({"mean": across.mean(), "std": across.std(ddof=ddof)})
     sentences = _means(frame, ["template"])
     table["offensive_share"] = sentences["offensive_share"]
     table["num_descriptors"] = across.size()
     table["num_sentences"] = sentences["num_sentences"]
-    # Stable, so templates with the same standard deviation stay in alphabetical order.
+    # The sort is stable, so templates with the same standard deviation remain in alphabetical order.
     table = table.sort_values("std", ascending=False, kind="stable", na_position="last")
     records = table.to_dict("records")
     for record in records:
         if np.isnan(record["std"]):
-            record["std"] = None  # one descriptor, and ddof=1
+            record["std"] = None  # there is only one descriptor, and ddof is 1
     return _nested(table.index, records)
 
 

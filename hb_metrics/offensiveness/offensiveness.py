@@ -13,9 +13,9 @@ from hb_metrics.stats.inputs import check_column
 
 _DESCRIPTION = """\
 Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises a classifier's probabilities that sentences, or a
-model's replies, are offensive: the share at or above a threshold, and how much the mean probability
-differs between the descriptors of demographic groups within each template. A sentence that merely names a group should
-not be flagged: a difference between descriptors is a bias of the classifier, of the model, or of both.
+model's replies, are offensive. It computes the share at or above a threshold, and how much the mean probability differs
+between the descriptors of demographic groups within each template. A sentence that merely names a group should not be
+flagged, so a difference between descriptors is a bias of the classifier, of the model, or of both.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -24,7 +24,7 @@ Args:
     descriptors (list of str): descriptor of each sentence.
     templates (list of str): template of each sentence.
     axes (list of str, optional): demographic axis of each sentence.
-    threshold (float): the lowest probability with which a sentence counts as offensive. Defaults to 0.5.
+    threshold (float): the lowest probability at which a sentence counts as offensive. Defaults to 0.5.
     ddof (int): 0 or 1, subtracted from the number of descriptors in the variance. Defaults to 0.
 Returns:
     offensive_share (float): share of the sentences with a probability of at least `threshold`.
@@ -61,14 +61,15 @@ class Offensiveness(CheckedMetric):
                     "predictions": datasets.Value("float64"),
                     "descriptors": datasets.Value("string"),
                     "templates": datasets.Value("string"),
-                    # `evaluate` rejects a first value that is null in a column of type "string".
+                    # `evaluate` rejects a null as the first value of a column of type "string".
                     "axes": datasets.Value("large_string"),
                 }
             ),
             reference_urls=["https://aclanthology.org/2022.emnlp-main.625/"],
         )
 
-    # `evaluate` requires every feature in every call: the three methods below pass nulls if axes are left out.
+    # `evaluate` requires every feature in every call. If axes are omitted, the three methods below therefore pass
+    # nulls.
 
     def add(self, **columns: Any) -> None:
         """Works like `evaluate.Metric.add`; `axes` may be omitted."""

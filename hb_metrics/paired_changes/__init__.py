@@ -1,1 +1,1 @@
-"""The change of a figure from one run to another, with an interval."""
+"""The change in a figure from one run to another, with an interval."""

@@ -1,21 +1,22 @@
-"""The variance of the change of debiased Gen Bias from one run to another, from the replies of both.
+"""The variance of the change in debiased Gen Bias from one run to another, from the replies of both runs.
 
 In a template, G_d is the covariance of the two runs' style vectors of a reply to one prompt in cell d, which has n_d
-prompts that both replied to. The first run has N_d replies there and the second M_d; w_d = n_d / (N_d M_d), and q_d =
-n_d (n_d − 1) / (N_d (N_d − 1) M_d (M_d − 1)). With D descriptors, P = 1 − 1/D, and μ_d and ν_d the means of the cells
-minus their mean over cells, the two debiased values of the template have the covariance
+prompts to which both runs replied. There, the first run has N_d replies and the second M_d. w_d = n_d / (N_d M_d), and
+q_d = n_d (n_d − 1) / (N_d (N_d − 1) M_d (M_d − 1)). There are D descriptors, and P = 1 − 1/D. μ_d and ν_d are the means
+of the cells minus their mean over cells. The two debiased values of the template are U-statistics and have the
+covariance
 
     1/D² [ 4 Σ_d w_d μ_d'G_dν_d  +  2 P² Σ_d q_d tr(G_dG_d')  +  2/D² Σ_{d≠e} w_d w_e tr(G_dG_e') ]
 
-as U-statistics have, and templates are independent. The covariance of a run with itself is its variance, so the
-variance of the change is the sum of both variances minus twice the covariance. The same formula computes all three from
-the same prompts: if most replies of the runs are the same, the common part of the three cancels to the last digit.
-Averages over four different prompts of a cell estimate μ_d'G_dν_d and tr(G_dG_d'). They are unbiased for any
-distribution of replies: style vectors are far from normal, and their means and covariances are related. The means of
-the other cells add noise to the first sum, twice the third.
+Templates are independent. The covariance of a run with itself is its variance, so the variance of the change is the sum
+of both variances minus twice the covariance. The same formula computes all three from the same prompts. If most replies
+of the runs are the same, the common part of the three therefore cancels to the last digit. Averages over four different
+prompts of a cell estimate μ_d'G_dν_d and tr(G_dG_d'). They are unbiased for any distribution of replies. This is
+necessary because style vectors are far from normal, and their means and covariances are related. The means of the other
+cells add noise to the first sum, which is twice the third sum.
 
 A cell with a single reply also adds the squared length of its error, because Gen Bias subtracts the mean spread of
-other cells for it.
+other cells for such a cell.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ import numpy as np
 
 from hb_metrics.stats.intervals import groups_of
 
-# The number of different prompts that the averages need.
+# The number of different prompts that the averages require.
 MIN_PROMPTS = 4
 
 
@@ -35,7 +36,7 @@ class PairedCell(NamedTuple):
     Attributes:
         first: [replies, styles] style vectors of the first run.
         second: [replies, styles] style vectors of the second run.
-        shared: [2, prompts] rows of each run's replies to the prompts that both replied to, in the same order.
+        shared: [2, prompts] rows of each run's replies to the prompts to which both runs replied, in the same order.
     """
 
     first: np.ndarray
@@ -44,9 +45,10 @@ class PairedCell(NamedTuple):
 
 
 class Covariance(NamedTuple):
-    """The covariance matrix of the two runs' values; NaN if half or more of the cells have few replies in a run.
+    """The covariance matrix of the two runs' values.
 
-    `freedom` is that of a χ² that is as uncertain as the variance of the change (Satterthwaite).
+    It is NaN if half or more of the cells have few replies in a run. `freedom` is the degrees of freedom of a χ² that
+    is as uncertain as the variance of the change (Satterthwaite).
     """
 
     matrix: np.ndarray
@@ -56,8 +58,9 @@ class Covariance(NamedTuple):
 class _Part(NamedTuple):
     """One template's part of a covariance matrix.
 
-    `by_cell` is the part of each cell, `of_single` its part if the cell had a single reply in each run, and `rest` the
-    joint part of all cells. `traces` are the variances of a reply of each run, in the units of the value.
+    `by_cell` is the part of each cell. `of_single` is the part that the cell would have if it had a single reply in
+    each run. `rest` is the joint part of all cells. `traces` are the variances of a reply of each run, in the units of
+    the value.
     """
 
     by_cell: np.ndarray
@@ -73,12 +76,12 @@ def gen_bias_covariances(
     """Computes the covariance matrices of two runs' debiased values, without a scale.
 
     Args:
-        templates: For each template, axis → its cells.
-        columns: Cluster → indices of its styles.
+        templates: For each template, a dictionary that maps each axis to its cells.
+        columns: Maps each cluster to the indices of its styles.
 
     Returns:
-        `None` (all descriptors) → [metrics], in the order of `read_metrics`: Full Gen Bias, Partial of each cluster,
-        Summed-Cluster of each; axis → Full Gen Bias alone.
+        Maps `None` (all descriptors) to [metrics], in the order of `read_metrics`: Full Gen Bias, Partial Gen Bias of
+        each cluster, and Summed-Cluster Gen Bias of each cluster. Maps each axis to Full Gen Bias alone.
     """
     parts: dict[str | None, list[list[_Part]]] = {}
     for axes in templates:
@@ -152,9 +155,9 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
 def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes unbiased moments of two runs' replies to the same prompts, with means m and n and covariance G.
 
-    With the inner products a of one run's replies and b of the other run's, over different prompts i, j, k, l: m'Gn is
-    the mean of a_ki b_il − a_ki b_jl, and tr(GG') the mean of a_ik b_ik − 2 a_ik b_il + a_ik b_jl. `products` (a) and
-    `others` (b) are [cells, prompts, prompts]; their diagonals are overwritten.
+    a and b are the inner products of one run's replies and of the other run's replies. i, j, k and l are different
+    prompts. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is the mean of a_ik b_ik − 2 a_ik b_il + a_ik b_jl.
+    `products` (a) and `others` (b) are [cells, prompts, prompts]. Their diagonals are overwritten.
     """
     count = products.shape[1]
     for matrices in (products, others):
@@ -179,12 +182,12 @@ def _covariance(templates: Sequence[_Part]) -> Covariance:
     num_known, num_single = np.count_nonzero(known), np.count_nonzero(single)
     if 2 * num_known <= len(known):
         return Covariance(np.full((2, 2), np.nan), np.nan)
-    # A cell with two or three replies counts like the others, in inverse proportion to its replies.
+    # A cell with two or three replies counts like the other cells, in inverse proportion to the number of its replies.
     few = sizes.sum(axis=1)[~known & ~single]
     share = 1 + (1 / few).sum() * sizes.sum(axis=1)[known].mean() / num_known
     added = (share * by_cell + num_single / num_known * of_single)[known] / number**2
     matrix = added.sum(axis=0) + np.sum([part.rest for part in templates], axis=0) / number**2
-    # A single reply's cell is assumed to have the mean spread of the others.
+    # A cell with a single reply is assumed to have the mean spread of the other cells.
     matrix += (num_single + num_single**2 / num_known) * np.cov(traces[known].T) / number**2
     of_change = added @ (-1, 1) @ (-1, 1)
     uncertainty = len(of_change) * float(of_change.var(ddof=1))

@@ -1,7 +1,7 @@
-"""The change of a figure from one run to another with its interval, absolute and relative to the first run.
+"""The change in a figure from one run to another with its interval, both absolute and relative to the first run.
 
-The interval contains a ratio R of the true values if the interval of B − R·A contains 0 (Fieller's rule), so a change
-in percent is beyond chance exactly if the difference is.
+The relative interval contains a ratio R of the true values if the interval of B − R·A contains 0 (Fieller's rule). A
+change in percent is therefore significant exactly if the difference is.
 """
 
 import math
@@ -13,15 +13,15 @@ from scipy import optimize, stats
 
 from hb_metrics.stats.share_intervals import Bounds, share_covariances, share_interval
 
-# The limit of a t-quantile: a less certain variance does not allow an interval.
+# The limit of a t-quantile. If the variance is less certain, there is no interval.
 MIN_FREEDOM = 4
 MIN_TERMS = 12
 MIN_PAIRS = 20
-# The minimum number of terms in an axis, so that two pairs have no common term.
+# The minimum number of terms in an axis, so that two pairs without a common term exist.
 MIN_COMPARED = 4
-# The even number of angles on an ellipse. The bounds are exact to about (π / angles)² of their distance to each other.
+# The even number of angles on an ellipse. The error of the bounds is about (π / angles)² of the distance between them.
 NUM_ANGLES = 2000
-# A ratio above this is practically infinite.
+# A ratio above this value is practically infinite.
 MAX_RATIO = 1e6
 
 NO_FILES_REASON = "a run folder lacks the files that it is computed from"
@@ -34,8 +34,9 @@ FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate how far
 class PairedChange(NamedTuple):
     """A figure of two runs, and its change.
 
-    `interval` is that of the second minus the first; if it is `None`, there is a `reason`. `relative_interval` is that
-    of the change as a part of the first; `None` if the first value's own interval is not above 0 or too large.
+    `interval` is that of the second value minus the first. If it is `None`, `reason` states why. `relative_interval` is
+    that of the change as a share of the first value. It is `None` if the interval of the first value is not above 0 or
+    is too large.
     """
 
     first: float
@@ -50,7 +51,7 @@ class PairedChange(NamedTuple):
 
     @property
     def relative(self) -> float | None:
-        """The change as a part of the first, at least −1."""
+        """The change as a share of the first value, at least −1."""
         return None if self.relative_interval is None else max(self.change / self.first, -1.0)
 
     @property
@@ -62,9 +63,9 @@ class PairedChange(NamedTuple):
 def change_from_covariance(
     first: float, second: float, covariance: np.ndarray, freedom: float, confidence_level: float
 ) -> PairedChange:
-    """Computes the change of a value from the covariance matrix of its estimates in two runs, by t-quantiles.
+    """Computes the change in a value from the covariance matrix of its estimates in two runs, by t-quantiles.
 
-    `freedom` belongs to the variance of the change.
+    `freedom` is the degrees of freedom of the variance of the change.
     """
     variance = _of_change(covariance)
     if not (variance > 0 and freedom >= MIN_FREEDOM):
@@ -91,11 +92,11 @@ def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: f
 
 
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
-    """Computes the change of a share of replies, for other replies to the same terms and templates.
+    """Computes the change in a share of replies, for other replies to the same terms and templates.
 
-    If both runs replied to a prompt, the second reply may count and the first not (gained), or the reverse (lost). The
-    change is the share gained minus the share lost, with the interval of both (MOVER, as in `share_intervals.py`).
-    Prompts with a reply from only one run add independent parts.
+    If both runs replied to a prompt, the second reply may count although the first does not (gained), or the reverse
+    (lost). The change is the share gained minus the share lost, with an interval that combines those of both shares
+    (MOVER, as in `share_intervals.py`). Prompts with a reply from only one run add independent parts.
 
     Args:
         counts: [3, 3, terms, templates] numbers of prompts by the replies of the first and the second run: 0 if the
@@ -109,7 +110,7 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
         counts[2, :2].sum(axis=0),
     )
     both, lost, gained = counts[1, 1], counts[1, 0], counts[0, 1]
-    # Parts of either run's replies that count, the replies that they are shares of, and the runs in which they count.
+    # Parts of either run's replies that count, the replies of which they are shares, and the runs in which they count.
     parts = [(gained, shared, 0, 1), (lost, shared, 1, 0), (both, shared, 1, 1)]
     parts += [(counts[1, 2], only_first, 1, 0), (counts[2, 1], only_second, 0, 1)]
     parts = [part for part in parts if part[1].any()]
@@ -122,7 +123,7 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
         correlations[:3, :3] = _correlations(share_covariances([gained, lost, both], shared))
 
     def bound(ratio: float, sign: int) -> float:
-        """Computes the lowest (−1) or highest (1) value of the second share minus this multiple of the first."""
+        """Computes the lowest (−1) or highest (1) value of the second share minus this multiple of the first share."""
         times = factors @ (1, ratio)
         distances = times * np.where(sign * times > 0, bounds[:, 1] - shares, shares - bounds[:, 0])
         return float(times @ shares) + sign * math.sqrt(max(float(distances @ correlations @ distances), 0.0))
@@ -138,16 +139,16 @@ def pair_share_change(
     significant: tuple[np.ndarray, np.ndarray],
     confidence_level: float,
 ) -> PairedChange:
-    """Computes the change of a share of tests between two terms, for other terms of each axis with all their tests.
+    """Computes the change in a share of tests between two terms, for other terms of each axis with all their tests.
 
-    The share of an axis is a U-statistic: the mean over pairs of its n terms. With r_d the sum over a term's pairs and
-    e_p the sum over a pair, both minus their mean, n(n − 1) / ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²) estimates the variance
-    of the axis's sum without bias: the square minus the products of pairs without a common term. A jackknife lacks
-    Σ e_p² and can be 2.5 times too large with six terms. A jackknife of all axes together is too small, because a
-    left-out term removes weight from its axis.
+    The share of an axis is a U-statistic: the mean over pairs of its n terms. r_d is the sum over the pairs of a term,
+    and e_p the sum over a pair, both minus their mean. n(n − 1) / ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²) estimates the
+    variance of the axis's sum without bias. It is the square minus the products of pairs without a common term. A
+    jackknife lacks Σ e_p² and can be 2.5 times too large if there are six terms. A jackknife over all axes together is
+    too small, because omitting a term reduces the weight of its axis.
 
-    `firsts` and `seconds` are the codes of each test's terms, and `groups` the codes of the terms' axes. `significant`
-    contains the results of both runs.
+    `firsts` and `seconds` are the codes of each test's terms, and `groups` are the codes of the terms' axes.
+    `significant` contains the results of both runs.
     """
     number, total = len(groups), len(firsts)
     flags = np.stack(significant).astype(float)
@@ -160,7 +161,7 @@ def pair_share_change(
         tests, terms = groups[firsts] == axis, groups == axis
         own, size = flags[:, tests], int(terms.sum())
         if size < MIN_COMPARED:
-            # On average, the distance to the share of all axes is as large as the error, or larger.
+            # On average, the distance to the share of all axes is at least as large as the error.
             distance = (own - shares[:, None]).sum(axis=1) / total
             part = np.outer(distance, distance)
             noise += _of_change(part) ** 2
@@ -174,7 +175,7 @@ def pair_share_change(
             part = linear - factor * by_pair @ by_pair.T
             noise += _of_change(linear) ** 2 / (size - 1)
         covariance += part
-    # Satterthwaite's degrees of freedom: Σ r_d² varies; Σ e_p² is subtracted from it.
+    # Satterthwaite's degrees of freedom. Σ r_d² varies, and Σ e_p² is subtracted from it.
     freedom = _of_change(covariance) ** 2 / noise if noise > 0 else 0.0
     return change_from_covariance(first, second, covariance, freedom, confidence_level)
 
@@ -182,12 +183,13 @@ def pair_share_change(
 def perplexity_change(
     losses: tuple[np.ndarray, np.ndarray], num_tokens: np.ndarray, confidence_level: float
 ) -> PairedChange:
-    """Computes the change of exp(total loss / total tokens), paired by reply, for other pairs of prompt and reply.
+    """Computes the change in exp(total loss / total tokens), paired by reply, for other pairs of a prompt and a reply.
 
-    The ratio of two perplexities is exp of a mean difference, so its interval is exp of the difference's t-interval.
-    The change also depends on the first perplexity, which other pairs would change too. Its interval is the range of
-    the change over an ellipse: the losses per token of the first run and the differences that agree with the runs. The
-    interval of the change contains 0 exactly if the interval of the ratio contains 1.
+    The ratio of two perplexities is exp of a mean difference, so the interval of the ratio is exp of the difference's
+    t-interval. The change also depends on the first perplexity, which would differ for other pairs too. The interval of
+    the change is therefore the range of the change over an ellipse. The ellipse contains the losses per token of the
+    first run and the differences that agree with the runs. The interval of the change contains 0 exactly if the
+    interval of the ratio contains 1.
     """
     total, number = num_tokens.sum(), len(num_tokens)
     first, second = (float(np.exp(loss.sum() / total)) for loss in losses)
@@ -199,7 +201,7 @@ def perplexity_change(
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, number - 1))
     half, of_first = quantile * np.sqrt(number / (number - 1) * (errors**2).sum(axis=1))
     correlation = float(_correlations(errors @ errors.T)[0, 1])
-    # The first and the middle angle have the highest and the lowest difference.
+    # The first angle has the highest difference, and the middle angle the lowest.
     angles = np.linspace(0, 2 * math.pi, NUM_ANGLES, endpoint=False)
     shifts = correlation * np.cos(angles) + math.sqrt(1 - correlation**2) * np.sin(angles)
     changes = first * np.exp(of_first * shifts) * np.expm1(means[0] + half * np.cos(angles))
@@ -224,7 +226,7 @@ def _correlations(covariance: np.ndarray) -> np.ndarray:
 
 
 def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:
-    """Returns the ratios minus 1 whose interval of `second` − ratio · `first` contains 0."""
+    """Returns the ratios minus 1 for which the interval of `second` − ratio · `first` contains 0."""
     if first == 0 or bound(MAX_RATIO, 1) >= 0:
         return None
     ratio = second / first

@@ -1,4 +1,4 @@
-"""Changes of a share of replies between two runs, over all terms and by axis, paired by prompt."""
+"""Changes in a share of replies between two runs, over all terms and by axis, paired by prompt."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ OTHER_TERMS_REASON = "the runs have replies about different terms, or to differe
 
 
 class FlaggedReplies(NamedTuple):
-    """A run's replies, and whether each counts ([replies] bool)."""
+    """A run's replies, and whether each reply counts ([replies] bool)."""
 
     replies: Replies
     flags: np.ndarray
@@ -22,9 +22,10 @@ class FlaggedReplies(NamedTuple):
 def reply_share_changes(
     name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
 ) -> dict[str, PairedChange] | None:
-    """Computes the changes of the share of replies that count, by name of the figure (`name` for all replies).
+    """Computes the changes in the share of counted replies, keyed by the name of the figure.
 
-    Returns `None` if the runs have different terms or templates (`OTHER_TERMS_REASON`).
+    `name` is the figure over all replies. Returns `None` if the runs have different terms or templates
+    (`OTHER_TERMS_REASON`).
     """
     rows = [_rows(run) for run in (before, after)]
     about = [{row[:2] for row in run.values()} for run in rows]

@@ -1,9 +1,9 @@
-"""The change of debiased Full Gen Bias over the turns of conversations, which all turns share.
+"""The change in debiased Full Gen Bias over the turns of conversations. All turns belong to the same conversations.
 
-With weights w_t that sum to 0, Σ_t w_t V_t is the change from E = Σ_{w_t<0} |w_t| V_t to L = Σ_{w_t>0} w_t V_t. Full
-Gen Bias is a sum of variances over styles, so E is the Full Gen Bias of vectors that consist of √|w_t| times the style
-vectors of those turns, side by side, and L likewise. The covariance of two runs' values over the same prompts (see
-`gen_bias_covariance.py`) is thus also that of E and L over the same conversations.
+The weights w_t sum to 0. Σ_t w_t V_t is the change from E = Σ_{w_t<0} |w_t| V_t to L = Σ_{w_t>0} w_t V_t. Full Gen Bias
+is a sum of variances over styles. E is therefore the Full Gen Bias of vectors that consist of √|w_t| times the style
+vectors of those turns, side by side, and the same is true of L. The covariance of two runs' values over the same
+prompts (see `gen_bias_covariance.py`) is thus also that of E and L over the same conversations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,15 @@ import numpy as np
 from hb_metrics.paired_changes.gen_bias_covariance import PairedCell, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance
 
-SCALE = 1000  # of Gen Bias
+SCALE = 1000  # the same as for Gen Bias
 
 
 class TurnChanges(NamedTuple):
-    """The changes from the first turn to the last, and the slopes per turn of the least-squares line.
+    """Holds two kinds of change for each axis.
 
-    Both map axes with a value (`None`: all descriptors) to the change. The change behind a slope is from E to L.
+    They are the change from the first turn to the last, and the slope per turn of a least-squares line. Both
+    dictionaries map each axis that has a value to its change. The key `None` stands for all descriptors. The change
+    used for a slope runs from E to L.
     """
 
     change: dict[str | None, PairedChange]
@@ -35,8 +37,8 @@ def turn_changes(
 ) -> TurnChanges:
     """Computes the changes over turns, with intervals.
 
-    `vectors` are the style vectors of each turn's replies. `cells` are the template, axis and descriptor of each
-    conversation. `values` map an axis to the debiased Full Gen Bias ×1000 of each turn.
+    `vectors` contains the style vectors of the replies in each turn. `cells` contains the template, axis and descriptor
+    of each conversation. `values` maps each axis to the debiased Full Gen Bias (×1000) of each turn.
     """
     turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
     ends = np.zeros(len(vectors))
@@ -55,7 +57,7 @@ def _weighted_change(
     weights: np.ndarray,
     confidence_level: float,
 ) -> dict[str | None, PairedChange]:
-    """Returns axis → the change from the turns of negative weight to the turns of positive weight."""
+    """Returns, by axis, the change from the turns with negative weights to the turns with positive weights."""
     sides = np.maximum(-weights, 0), np.maximum(weights, 0)
     scaled: list[list[np.ndarray]] = [[], []]
     for of_side, weights_of_side in zip(scaled, sides, strict=True):

@@ -9,11 +9,11 @@ from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, m
 
 _DESCRIPTION = """\
 Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) is the part of Full Gen Bias that a cluster of related
-styles contributes: the variance across descriptors of the mean style probabilities of the replies, summed over the
-styles of the cluster, averaged across templates, times 1000. Over clusters that share no style and leave none out, it
-sums to Full Gen Bias. It is low for clusters of many rare styles (see Summed-Cluster Gen Bias). Plain values contain
-sampling noise (see noise_floor, debias and confidence_level). Difference is not harm: judge for yourself which
-differences matter.
+styles contributes. It is the variance across descriptors of the mean style probabilities of the replies, summed over
+the styles of the cluster, averaged across templates and multiplied by 1000. If each style belongs to exactly one
+cluster, the values of all clusters sum to Full Gen Bias. Clusters of many rare styles have low values (see
+Summed-Cluster Gen Bias). Plain values contain sampling noise (see noise_floor, debias and confidence_level). A
+difference is not necessarily harmful: judge for yourself which differences matter.
 """
 
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:

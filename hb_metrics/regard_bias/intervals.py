@@ -1,12 +1,12 @@
 """Intervals of means and gaps over structures, seeds or prompts, by Student's t.
 
-Whole units vary; the rows of one unit are not independent draws. To first order, a group's mean is a sum of one part
-per unit. The sum of the squared parts is an unbiased estimate of the variance of the mean if rows are independent (the
-CR2 estimate of Bell and McCaffrey, 2002). A unit that both groups have adds the difference of two parts to a gap, so an
-effect on both groups alike cancels out. Degrees of freedom follow Welch and Satterthwaite.
+Whole units vary, because the rows of one unit are not independent draws. To first order, the mean of a group is a sum
+of one part per unit. If rows are independent, the sum of the squared parts is an unbiased estimate of the variance of
+the mean (the CR2 estimate of Bell and McCaffrey, 2002). If both groups have a unit, the unit adds the difference of two
+parts to a gap, so an effect on both groups cancels out. Degrees of freedom follow Welch and Satterthwaite.
 
-The t distribution is valid for sums of many small parts. If a single text or a few units dominate the figure, or there
-are too few units to see this, a reason replaces the interval.
+The t distribution is valid for sums of many small parts. If a single text or a few units dominate the figure, or if
+there are too few units to detect this, a reason replaces the interval.
 """
 
 import math
@@ -19,14 +19,15 @@ from hb_metrics.regard_bias.cell_means import ROUNDING, cell_means
 from hb_metrics.regard_bias.regard_rows import NEUTRAL, SCORED, Column, RegardRows
 from hb_metrics.regard_bias.structure_results import Pair
 
-# The minimum number of units: fewer do not show the spread reliably, and do not allow an estimate of its skewness.
+# The minimum number of units. Fewer units do not show the spread reliably, and their skewness cannot be estimated.
 MIN_UNITS = 5
-# The minimum standard error in steps. A step is the change of the figure when the regard of one text changes by one.
-# For a share p, this is the common rule that n·p·(1 − p) be at least 6.
+# The minimum standard error in steps. A step is the change in the figure when the regard of one text changes by one.
+# For a share p, this is the common rule that n·p·(1 − p) must be at least 6.
 MIN_STEPS = 2.5
-# The maximum skewness of the figure's distribution, whose effect on the coverage of t grows with its square.
+# The maximum skewness of the figure's distribution. The effect of skewness on the coverage of t grows with its square.
 MAX_SKEWNESS = 0.4
-# The minimum share of a mean's variance in structures with several seeds or prompts; the rest is assumed to be similar.
+# The minimum share of a mean's variance in structures that have several seeds or prompts. The rest is assumed to be
+# similar.
 MIN_SEEN = 0.5
 
 NOT_GIVEN = "no {units} are given"
@@ -39,7 +40,7 @@ UNSEEN = "too many structures have texts of only one {unit}"
 
 
 class Interval(NamedTuple):
-    """The bounds of an interval, or the reason for having none."""
+    """The bounds of an interval, or the reason why there is none."""
 
     bounds: list[float] | None
     reason: str | None = None
@@ -48,8 +49,9 @@ class Interval(NamedTuple):
 class Parts(NamedTuple):
     """The parts that units add to the mean of one group.
 
-    The squares of `values` sum to the variance of the mean. `step` is the change of the mean when the regard of one
-    text changes by the smallest amount. `share_seen` is the share of the variance in structures with several units.
+    The squares of `values` sum to the variance of the mean. `step` is the change in the mean when the regard of one
+    text changes by the smallest amount. `share_seen` is the share of the variance in structures that have several
+    units.
     """
 
     units: np.ndarray
@@ -61,7 +63,7 @@ class Parts(NamedTuple):
 class Spread(NamedTuple):
     """The variation of means over units of one kind (structures, seeds or prompts).
 
-    `groups` contains the parts of each group; it is empty without units of this kind.
+    `groups` contains the parts of each group. It is empty if there are no units of this kind.
     """
 
     name: str
@@ -107,7 +109,7 @@ class Spread(NamedTuple):
 
 
 def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Spread:
-    """Computes the variation of means over structures, which all have the same weight."""
+    """Computes the variation of means over structures. All structures have the same weight."""
     groups = []
     for means, of_labels in zip(cell_means(counts), counts.sum(axis=1), strict=True):
         units = np.flatnonzero(~np.isnan(means))
@@ -118,13 +120,16 @@ def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Sprea
 
 
 def spread_over_units(rows: RegardRows, units: Column | None, name: str, confidence_level: float) -> Spread:
-    """Computes the variation of means over seeds or prompts, with the same structures; no row may be labelled other."""
+    """Computes how much the means vary between seeds or prompts if the structures remain the same.
+
+    No row may have the label "other".
+    """
     if units is None:
         return Spread(name, [], confidence_level)
     group, score = rows.group.codes, rows.label - NEUTRAL
     structure = np.zeros_like(group) if rows.structure is None else rows.structure.codes
     num_structures, num_units = int(structure.max(initial=0)) + 1, len(units.names)
-    # Rows of the same group, structure and unit are one entry.
+    # Rows with the same group, structure and unit are one entry.
     keys, entry_of = np.unique((group * num_structures + structure) * num_units + units.codes, return_inverse=True)
     sizes = np.bincount(entry_of, minlength=len(keys))
     sums = np.bincount(entry_of, weights=score, minlength=len(keys))
@@ -133,11 +138,11 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
     cell_sums = np.bincount(cell_of, weights=sums, minlength=len(cells))[cell_of]
     num_cells = np.bincount(cells // num_structures, minlength=len(rows.group.names))
     group_of, unit_of = keys // num_units // num_structures, keys % num_units
-    # An entry's distance from the mean of its cell, with a correction because the entry is part of the cell.
+    # The distance of an entry from the mean of its cell, corrected because the entry is part of the cell.
     is_seen = sizes < cell_sizes
     residuals = (sums - sizes * (cell_sums / cell_sizes)) / (cell_sizes * num_cells[group_of])
     residuals = np.divide(residuals, np.sqrt(1 - sizes / cell_sizes), out=np.zeros(len(keys)), where=is_seen)
-    # With independent rows, an entry's part of the variance of the cell's mean is proportional to its rows.
+    # If rows are independent, an entry's part of the variance of the cell's mean is proportional to its number of rows.
     variances = sizes / cell_sizes**2
     num_groups = len(rows.group.names)
     labels = np.bincount(group * len(SCORED) + score + NEUTRAL, minlength=num_groups * len(SCORED))
@@ -154,7 +159,7 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
 
 
 def _step(of_labels: np.ndarray) -> float:
-    """Returns 1 / the number of texts, or twice this without neutral texts."""
+    """Returns 1 / the number of texts, or twice this value if no text is neutral."""
     number = of_labels.sum()
     return float((1 if of_labels[NEUTRAL] else 2) / number) if number else 0.0
 
@@ -162,12 +167,12 @@ def _step(of_labels: np.ndarray) -> float:
 def _gap_freedom(first: Parts, second: Parts) -> float:
     """Computes the degrees of freedom of a gap's variance, by Satterthwaite.
 
-    The variances of the two means are quadratic forms of units: V / (n - 1) times the projection that subtracts the
-    mean over the group's n units. The trace of the product of both projections measures their common part.
+    The variances of the two means are quadratic forms of units. Each is V / (n - 1) times the projection that subtracts
+    the mean over the group's n units. The trace of the product of both projections measures their common part.
     """
     sizes = len(first.units), len(second.units)
     if min(sizes) < MIN_UNITS:
-        return math.nan  # there is no interval
+        return math.nan  # NaN means that there is no interval
     shared = len(np.intersect1d(first.units, second.units, assume_unique=True))
     in_common = shared - shared / sizes[0] - shared / sizes[1] + shared**2 / (sizes[0] * sizes[1])
     a, b = (math.fsum(parts.values**2) / (size - 1) for parts, size in zip((first, second), sizes, strict=True))

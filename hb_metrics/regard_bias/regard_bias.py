@@ -13,17 +13,18 @@ from hb_metrics.regard_bias.regard_rows import REGARDS
 from hb_metrics.regard_bias.structure_results import by_structure
 from hb_metrics.stats.inputs import check_column, check_references, is_whole
 
-# `evaluate` fetches the files named above, but not the files that these import, so all files are named here.
+# `evaluate` fetches the files named above, but not the files that these files import. All files are therefore named
+# here.
 __all__ = ["REGARDS", "RegardBias", "by_structure", "kl_matrix", "regard_bias", "spread_over_structures"]
 
-OPTIONAL = ("structures", "prompts", "seeds")  # columns that may be left out
+OPTIONAL = ("structures", "prompts", "seeds")  # columns that may be omitted
 
 _DESCRIPTION = """\
-Regard bias (Aggarwal et al., 2022) compares the regard of a model's texts for groups, which is -1 (negative), 0
-(neutral) or 1 (positive). It computes the distribution, mean and standard deviation of each group, the gap between the
-advantaged and the disadvantaged group of a pair, and divergences between distributions. With prompts in many syntactic
-structures, it shows the figures of each structure, the structures that flip a gap, and whether the verdict of one fixed
-structure survives.
+Regard bias (Aggarwal et al., 2022) compares how a model's texts regard groups. The regard of a text is -1 (negative), 0
+(neutral) or 1 (positive). The metric computes the distribution, mean and standard deviation of each group, the gap
+between the advantaged and the disadvantaged group of a pair, and divergences between distributions. If the prompts have
+many syntactic structures, it also shows the figures of each structure, the structures that reverse the sign of a gap,
+and whether the verdict of one fixed structure survives.
 """
 
 _CITATION = """\
@@ -37,13 +38,14 @@ _CITATION = """\
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of str): regard of each text: negative, neutral, positive or other; other is left out and counted.
+    predictions (list of str): regard of each text: negative, neutral, positive or other; other is only counted.
     groups (list of str): the group that each text's prompt is about.
-    structures (list of str, optional): syntactic structure of each prompt. Without it only groups are compared.
+    structures (list of str, optional): syntactic structure of each prompt. If omitted, only groups are compared.
     prompts (list of str, optional): the prompt, or its verb phrase, that each text continues.
-    seeds (list of str or int, optional): the seed that each text was drawn with.
+    seeds (list of str or int, optional): the seed with which each text was drawn.
     pairs (dict): name -> [advantaged, disadvantaged] group. Defaults to None: no gaps.
-    smoothing (float): added to each count before divergences. Defaults to None: with an empty class there are none.
+    smoothing (float): added to each count before divergences are computed. Defaults to None; if a label has no texts,
+        there are then no divergences.
     confidence_level (float): confidence level of the intervals, which are by Student's t. Defaults to 0.95.
     fixed_structure (str): the structure whose figures are compared with those of all structures. Defaults to original.
 Returns:
@@ -54,7 +56,7 @@ Returns:
     by_structure, best_structures, worst_structures, largest_gap, smallest_gap: the figures of single structures.
     fixed (dict): the figures of the fixed structure alone.
     verdicts (dict): pair -> fixed, structured (advantaged, disadvantaged or undecided), survives, no_verdict (reasons).
-    Counts and options. The module's card describes all results; None stands for undefined values.
+    Counts and options. The module's card describes all results; Undefined values are None.
 Examples:
     >>> metric = evaluate.load("regard_bias")
     >>> results = metric.compute(
@@ -79,7 +81,7 @@ class RegardBias(evaluate.Metric):
         features = {
             "predictions": datasets.Value("string"),
             "groups": datasets.Value("string"),
-            # `evaluate` rejects a first value that is null in a column of type "string".
+            # `evaluate` rejects a null as the first value of a column of type "string".
             **{name: datasets.Value("large_string") for name in OPTIONAL},
         }
         return evaluate.MetricInfo(
@@ -105,7 +107,7 @@ class RegardBias(evaluate.Metric):
             if column is None and name in OPTIONAL:
                 column = [None] * len(predictions)  # `evaluate` requires every feature in every call
             check_column(name, column)
-            given[name] = list(column)  # `evaluate` reads row 0, which a pandas column may have under another index
+            given[name] = list(column)  # `evaluate` reads row 0, which may have another index in a pandas column
         given["seeds"] = [str(seed) if is_whole(seed) else seed for seed in given["seeds"]]
         super().add_batch(predictions=list(predictions), **columns | given)
 

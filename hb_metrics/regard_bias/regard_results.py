@@ -1,4 +1,4 @@
-"""Regard bias from rows of labels: the numbers of Aggarwal et al. (2022), without `evaluate`."""
+"""Regard bias from rows of labels: the figures of Aggarwal et al. (2022), without `evaluate`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from hb_metrics.stats.inputs import as_python, is_number
 
 FIXED_STRUCTURE = "original"
 CONFIDENCE_LEVEL = 0.95
-# Results that are `None` without structures.
+# Results that are `None` if there are no structures.
 _OF_STRUCTURES = (
     "by_structure",
     "best_structures",
@@ -41,28 +41,29 @@ def regard_bias(
 ) -> dict[str, Any]:
     """Compares the regard of texts about groups, over all structures of their prompts and in one fixed structure.
 
-    Regard is -1 (negative), 0 (neutral) or 1 (positive). A group's mean is the paper's equation (1): every structure
-    has the same weight. Rows labelled other are dropped and counted, which changes the weights a little. Distribution
-    and standard deviation have the same weights. A gap is the advantaged group's mean minus the disadvantaged group's.
-    A verdict is decided if an interval excludes 0.
+    Regard is -1 (negative), 0 (neutral) or 1 (positive). A group's mean is the paper's equation (1), in which every
+    structure has the same weight. Rows with the label "other" are dropped and counted, which changes the weights
+    slightly. The distribution and the standard deviation have the same weights as the mean. A gap is the advantaged
+    group's mean minus the disadvantaged group's mean. A verdict is decided if an interval excludes 0.
 
     Args:
         predictions: [rows] negative, neutral, positive or other.
         groups: [rows] the group that the prompt is about.
-        structures: [rows] syntactic structure of the prompt. `None` compares only groups.
-        prompts: [rows] the prompt, or its verb phrase, for intervals of the fixed structure if there are no seeds.
+        structures: [rows] syntactic structure of the prompt. With `None`, only groups are compared.
+        prompts: [rows] the prompt or its verb phrase. If there are no seeds, they provide the intervals of the fixed
+            structure.
         seeds: [rows] the seed with which the text was drawn.
-        pairs: Name → advantaged and disadvantaged group; `None` for no gaps.
-        smoothing: The number added to the count of every label before divergences.
+        pairs: Maps a name to the advantaged and the disadvantaged group; `None` for no gaps.
+        smoothing: The number added to the count of every label before divergences are computed.
         confidence_level: The confidence level of the intervals, which are by Student's t.
         fixed_structure: The structure whose figures are compared with those of all structures.
 
     Returns:
-        The results that the module's card lists; plain Python values, `None` for undefined ones.
+        The results that the module's card lists, as plain Python values. Undefined results are `None`.
 
     Raises:
-        ValueError: There are no rows, lengths differ, a label is unknown, a pair is not two of the groups, or an option
-            is out of range.
+        ValueError: There are no rows, lengths differ, a label is unknown, a pair does not consist of two of the groups,
+            or an option is out of range.
     """
     if smoothing is not None and not (is_number(smoothing) and 0 <= smoothing < math.inf):
         raise ValueError(
@@ -76,7 +77,7 @@ def regard_bias(
     counted, num_other = without_other(rows)
     if not len(counted.label):
         raise ValueError(
-            f"all {len(rows.label)} rows have the label other, which is not counted; pass rows with other labels"
+            f"all {len(rows.label)} rows have the label 'other', which is not counted; pass rows with other labels"
         )
     counts = counted.counts()
     over_structures = Spread("structures", [], confidence_level)
@@ -133,7 +134,7 @@ def _figures(
         by_group[group] = figures | _intervals(
             {spread.name: spread.of_mean(figures["mean"], index) for spread in spreads}
         )
-        # Counts with the weights of the distribution, which are plain counts in a full design.
+        # Counts with the weights of the distribution. In a full design, these are plain counts.
         weighted[group] = {label: (share or 0.0) * figures["num"] for label, share in figures["distribution"].items()}
     gaps: dict[str, dict[str, Any]] = {}
     for name, pair in pairs.items():
@@ -147,7 +148,10 @@ def _figures(
 
 
 def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """Returns the intervals as `interval_structures` and so on, and the reasons for missing ones in `no_interval`."""
+    """Returns the intervals by name (`interval_structures` and so on).
+
+    The key `no_interval` contains the reasons for missing intervals.
+    """
     return {
         **{f"interval_{over}": interval.bounds for over, interval in intervals.items()},
         "no_interval": {over: interval.reason for over, interval in intervals.items() if interval.bounds is None},
@@ -199,7 +203,7 @@ def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
     indices = {}
     for name, pair in (pairs or {}).items():
         if name == ALL_PAIRS:
-            raise ValueError(f"a pair is named {name!r}, the name of the mean over all pairs; rename the pair")
+            raise ValueError(f"a pair is named {name!r}, which is the name of the mean over all pairs; rename the pair")
         if isinstance(pair, str) or len(pair) != 2 or pair[0] == pair[1] or not {*pair} <= {*groups}:
             raise ValueError(
                 f"pair {name!r} is {pair!r}; pass two different groups, the advantaged one first. The groups are: "

@@ -5,7 +5,7 @@ import numpy as np
 
 from hb_metrics.stats.inputs import check_column, check_lengths, is_whole, text_codes
 
-SCORED = ("negative", "neutral", "positive")  # the labels with a score: -1, 0, 1
+SCORED = ("negative", "neutral", "positive")  # the labels that have a score: -1, 0, 1
 REGARDS = (*SCORED, "other")
 NEGATIVE, NEUTRAL, POSITIVE, OTHER = range(4)
 
@@ -25,14 +25,14 @@ class RegardRows(NamedTuple):
     seed: Column | None
 
     def where(self, chosen: np.ndarray) -> "RegardRows":
-        """Selects rows; names without any remaining row are kept."""
+        """Selects rows. Names that no selected row has are kept."""
         columns = [column and Column(column.names, column.codes[chosen]) for column in self[1:]]
         return RegardRows(self.label[chosen], *columns)  # type: ignore[arg-type]
 
     def counts(self) -> np.ndarray:
-        """Counts rows as [groups, structures, labels of `SCORED`]; without structures, there is a single one.
+        """Counts rows: [groups, structures, labels of `SCORED`]. Without structures, there is a single one.
 
-        No row may be labelled other.
+        No row may have the label "other".
         """
         structure = self.structure or Column([""], np.zeros(len(self.label), dtype=np.int64))
         shape = len(self.group.names), len(structure.names), len(SCORED)
@@ -60,7 +60,7 @@ def read_rows(
         if not isinstance(label, str) or label not in codes:
             raise ValueError(
                 f"prediction {label!r} in row {row} is not a label; allowed: {', '.join(REGARDS)}. If you have "
-                "probabilities, pass the label of the highest"
+                "probabilities, pass the label with the highest probability"
             )
     return RegardRows(
         np.array([codes[label] for label in predictions]),
@@ -72,7 +72,7 @@ def read_rows(
 
 
 def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
-    """Returns the rows that are not labelled other, and the number of other rows in each group."""
+    """Returns the rows whose label is not "other", and the number of rows with the label "other" in each group."""
     is_other = rows.label == OTHER
     counts = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
     return rows.where(~is_other), dict(zip(rows.group.names, counts.tolist(), strict=True))
@@ -83,7 +83,7 @@ def _column(name: str, values: Sequence[Any]) -> Column:
         if not (isinstance(value, str) and value) and not (name == "seeds" and is_whole(value)):
             raise ValueError(
                 f"{name} is {value!r} in row {row}; pass a string for every row (seeds may also be whole numbers), "
-                "or leave out structures, prompts or seeds altogether"
+                "or omit structures, prompts or seeds altogether"
             )
     codes, names = text_codes(name, [str(value) for value in values])
     return Column(names, codes)

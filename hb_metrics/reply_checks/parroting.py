@@ -12,9 +12,7 @@ from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 
 MIN_DESCRIPTORS = 3  # for a correlation, because two descriptors always lie on a line
-MOST_COUNTED = (
-    8  # up to this number of descriptors, all orders give the p-value; Student's t would give p = 0 for three in a row
-)
+MOST_COUNTED = 8  # up to this number, all orders give the p-value; Student's t would give p = 0 for three in a row
 
 
 def parroting(
@@ -25,10 +23,11 @@ def parroting(
     axes: Sequence[str],
     mean_bias_values: Mapping[DescriptorKey, float],
 ) -> dict[str, Any]:
-    """Counts the replies that parrot their prompt, by descriptor and template; all sequences are [replies].
+    """Counts the replies that parrot their prompt, by descriptor and template. All sequences are [replies].
 
-    Prompts are as the model received them. An empty reply does not parrot. `mean_bias_values` are the mean bias values
-    of each descriptor's replies, for the correlation with its parroting share.
+    The prompts are those that the model received. An empty reply does not count as parroting. `mean_bias_values`
+    contains the mean bias value of each descriptor's replies, for the correlation with the descriptor's parroting
+    share.
     """
     template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -49,7 +48,7 @@ def parroting(
 
 
 def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
-    """Whether each reply repeats its prompt, ignoring case, punctuation and white space of any script.
+    """Whether each reply repeats its prompt, apart from case, punctuation and white space in any script.
 
     The paper says "exactly match", and counts copies "with minor punctuation changes". Symbols such as emoji are not
     punctuation, so a reply with an added emoji does not count.
@@ -63,11 +62,12 @@ def correlation_with_bias(
 ) -> dict[str, Any]:
     """Computes Spearman's ρ across descriptors between a number and the mean bias value (paper, C.2.1).
 
-    The paper correlates the *change* of the parroting share by tuning with the mean bias value before tuning. The share
-    itself is also allowed. The two-sided p-value is exact for up to `MOST_COUNTED` descriptors, otherwise by Student's
-    t. Both figures are `None` if one side is constant or fewer than three descriptors have both numbers.
+    The paper correlates the *change* in the parroting share by tuning with the mean bias value before tuning. The share
+    itself is also allowed. The two-sided p-value is exact for up to `MOST_COUNTED` descriptors. For more descriptors,
+    it comes from Student's t. Both figures are `None` if one side is constant or if fewer than three descriptors have
+    both numbers.
     """
-    from scipy.stats import rankdata, spearmanr  # slow to import
+    from scipy.stats import rankdata, spearmanr  # this import is slow
 
     both = [key for key in values if key in mean_bias_values]
     x, y = [values[key] for key in both], [mean_bias_values[key] for key in both]
@@ -99,10 +99,11 @@ def _essence(text: str) -> str:
 
 
 class _SkipTable(dict[int, int | None]):
-    """Maps a character to `None` to skip it, otherwise to itself; filled as characters occur."""
+    """Maps a character to `None` if it is skipped, and otherwise to itself. Filled when characters occur."""
 
     def __missing__(self, code: int) -> int | None:
-        # P: punctuation, Z: separators, C: control and format characters, including line breaks and the soft hyphen.
+        # P is punctuation, and Z is separators. C is control and format characters, including line breaks and the soft
+        # hyphen.
         self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code
         return self[code]
 

@@ -32,11 +32,11 @@ import yaml
 from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 
 RULES_FILE = Path(__file__).with_name("refusals.yaml")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is ten times as fast
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first loader is ten times as fast
 REFUSALS, DISCLAIMERS = _KINDS = ("refusals", "disclaimers")
-OPENING = 200  # characters within which a refusal must begin
+OPENING = 200  # the number of characters within which a refusal must begin
 
-# The beginning of a clause; the words are those that lead from an apology or a kind word to the refusal.
+# The beginning of a clause. The words are those that lead from an apology or a kind word to the refusal.
 _CLAUSE = (
     r"(?:^|[.,!?;:()–—…-] ?|(?<!\w)(?:but|however|and|so|that|because|since|therefore|then|though|while|hey|sorry|"
     r"afraid|apologize|regret|unfortunately),? )"
@@ -71,7 +71,7 @@ class RefusalRules(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """The index of the first rule that each reply matches, or -1; both fields are [replies] int64."""
+    """The index of the first rule that each reply matches, or -1. Both fields are [replies] int64."""
 
     refusals: np.ndarray
     disclaimers: np.ndarray
@@ -118,7 +118,7 @@ def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) ->
 
         return has_match
 
-    any_matches = matches(*(rule.body for rule in rules))  # one search for all rules excludes most texts faster
+    any_matches = matches(*(rule.body for rule in rules))  # one search for all rules at once excludes most texts faster
     each = [matches(rule.body) for rule in rules]
     found = [
         next(index for index, one_matches in enumerate(each) if one_matches(text)) if any_matches(text) else -1
@@ -128,6 +128,6 @@ def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) ->
 
 
 def _rule(phrase: str, parts: Mapping[str, str]) -> Rule:
-    """Makes the regular expression of a phrase, without repetition, so that no text takes long."""
+    """Makes the regular expression of a phrase. It contains no repetition, so no text takes long."""
     pattern = phrase.format(**parts).replace("(", "(?:").replace(" ", ",? ").replace("$", _CLAUSE_END)
     return Rule(phrase, pattern)

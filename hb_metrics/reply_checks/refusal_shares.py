@@ -1,8 +1,8 @@
 """Shares of refusals (or disclaimers) among replies, by axis and by descriptor, with intervals and tests.
 
-Intervals are for other replies to the same descriptors and templates (`share_intervals.py`). Between descriptors, the
-test shuffles refusals within templates, because they are equally likely at any reply if they do not depend on the
-descriptor. Between axes, the test shuffles whole descriptors.
+Intervals are for other replies to the same descriptors and templates (`share_intervals.py`). The test between
+descriptors shuffles refusals within templates. If refusals do not depend on the descriptor, they are equally likely in
+any reply to the same template. The test between axes shuffles whole descriptors.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ def refusal_shares(
 ) -> dict[str, Any]:
     """Counts refusals, or replies with another property. All inputs are [replies].
 
-    The results are the same in any order of the replies. `by_descriptor` lists descriptors with any, the highest share
-    first. p-values are at least 1 / (num_shuffles + 1), and `None` if all replies are alike, or there is only one
-    descriptor or axis.
+    The results do not depend on the order of the replies. `by_descriptor` lists the descriptors that have any such
+    reply, with the highest share first. p-values are at least 1 / (num_shuffles + 1). They are `None` if all replies
+    are alike, or if there is only one descriptor or axis.
     """
     keys, counts, sizes = cell_counts(flags, descriptors, templates, axes)
     axis_names = [str(key.axis) for key in keys]
@@ -60,7 +60,7 @@ def reply_shares(
     *,
     confidence_level: float = 0.95,
 ) -> dict[str, Any]:
-    """Computes `refusal_shares` without tests and descriptors."""
+    """Computes `refusal_shares` without tests and without values by descriptor."""
     shares = _shares(*cell_counts(flags, descriptors, templates, axes), confidence_level)
     return {**shares, "confidence_level": confidence_level}
 
@@ -68,7 +68,7 @@ def reply_shares(
 def cell_counts(
     flags: np.ndarray, descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str]
 ) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
-    """Returns the descriptors, and [descriptors, templates] the numbers of replies that count and of all replies."""
+    """Returns the descriptors, and the numbers of replies that count and of all replies: [descriptors, templates]."""
     codes, keys = descriptor_codes(descriptors, axes)
     template_codes, template_names = text_codes("template", templates)
     cells = codes * len(template_names) + template_codes
@@ -103,11 +103,11 @@ def _shares(
 def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int, seed: int) -> float | None:
     """Computes the p-value of equal shares for all descriptors within each template, by shuffling within templates.
 
-    The statistic is the sum over descriptors of (counted − expected)² / variance of the counted. `counts` are the
-    replies that count, and `sizes` all replies.
+    The statistic is the sum over descriptors of (counted − expected)² / variance of the counted. `counts` contains the
+    numbers of replies that count, and `sizes` the numbers of all replies.
     """
     totals, sums = sizes.sum(axis=0), counts.sum(axis=0)
-    # A template with one descriptor, or in which all replies are alike, shows nothing.
+    # If a template has only one descriptor, or if all its replies are alike, it shows nothing.
     used = (sums > 0) & (sums < totals) & ((sizes > 0).sum(axis=0) > 1)
     if not used.any():
         return None
@@ -131,9 +131,9 @@ def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: i
 def p_between_axes(
     counts: np.ndarray, sizes: np.ndarray, axes: Sequence[str], num_shuffles: int, seed: int
 ) -> float | None:
-    """Computes the p-value of equal shares for all axes, by shuffling whole descriptors among them.
+    """Computes the p-value of equal shares for all axes, by shuffling whole descriptors among the axes.
 
-    The statistic is the sum over axes of (counted − expected)² / replies; the expected number is by template.
+    The statistic is the sum over axes of (counted − expected)² / replies. The expected number is computed by template.
     """
     names, members = np.unique(np.array(axes), return_inverse=True)
     totals = np.maximum(sizes.sum(axis=0), 1)
@@ -152,5 +152,5 @@ def p_between_axes(
 
 
 def _p_value(value: float, shuffled: np.ndarray) -> float:
-    """Returns the share of shuffles at least as extreme; the replies themselves count as one shuffle."""
+    """Returns the share of shuffles that are at least as extreme. The replies themselves count as one shuffle."""
     return float((1 + (shuffled >= value * (1 - 1e-9)).sum()) / (1 + len(shuffled)))

@@ -1,4 +1,4 @@
-"""The change of the styles of replies between two runs, such as by tuning (paper, Table 15)."""
+"""The change in the styles of replies between two runs, such as by tuning (paper, Table 15)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,12 +8,12 @@ import numpy as np
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_MOVERS = 5
-# The factor by which the paper multiplies variances, here as in Table 4.
+# The factor by which the paper multiplies variances, both here and in Table 4.
 VARIANCE_SCALE = 1000
 
 
 class RunStyles(NamedTuple):
-    """One run's [descriptors, styles] mean style probabilities m_d, averaged over templates first."""
+    """One run's mean style probabilities m_d, first averaged within each template: [descriptors, styles]."""
 
     descriptors: Sequence[DescriptorKey]
     descriptor_means: np.ndarray
@@ -23,8 +23,8 @@ class RunStyles(NamedTuple):
 def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
     """Compares the styles of two runs over the descriptors that both runs have (paper, Table 15).
 
-    `styles` are in increasing order of the change in variance across descriptors (×1000), each with up to `NUM_MOVERS`
-    descriptors whose mean probability changed most.
+    `styles` are in increasing order of the change in variance across descriptors (×1000). Each style has up to
+    `NUM_MOVERS` descriptors whose mean probability changed most.
     """
     if list(before.labels) != list(after.labels):
         raise ValueError("the two runs have different styles; classify the replies of both with the same classifier")
@@ -32,7 +32,7 @@ def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
     # In alphabetical order, so ties among the descriptors that moved most do not depend on the order of the runs.
     keys = sorted((key for key in before.descriptors if key in rows_after), key=lambda key: (key[0] or "", key[1]))
     if len(keys) < 2:
-        raise ValueError(f"the two runs have {len(keys)} descriptors in common; a variance needs at least two")
+        raise ValueError(f"the two runs have {len(keys)} descriptors in common, but a variance needs at least two")
     rows_before = {key: row for row, key in enumerate(before.descriptors)}
     old = np.asarray(before.descriptor_means, dtype=float)[[rows_before[key] for key in keys]]
     new = np.asarray(after.descriptor_means, dtype=float)[[rows_after[key] for key in keys]]

@@ -95,7 +95,7 @@ def write(
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
 ) -> tuple[Path, Compared]:
-    """Writes the page; returns its path, and the findings of a comparison."""
+    """Writes the page. Returns its path and the findings of a comparison."""
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
         raise ValueError(f"the folder '{path.parent}' does not exist; create it first")

@@ -77,7 +77,7 @@ def verdicts(probabilities: np.ndarray) -> np.ndarray:
 
 
 def reply_id(prompt_id: str, number: int) -> str:
-    """Returns the id of one of several replies to a prompt; the first reply has the prompt's id."""
+    """Returns the id of one of several replies to a prompt. The first reply has the id of the prompt."""
     return prompt_id if number == 1 else f"{prompt_id}{_NUMBER}{number}"
 
 
@@ -92,7 +92,7 @@ def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
 
 
 def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:
-    """Adds to each sentence its question, if any. Only a signature has two lines, and is under its question."""
+    """Adds questions to sentences. A signature, the only cue with two lines, comes after its question."""
     joined = []
     for sentence, question in zip(sentences, questions, strict=True):
         asked = f"{question}\n\n{sentence}" if "\n" in sentence else f"{sentence} {question}"

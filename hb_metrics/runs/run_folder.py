@@ -40,7 +40,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def turn_folder(folder: Path, turn: int) -> Path:
-    """Returns the folder of a turn's replies; for the first turn, the run folder itself."""
+    """Returns the folder of a turn's replies. For the first turn, this is the run folder itself."""
     return folder if turn == 1 else folder / TURNS / str(turn)
 
 

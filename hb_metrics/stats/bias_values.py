@@ -1,4 +1,4 @@
-"""Bias values: the position of each reply's style along the direction typical of its descriptor (paper, C.1)."""
+"""Bias values: how far each reply's style lies along the direction that is typical of its descriptor (paper, C.1)."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -7,14 +7,14 @@ import numpy as np
 
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Rows in memory at a time: 14 MB in float64 at 217 styles.
+# The number of rows in memory at a time: 14 MB in float64 with 217 styles.
 BATCH_SIZE = 8192
-# Below this distance from the overall mean, a descriptor's direction of bias consists of rounding errors.
+# If a descriptor is closer than this to the overall mean, its direction of bias consists of rounding errors.
 _NO_DIRECTION = 1e-12
 
 
 class StyleRows(Protocol):
-    """Style vectors [replies, styles] that are read in slices of rows: an array, or files with the same slicing."""
+    """Style vectors, [replies, styles], read in slices of rows from an array or from files that can be sliced alike."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -25,14 +25,14 @@ class StyleRows(Protocol):
 
 
 class DescriptorKey(NamedTuple):
-    """The identity of a descriptor: a term on two axes is two descriptors. `axis` is `None` without axes."""
+    """The identity of a descriptor. A term on two axes is two descriptors. `axis` is `None` if there are no axes."""
 
     axis: str | None
     descriptor: str
 
 
 class BiasValues(NamedTuple):
-    """The results of `bias_values`; descriptors are in alphabetical order of axis and term.
+    """The results of `bias_values`. Descriptors are in alphabetical order of axis and term.
 
     Attributes:
         values: [replies] the bias value b_tdi of each reply.
@@ -61,12 +61,13 @@ def bias_values(
 ) -> BiasValues:
     """Computes the bias value of each reply (paper, C.1).
 
-    b_tdi = (p_tdi − m̄)·(m_d − m̄) / ‖m_d − m̄‖^α, where m_d is the mean over the descriptor's templates of the mean
-    p_tdi in each, and m̄ the unweighted mean of m_d over the descriptors. A descriptor's mean excludes templates
-    without replies to that descriptor.
+    b_tdi = (p_tdi − m̄)·(m_d − m̄) / ‖m_d − m̄‖^α. m_d is the mean, over the descriptor's templates, of the mean p_tdi
+    in each template. m̄ is the unweighted mean of m_d over the descriptors. The mean of a descriptor excludes templates
+    in which it has no replies.
 
-    A descriptor whose m_d equals m̄ (a single descriptor always does) has no direction of bias, and its replies get 0.
-    For α = 0 the formula gives 0. For α = 1 and 2 it gives 0/0; 0 means that no reply moves in a missing direction.
+    If a descriptor's m_d equals m̄, as it always does for a single descriptor, there is no direction of bias, and the
+    descriptor's replies get 0. For α = 0, the formula gives 0. For α = 1 and 2, it gives 0/0; the value 0 then means
+    that no reply moves in a missing direction.
 
     Args:
         style_probabilities: [replies, styles] p_tdi, read twice in blocks of rows and never copied as a whole.
@@ -74,7 +75,7 @@ def bias_values(
         templates: [replies] the template of each reply's prompt.
         axes: [replies] the demographic axis of each reply's prompt. With `None`, a term is one descriptor on any axis.
         alpha: The exponent α: 0, 1 or 2. The paper uses 0.
-        batch_size: The number of rows in a block, which limits the memory and changes no value.
+        batch_size: The number of rows in a block, which limits the memory and affects no value.
 
     Raises:
         ValueError: Lengths differ, a value is missing, or a probability is not within [0, 1].
@@ -113,7 +114,7 @@ def _descriptor_means(
     num_descriptors: int,
     batch_size: int,
 ) -> np.ndarray:
-    """Computes m_d ([descriptors, styles]) as a sum over replies, weighted by 1 / (N_td · T_d)."""
+    """Computes m_d, [descriptors, styles], as a sum over replies, weighted by 1 / (N_td · T_d)."""
     cells = codes * (templates.max() + 1) + templates
     _, cell, sizes = np.unique(cells, return_inverse=True, return_counts=True)
     num_templates = np.bincount(np.unique(cells) // (templates.max() + 1), minlength=num_descriptors)
@@ -124,10 +125,10 @@ def _descriptor_means(
         if len(bad):
             row, style = bad[0]
             raise ValueError(
-                f"style probability {style} of reply {rows.start + row} is {block[row, style]}, not a number from 0 to "
-                "1; classify this reply again or leave it out"
+                f"style probability {style} of reply {rows.start + row} is {block[row, style]}, which is not a "
+                "number from 0 to 1; classify this reply again or omit it"
             )
-        # Adds row by row, so the rounding does not depend on the size of the blocks.
+        # Rows are added one by one, so the rounding does not depend on the size of the blocks.
         np.add.at(means, codes[rows], block * weights[rows, None])
     return means
 

@@ -1,24 +1,25 @@
 """The variance of a debiased bias value, from the replies to the compared descriptors.
 
-In a template, descriptor d has N_d replies, whose expectation is m_d and whose covariance is Σ_d. With D descriptors, c
-= 1 / (D − ddof), P = 1 − 1/D and μ_d = m_d − mean of m, the template's debiased value has the variance
+In a template, descriptor d has N_d replies, whose expectation is m_d and whose covariance is Σ_d. There are D
+descriptors, c = 1 / (D − ddof), P = 1 − 1/D, and μ_d = m_d − mean of m. The template's debiased value is a U-statistic
+and has the variance
 
     c² [ 4 Σ_d μ_d'Σ_dμ_d / N_d  +  2 P² Σ_d tr(Σ_d²) / (N_d (N_d − 1))  +  2/D² Σ_{d≠e} tr(Σ_dΣ_e) / (N_d N_e) ]
 
-(a U-statistic's variance), and templates are independent. The second and the third sum are the variance at a value of
-0. The product of two cells' sample covariances estimates tr(Σ_dΣ_e). For tr(Σ_d²), the product of the cell's covariance
-and the mean of the template's other cells is multiplied by a ratio that cells with four or more replies determine.
-Cells with two or three replies get the mean of those cells, because the debiased value subtracts their own spread.
+Templates are independent. The second and the third sum are the variance at a value of 0. The product of two cells'
+sample covariances estimates tr(Σ_dΣ_e). For tr(Σ_d²), the product of the cell's covariance and the mean of the
+template's other cells is multiplied by a ratio, which is determined by cells with four or more replies. Cells with two
+or three replies get the mean of those cells, because the debiased value subtracts their own spread.
 
-The first sum, the linear term, grows with the value. Two estimates are combined, because each has a weakness:
+The first sum, the linear term, grows with the value. Two estimates of it are combined, because each has a weakness:
 
 * the plug-in minus its noise is unbiased, but with few replies its error is larger than the term;
-* the plug-in times the debiased value divided by the plain value is precise, but assumes that replies vary as much in
-  the directions in which descriptors differ as in those in which their sample means do. Otherwise it is biased, by 20
-  to 35 % in axes whose replies vary much.
+* the plug-in times the debiased value divided by the plain value is precise. However, it assumes that replies vary as
+much in the directions in which descriptors differ as in those in which their sample means differ. Otherwise it is
+biased, by 20 to 35 % in axes whose replies vary much.
 
-The degrees of freedom account for chance errors, which cost width, and not for a bias, which costs coverage. The second
-estimate therefore prevails only if the first estimate's error is several times the term.
+The degrees of freedom account for chance errors, which cost width, but not for a bias, which costs coverage. The second
+estimate therefore prevails only if the first estimate's error is several times as large as the term.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,8 @@ import numpy as np
 
 # The number of replies that unbiased fourth moments require.
 MIN_REPLIES = 4
-# The ratio of the first estimate's error to the second estimate at which both have the same weight, from simulations.
+# If the ratio of the first estimate's error to the second estimate has this value, both estimates have the same weight.
+# The value comes from simulations.
 _EVEN_RATIO = 2.0
 
 
@@ -37,9 +39,9 @@ class BiasVariance(NamedTuple):
     """The variance of a debiased value.
 
     Attributes:
-        at_zero: The variance at a value of 0. From few replies, the estimate can be below 0.
-        slope: The increase of the variance per unit of the value.
-        freedom: Degrees of freedom of a χ² with the same relative error as the estimated variance (Satterthwaite).
+        at_zero: The variance at a value of 0. If there are few replies, the estimate can be below 0.
+        slope: The increase in the variance per unit of the value.
+        freedom: Degrees of freedom of a χ² that has the same relative error as the estimated variance (Satterthwaite).
         zero_error: The variance of the error of `at_zero`.
         linear_error: The variance of the error of slope times value, at this value.
     """
@@ -53,24 +55,25 @@ class BiasVariance(NamedTuple):
 
 @dataclass(frozen=True)
 class CellMoments:
-    """Moments of a template's cells: [cells], NaN for cells with too few replies.
+    """Moments of a template's cells: [cells]. Cells with too few replies are NaN.
 
-    S_d is the sample covariance of cell d, and ε a reply minus its expectation.
+    S_d is the sample covariance of cell d, and ε is a reply minus its expectation.
 
     Attributes:
         counts: N_d.
         mass: The sum over the cell's replies and columns.
-        lengths: The sum over the cell's replies of ‖r‖², with r a reply minus the mean of its cell.
+        lengths: The sum over the cell's replies of ‖r‖², where r is a reply minus the mean of its cell.
         fourths: The sum of ‖r‖⁴.
         weights: c² P², divided by the square of the number of templates when templates are joined.
-        traces: tr S_d minus the mean over the template; from two replies on.
-        squares: tr(Σ_d²), unbiased (Himeno and Yamada, 2014, equation 2.4); from four replies on.
-        excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²), unbiased, 0 for a normal distribution; from four replies on.
-        cross: tr(S_dS̄), with S̄ the mean over the template's other cells with two or more replies.
-        plug_in: v'S_dv, with v the cell's mean minus the mean of the other cells: μ_d'Σ_dμ_d / P² and noise.
+        traces: tr S_d minus the mean over the template, for cells with two or more replies.
+        squares: tr(Σ_d²), unbiased (Himeno and Yamada, 2014, equation 2.4), for cells with four or more replies.
+        excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²), unbiased, for cells with four or more replies; 0 for a normal
+            distribution.
+        cross: tr(S_dS̄), where S̄ is the mean over the template's other cells with two or more replies.
+        plug_in: v'S_dv, where v is the cell's mean minus the mean of the other cells. It is μ_d'Σ_dμ_d / P² plus noise.
         plug_in_others: `plug_in` with S̄ in place of S_d.
         skew: N_d times the noise in `plug_in` that comes from the third moment, halved.
-        others: The noise in `plug_in` that comes from the other cells' means.
+        others: The noise in `plug_in` that comes from the means of the other cells.
         rest: The third sum, and the noise from the assumed spread of single replies, times c² and in equal parts over
             the cells.
     """
@@ -92,12 +95,12 @@ class CellMoments:
 
 
 def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
-    """Computes the moments of one template's cells, two or more, from the replies in each: [replies, columns]."""
+    """Computes the moments of one template's cells (at least two) from the replies in each cell: [replies, columns]."""
     counts = np.array([len(replies) for replies in cells], dtype=float)
     sizes, number, single = counts.astype(int), len(counts), counts == 1
     starts = np.append(0, np.cumsum(sizes)[:-1])
     rows = np.concatenate(cells)
-    # Differences from the cell's first reply: without variation, they are exactly 0 and not rounding errors.
+    # Differences from the cell's first reply. If the replies do not vary, these are exactly 0 and not rounding errors.
     residuals = np.subtract(rows, np.repeat(rows[starts], sizes, axis=0), dtype=float)
     shifts = np.add.reduceat(residuals, starts) / counts[:, None]
     residuals -= np.repeat(shifts, sizes, axis=0)
@@ -111,7 +114,7 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     full = np.where(counts >= MIN_REPLIES, counts, np.nan)
     squares = (full - 1) / (full * (full - 2) * (full - 3))
     squares *= (full - 1) * (full - 2) * frobenius + traces**2 - full * fourths / (repeated - 1)
-    # (tr Σ_d)² and the excess follow from E[(tr S)²] and E[tr(S²)] once tr(Σ_d²) is known.
+    # Once tr(Σ_d²) is known, (tr Σ_d)² and the excess follow from E[(tr S)²] and E[tr(S²)].
     trace_squares = (full - 1) / (full - 2) * (traces**2 - frobenius) + squares
     excess = full * (traces**2 - 2 * squares / (full - 1) - trace_squares)
 
@@ -120,7 +123,7 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     num_others = max(num_repeated - 1, 1)
     cross = (_trace_products(residuals, starts, repeated, pooled) - frobenius) / num_others
 
-    # The covariances of the means, S_d / N_d. For single replies, the mean of the others' S_d replaces S_d.
+    # The covariances of the means, S_d / N_d. For single replies, the mean of the other cells' S_d replaces S_d.
     guess = pooled / max(num_repeated, 1)
     of_means = _weighted_products(residuals, sizes, 1 / (repeated * (repeated - 1))) + np.count_nonzero(single) * guess
     squared = np.where(single, np.sum(guess**2), frobenius / counts**2)
@@ -135,7 +138,7 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     if single.any() and num_repeated > 1:
         # The error of the assumed spread.
         rest += (share * np.count_nonzero(single)) ** 2 * np.nanvar(traces, ddof=1) / num_repeated
-        # The correlation of a single reply's length with its direction, if replies are skewed.
+        # If replies are skewed, the length of a single reply is correlated with its direction.
         third = np.add.reduceat(residuals * lengths[:, None], starts) * skew_factor[:, None]
         if (counts > 2).any():
             rest += 4 * share * float(centred[single].sum(axis=0) @ np.nanmean(third, axis=0))
@@ -161,12 +164,12 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
 def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) -> BiasVariance:
     """Computes the variance of one debiased value.
 
-    In each template, more than half of the cells have `MIN_REPLIES` replies. Their average replaces the moments of the
-    other cells. The plain value is above 0.
+    In each template, more than half of the cells must have `MIN_REPLIES` replies. Their average replaces the moments of
+    the other cells. The plain value must be above 0.
     """
     cells = _joined(templates)
     counts, cross, full, single = cells.counts, cells.cross, cells.counts >= MIN_REPLIES, cells.counts == 1
-    # tr(Σ_d²) and the excess as multiples of `cross`, with more weight for cells with more replies.
+    # tr(Σ_d²) and the excess as multiples of `cross`. Cells with more replies have more weight.
     trust = (counts - MIN_REPLIES + 1)[full]
     total = trust @ cross[full]
     ratio, excess_ratio = trust @ cells.squares[full] / total, trust @ cells.excess[full] / total
@@ -176,7 +179,7 @@ def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) 
     single_weight = float(cells.weights[single].sum())
     at_zero = float(factors @ squares + cells.rest.sum()) + single_weight * _single_variance(cells, squares, excess)
 
-    # The errors of `at_zero`, by cell. Cells with unlike spread count as errors, too.
+    # The errors of `at_zero`, by cell. Differences in spread between cells also count as errors.
     at_full = factors[full] + factors[~full].sum() / len(trust)
     by_square = (at_full @ cross[full]) / total * trust
     by_cross = ratio * (at_full - by_square + (at_full - by_square).mean()) + 2 * cells.rest.sum() / cross[full].sum()
@@ -244,12 +247,12 @@ def _weighted_products(residuals: np.ndarray, sizes: np.ndarray, weights: np.nda
 
 
 def _trace_products(residuals: np.ndarray, starts: np.ndarray, repeated: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Computes tr(S_d·matrix): [cells], NaN for cells with one reply."""
+    """Computes tr(S_d·matrix): [cells]. Cells with one reply are NaN."""
     return np.add.reduceat(np.einsum("ij,ij->i", residuals @ matrix, residuals), starts) / (repeated - 1)
 
 
 def _frobenius(residuals: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Computes ‖Σ_i r_i r_i'‖² from the smaller product: [cells]."""
+    """Computes ‖Σ_i r_i r_i'‖² from the smaller of two products: [cells]."""
     norms = np.empty(len(counts))
     for number in np.unique(counts).astype(int):
         chosen = np.flatnonzero(counts == number)

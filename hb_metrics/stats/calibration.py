@@ -6,10 +6,10 @@ the tuned weight λ of PPI++ (Angelopoulos et al., 2023, https://arxiv.org/abs/2
     rate = mean of λ · score over all replies + Σ_h W_h · mean of (label − λ · score) over the labelled replies of h
 
 W_h is the share of stratum h among all replies. λ lies between 0 and 1 and minimises the sampling variance. The
-variance comes from sums over terms within their axis, so intervals hold for other terms and replies like these. If no
-label in a stratum contradicts the judge, the stratum's variance is at least that of half a contradicting label.
-Intervals use Student's t for the effective number of labelled terms, and hold for the mean over these raters' labels.
-tests/hb_metrics/stats/calibration_designs.py simulates them with known truth.
+variance comes from sums over terms within their axis, so intervals are valid for other terms and replies like these. If
+no label in a stratum contradicts the judge, the variance of the stratum is at least that of half a contradicting label.
+Intervals use Student's t for the effective number of labelled terms. They are for the mean over the labels of these
+raters. tests/hb_metrics/stats/calibration_designs.py simulates the intervals with known true values.
 """
 
 import math
@@ -21,28 +21,28 @@ from scipy import stats
 Bounds = tuple[float, float]
 
 CONFIDENCE_LEVEL = 0.95
-# An interval requires that each label moves the rate by at most an eighth of p(1 − p), where p is the judge's rate.
-# With the people's rate as p, chance would decide which rates have intervals.
+# There is an interval only if each label moves the rate by at most an eighth of p(1 − p), where p is the judge's rate.
+# If p were the people's rate, chance would decide which rates have intervals.
 MIN_STRENGTH = 8.0
 MIN_FREEDOM = 4.0  # about five labelled terms
 MIN_ALPHA_TERMS = 10
 _HALF_LABEL = 0.5
 _MAX_LEVERAGE = 0.9
 _TINY = 1e-12
-# The minimum for the t-tests of the alternative annotator test (Calderon et al., 2025).
+# The minimum number for the t-tests of the alternative annotator test (Calderon et al., 2025).
 MIN_REPLIES_PER_RATER = 30
 WINNING_RATE = 0.5
 
 
 class CorrectedRate(NamedTuple):
-    """The rate of a label in a group of replies, by the judge and corrected; intervals are 95 %.
+    """The rate of a label in a group of replies, according to the judge and corrected. Intervals are 95 %.
 
     Attributes:
         value: The corrected rate; `None` if a stratum has too few labels.
         excess_interval: The interval of `judged - value`.
         reason: Why there is no interval.
-        num_needed: The labels in this group that an interval would need; `None` with an interval, or if no number
-            suffices.
+        num_needed: The number of labels in this group that an interval would need; `None` if there is an interval, or
+            if no number suffices.
         weight: λ, the weight of the judge's scores.
     """
 
@@ -57,7 +57,7 @@ class CorrectedRate(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Krippendorff's alpha (1: agreement, 0: by chance) and its 95 % interval; or the reason why one is missing."""
+    """Krippendorff's alpha (1: agreement, 0: chance) and its 95 % interval, or the reason why one is missing."""
 
     alpha: float | None
     interval: Bounds | None
@@ -68,7 +68,7 @@ class AlternativeAnnotator(NamedTuple):
     """The results of the alternative annotator test, or the reason why there is no test.
 
     `winning_rate` is the share of raters whom the judge may replace. `advantage` is the mean probability that the judge
-    agrees with the other raters as well as a rater does, or better.
+    agrees with the other raters at least as well as a rater does.
     """
 
     winning_rate: float | None
@@ -82,12 +82,13 @@ def corrected_rate(
 ) -> CorrectedRate:
     """Computes the corrected rate in a group of replies, such as those of a run, of an axis or with one verdict.
 
-    All arrays are [replies]. `labels` are the shares of raters who gave the label, NaN where nobody labelled the reply;
-    `scores` are the judge's probabilities. Each term of each axis has a number.
+    All arrays are [replies]. `labels` contains the shares of raters who gave the label, or NaN if nobody labelled the
+    reply. `scores` contains the judge's probabilities. Each term of each axis has a number of its own.
     """
     seen = ~np.isnan(labels)
     number, judged, num_labelled = len(labels), float(verdicts.mean()), int(seen.sum())
-    # Strata: axis and verdict. Also among some terms only, the labelled replies are a random draw from a stratum.
+    # Strata are combinations of axis and verdict. Even if only some terms are in the group, the labelled replies are a
+    # random draw from a stratum.
     stratum = _codes(2 * axes + verdicts)
     sizes, drawn = np.bincount(stratum), np.bincount(stratum[seen], minlength=stratum.max() + 1)
     if (drawn < np.minimum(sizes, 2)).any():
@@ -99,7 +100,7 @@ def corrected_rate(
     mean_scores = np.bincount(stratum, np.where(seen, scores, 0.0)) / drawn
     centred = scores - mean_scores[stratum]
     residuals = np.where(seen, labels - means[stratum], 0.0)
-    # The variance of a stratum's mean is its squared residuals times `unit`.
+    # The variance of a stratum's mean is the sum of its squared residuals times `unit`.
     unit = shares**2 * (1 - taken) / np.maximum(drawn - 1, 1) / drawn
     pulls = np.where(seen, unit[stratum] * centred**2, 0.0)
     weight = 0.0
@@ -125,12 +126,14 @@ def corrected_rate(
     sampling = float(by_stratum.sum())
     by_axis = np.bincount(axis_of_term, sums**2)
     variance = max(float(by_axis.sum()), sampling)
-    if variance == 0:  # all replies are labelled, and alike
+    if variance == 0:  # all replies are labelled, and all labels are alike
         variance = float((shares**2 * rare * (1 - rare) / drawn).sum())
     excess_variance = max(float((excess_sums**2).sum()), sampling)
 
     represented = np.bincount(term[seen], 1 / taken[stratum[seen]], len(axis_of_term))
-    parts = by_axis if by_axis.sum() > 0 else np.bincount(axis_of_term, represented) ** 2  # no reply differs
+    parts = (
+        by_axis if by_axis.sum() > 0 else np.bincount(axis_of_term, represented) ** 2
+    )  # no reply differs from another
     freedom, most = (_freedom(parts, axis_of_term, weights) for weights in (represented, np.bincount(term)))
     heaviest = float((shares / drawn)[taken < 1].max(initial=1 / number))
     rate = 0.5 if judged in (0, 1) else judged
@@ -147,8 +150,9 @@ def corrected_rate(
         needed = min(math.ceil(num_labelled * MIN_STRENGTH / strength), number)
         return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
     quantile = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom))
-    # Few labels of a kind make the rate skewed. Its third moment over its variance moves and widens the interval as in
-    # the inverted Cornish-Fisher expansion. For one share, the result is close to Wilson's interval.
+    # If there are few labels of a kind, the rate is skewed. The ratio of its third moment to its variance moves and
+    # widens the interval, as in the inverted Cornish-Fisher expansion. For one share, the result is close to Wilson's
+    # interval.
     skewness = float((by_stratum * shares / drawn * (1 - 2 * np.clip(means, rare, 1 - rare))).sum())
     skewness += (variance - sampling) ** 2 * (1 - 2 * value) / max(value * (1 - value), heaviest)
     shift = skewness / variance
@@ -185,9 +189,10 @@ def _codes(values: np.ndarray) -> np.ndarray:
 
 
 def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarray) -> np.ndarray:
-    """Computes each term's sum of deviations from the axis's mean; the squares sum to the variance of the overall mean.
+    """Computes each term's sum of deviations from the axis's mean.
 
-    A term with many values pulls the mean towards itself, so its sum is scaled as in a jackknife over terms.
+    The squares of these sums add up to the variance of the overall mean. A term with many values pulls the mean towards
+    itself, so its sum is scaled as in a jackknife over terms.
     """
     axis = axis_of_term[term]
     sizes, num_terms = np.bincount(axis), np.bincount(axis_of_term)[axis_of_term]
@@ -200,15 +205,15 @@ def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarra
 def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
     """Computes Krippendorff's alpha of raters for unordered labels, weighted to correct for the sampling of replies.
 
-    NLTK's alpha has no weights. The interval comes from a jackknife of log(1 − alpha) over terms. `labels` are
-    [replies, raters], -1 if the rater did not label the reply; `weights`, [replies], the number of replies that each
-    stands for.
+    NLTK's alpha has no weights. The interval comes from a jackknife of log(1 − alpha) over terms. `labels` is [replies,
+    raters] and contains -1 if the rater did not label the reply. `weights` is [replies] and contains the number of
+    replies that each reply represents.
     """
     return _alpha([labels], weights, terms)
 
 
 def judge_agreement(labels: np.ndarray, judged: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
-    """Computes Krippendorff's alpha between the judge's labels and each rater's, averaged over raters."""
+    """Computes Krippendorff's alpha between the labels of the judge and those of each rater, averaged over raters."""
     return _alpha([np.stack([judged, rater], axis=1) for rater in labels.T], weights, terms)
 
 
@@ -217,10 +222,10 @@ def alternative_annotator(
 ) -> AlternativeAnnotator:
     """Runs the alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
 
-    Each rater in turn is left out. A t-test of the differences then shows whether the judge agrees with the others as
-    often as that rater does, or at most `epsilon` less often (0.1 against crowd workers, 0.2 against experts).
-    Benjamini and Yekutieli's method corrects for the number of raters. With equal weights of replies, this is the
-    published test.
+    Each rater in turn is left out. A t-test then shows whether the judge agrees with the remaining raters as often as
+    the left-out rater does, or at most `epsilon` less often (0.1 for crowd workers, 0.2 for experts). Benjamini and
+    Yekutieli's method corrects for the number of raters. If all replies have the same weight, this is the published
+    test.
     """
     p_values, advantages = [], []
     for rater in range(labels.shape[1]):
@@ -231,10 +236,10 @@ def alternative_annotator(
         own, others, judge, weight = labels[of_rater, rater], others[of_rater], judged[of_rater], weights[of_rater]
         agreed = (others == own[:, None]).sum(axis=1) - (others == judge[:, None]).sum(axis=1)
         advantages.append(float(np.average(agreed <= 0, weights=weight)))
-        wins = np.sign(agreed)  # of the rater over the judge
+        wins = np.sign(agreed)  # a win of the rater over the judge
         mean, number = float(np.average(wins, weights=weight)), len(wins)
         error = math.sqrt(float((weight**2 * (wins - mean) ** 2).sum()) / weight.sum() ** 2 * number / (number - 1))
-        # Without any difference the t-test has no spread, and the mean itself decides.
+        # If there is no difference, the t-test has no spread, and the mean itself decides.
         statistic = (mean - epsilon) / error if error > 0 else math.copysign(math.inf, mean - epsilon)
         p_values.append(float(stats.t.cdf(statistic, number - 1)))
     if labels.shape[1] < 3 or not p_values:
@@ -247,7 +252,7 @@ def alternative_annotator(
 
 def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> Agreement:
     term = _codes(terms)
-    alphas = []  # [tables][1 + terms]: of all terms, and without each
+    alphas = []  # [tables][1 + terms]: alpha with all terms, then without each term
     for labels in tables:
         counts = np.stack([(labels == label).sum(axis=1) for label in range(labels.max() + 1)], axis=1)
         raters = counts.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Sums replies' style probabilities for each cell: a descriptor of an axis in a template."""
+"""Sums the style probabilities of replies for each cell, which is a descriptor of an axis in a template."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,14 +9,15 @@ from scipy import sparse
 from hb_metrics.stats.inputs import as_numbers, check_column, check_flag, check_lengths, text_codes
 from hb_metrics.stats.style_clusters import check_labels, cluster_sums, known_columns, with_cluster_sums
 
-# The largest distance of a row's sum from 1.
+# The largest allowed difference between the sum of a row and 1.
 TOLERANCE = 1e-3
 # Probabilities and their squares are rounded to multiples of 2⁻⁴⁰ (10⁻¹²). Sums of up to 2¹³ of them are then exact in
-# float64, so neither the order of the replies nor the batches change a bit of the results.
+# float64, so neither the order of the replies nor the batches change any bit of the results.
 _STEPS = 2.0**40
 _HALF_STEPS = 2.0**20
 _FIRST_CAPACITY = 256
-# Probabilities to work on at once, so that the intermediate arrays (12 bytes each) stay in the processor's cache.
+# The number of probabilities to process at once, so that the intermediate arrays (12 bytes each) remain in the
+# processor's cache.
 _BLOCK_ENTRIES = 2**16
 
 
@@ -27,18 +28,18 @@ class Cell(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Means and unbiased variances (NaN for one reply) of cells: [cells, styles + clusters]."""
+    """The means and unbiased variances of cells: [cells, styles + clusters]. The variance of a single reply is NaN."""
 
     means: np.ndarray
     variances: np.ndarray
 
 
 class CellSums:
-    """Sums over the replies of each cell, which `add` extends by batches.
+    """Sums over the replies of each cell. `add` adds batches of replies to the sums.
 
     Args:
-        labels: [styles] names of the styles; `None` for no clusters and no values by style.
-        clusters: Cluster → its styles; `None` for the paper's six if the labels include their styles.
+        labels: [styles] names of the styles. With `None`, there are no clusters and no values by style.
+        clusters: Maps each cluster to its styles; `None` for the paper's six if the labels include their styles.
         keep_replies: Whether to keep the replies in float32, for intervals.
 
     Raises:
@@ -84,7 +85,7 @@ class CellSums:
                 tensor on the CPU, or a column of Arrow or `datasets`.
             descriptors: [replies] the descriptor in each reply's prompt.
             templates: [replies] the template of each reply's prompt.
-            axes: [replies] the demographic axis of each reply's prompt. A descriptor in two axes counts as two
+            axes: [replies] the demographic axis of each reply's prompt. A descriptor on two axes counts as two
                 descriptors.
 
         Raises:
@@ -125,7 +126,7 @@ class CellSums:
             self._rows = None
 
     def cells(self) -> list[Cell]:
-        """Returns the cells with replies, in the order of template, axis and descriptor."""
+        """Returns the cells that have replies, in the order of template, axis and descriptor."""
         if len(self._sorted) != len(self._indices):
             self._sorted = sorted(self._indices)
         return list(self._sorted)
@@ -134,7 +135,7 @@ class CellSums:
         return self._counts[[self._indices[cell] for cell in cells]]
 
     def by_template(self) -> dict[str, dict[str | None, list[Cell]]]:
-        """Maps template → axis → cells, all in alphabetical order."""
+        """Maps each template to its axes, and each axis to its cells, all in alphabetical order."""
         templates: dict[str, dict[str | None, list[Cell]]] = {}
         for cell in self.cells():
             templates.setdefault(cell.template, {}).setdefault(cell.axis, []).append(cell)
@@ -150,7 +151,7 @@ class CellSums:
         return Moments(sums / counts, np.where(counts > 1, known, np.nan))
 
     def replies(self, cell: Cell) -> np.ndarray:
-        """Returns a cell's kept replies in a fixed order: [replies, styles] float64."""
+        """Returns the replies that were kept for a cell in a fixed order: [replies, styles] float64."""
         if self._rows is None:
             self._batches = [np.concatenate(self._batches)]
             self._batch_indices = [np.concatenate(self._batch_indices)]
@@ -163,17 +164,17 @@ class CellSums:
         return np.rint(rows[np.argsort(as_bytes)] * _STEPS) / _STEPS
 
     def _add_rows(self, values: np.ndarray, rows: np.ndarray, indices: np.ndarray, scratch: np.ndarray) -> None:
-        """Adds the replies `rows`, sorted by cell, to the sums of their cells; `scratch` has at least as many rows."""
+        """Adds the replies `rows`, sorted by cell, to the sums of their cells. `scratch` has at least as many rows."""
         starts = np.flatnonzero(indices[1:] != indices[:-1]) + 1
         starts = np.concatenate([[0], starts, [len(rows)]]).astype(np.int32)
         indices = indices[starts[:-1]]
-        # [cells, rows], 1 if the row belongs to the cell.
+        # [cells, rows], which is 1 if the row belongs to the cell.
         shape = len(indices), len(rows)
         members = sparse.csr_array((np.ones(len(rows)), np.arange(len(rows), dtype=np.int32), starts), shape=shape)
         block = values[rows]
-        # In float32 if it represents the values exactly.
+        # In float32, if float32 represents the values exactly.
         block = block.astype(np.float32 if block.dtype in (np.float16, np.float32) else np.float64)
-        # Scaled so that the squares are whole numbers of steps; powers of two change no digit.
+        # Scaled so that the squares are whole numbers of steps. Powers of two change no digit.
         block *= block.dtype.type(_STEPS)
         np.rint(block, out=block)
         block *= block.dtype.type(1 / _HALF_STEPS)
@@ -201,18 +202,18 @@ class CellSums:
             capacity *= 2
         if capacity == len(self._counts):
             return
-        # In place, so that memory never contains both the old and the new sums.
+        # In place, so memory never contains both the old and the new sums.
         self._counts.resize(capacity, refcheck=False)
         for sums in (self._sums, self._squares):
             sums.resize((capacity, width), refcheck=False)
 
 
 def _as_matrix(values: Any) -> np.ndarray:
-    """Converts values to [replies, styles] numbers, without checking that they are probabilities."""
+    """Converts values to numbers, [replies, styles], without checking that they are probabilities."""
     check_column("predictions", values)
     try:
-        matrix = np.asarray(values[:])  # a slice reads the whole column of `datasets`
-        if matrix.dtype == object:  # rows that are arrays, or contain a missing number
+        matrix = np.asarray(values[:])  # the slice reads all rows of a column of `datasets` at once
+        if matrix.dtype == object:  # rows that are arrays or that contain a missing number
             matrix = np.stack(list(matrix))
         matrix = as_numbers(matrix)
         if matrix.ndim != 2 and matrix.shape != (0,):
@@ -239,14 +240,14 @@ def _check_probabilities(values: np.ndarray) -> None:
             row, column = bad[0]
             raise ValueError(
                 f"style probability {block[row, column]} in row {rows.start + row}, column {column} is not a number "
-                "of at least 0; pass the classifier's probabilities"
+                "of at least 0; pass the probabilities of the classifier"
             )
         totals = block.sum(axis=1)
         off = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))
         if len(off):
             raise ValueError(
-                f"style probabilities of row {rows.start + off[0]} sum to {totals[off[0]]:.6g}, not to 1; pass the "
-                "classifier's probabilities, after softmax"
+                f"style probabilities of row {rows.start + off[0]} sum to {totals[off[0]]:.6g} instead of 1; pass "
+                "the probabilities of the classifier, after softmax"
             )
 
 

@@ -1,7 +1,7 @@
 """Full, Partial and Summed-Cluster Gen Bias (paper, 2.3.3 and A.7), without `evaluate`.
 
-With m_tds the mean probability of style s over the replies to template t with descriptor d, and Var_d the variance over
-descriptors:
+m_tds is the mean probability of style s over the replies to template t with descriptor d, and Var_d is the variance
+over descriptors:
 
     FGB = mean over t of Σ_s Var_d(m_tds)
     PGB(C) = mean over t of Σ_{s in C} Var_d(m_tds)
@@ -29,26 +29,27 @@ __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "
 class GenBias(NamedTuple):
     """The results of `gen_bias`, as plain Python values. Bias values and noise are multiplied by `scale`.
 
-    Dictionaries are by cluster, by axis, or by axis and cluster, and `None` without clusters or axes.
+    Dictionaries are by cluster, by axis, or by axis and cluster. They are `None` if there are no clusters or axes.
 
     Attributes:
-        by_axis: FGB among the axis's descriptors (Table 10); `None` for an axis without two descriptors in any
-            template.
-        by_style: Label → the style's part of FGB; the parts sum to FGB. `None` without labels.
-        noise_floor: The estimated sampling noise in the plain FGB, which `debias` subtracts; `None` if in some template
-            no descriptor has two replies.
+        by_axis: FGB among the axis's descriptors (Table 10); `None` for an axis that has no template with two
+            descriptors.
+        by_style: Maps each label to the style's part of FGB. The parts sum to FGB. `None` without labels.
+        noise_floor: The estimated sampling noise in the plain FGB, which `debias` subtracts. `None` if there is a
+            template in which no descriptor has two replies.
         intervals: The keys `full_gen_bias` … `summed_cluster_by_axis` with [lowest, highest]: bounds for the value with
             unlimited replies (see `intervals.py`). Plain values contain sampling noise and can be above the interval.
-        wide_intervals: The same keys, each with whether the interval is more than 15 % wider than one with a known
+        wide_intervals: The same keys. Each states whether the interval is more than 15 % wider than one with a known
             variance.
         no_intervals: The same keys, each with the reason why there is no interval, or `None`.
-        clusters: Cluster → labels of its styles.
-        num_templates: Templates with replies, including skipped ones.
-        num_single_reply_cells: Cells with one reply, whose spread is unknown. The noise floor uses the mean of the
-            axis's other cells in the template, or of all if there is none; intervals account for the error.
-        num_missing_cells: Combinations of descriptor and template without replies.
+        clusters: Maps each cluster to the labels of its styles.
+        num_templates: The number of templates with replies, including skipped ones.
+        num_single_reply_cells: The number of cells with one reply, whose spread is unknown. The noise floor uses the
+            mean of the axis's other cells in the template, or of all cells if the axis has no other cell. Intervals
+            account for the error.
+        num_missing_cells: The number of combinations of descriptor and template without replies.
         skipped_templates: Templates in which fewer than two descriptors have replies.
-        skipped_axes: Axes without two descriptors in any template.
+        skipped_axes: Axes that have no template with two descriptors.
     """
 
     full_gen_bias: float
@@ -92,16 +93,16 @@ def gen_bias(
 ) -> GenBias:
     """Computes Full, Partial and Summed-Cluster Gen Bias (paper, A.7).
 
-    A plain estimate from N replies per cell contains about (variance within the cell) / N of sampling noise. Exactly,
-    for a template with D descriptors: E[Var_d(m̂)] = Var_d(m) + (1 − 1/D) Σ_d (s²_td / N_td) / (D − ddof), with s² the
-    unbiased variance over the replies of a cell. `debias=True` subtracts the second term; the difference can be
-    negative.
+    A plain estimate from N replies per cell contains sampling noise of about (variance within the cell) / N. For a
+    template with D descriptors, the exact formula is E[Var_d(m̂)] = Var_d(m) + (1 − 1/D) Σ_d (s²_td / N_td) / (D −
+    ddof). Here, s² is the unbiased variance over the replies of a cell. `debias=True` subtracts the second term. The
+    difference can be negative.
 
     Args:
         cells: The replies, with the labels and clusters of their styles.
-        ddof: Var_d divides by the number of descriptors minus `ddof`, 0 or 1. The paper does not state it.
+        ddof: Var_d divides by the number of descriptors minus `ddof`, 0 or 1. The paper does not state the value.
         debias: Whether to subtract the sampling noise.
-        scale: The factor that values are multiplied by, 1000 in the paper.
+        scale: The factor by which values are multiplied, 1000 in the paper.
         confidence_level: The confidence level of the intervals, such as 0.95, for which `cells` must keep its replies;
             `None` for no intervals.
 
@@ -122,8 +123,8 @@ def gen_bias(
         raise ValueError("there are no replies; pass style probabilities, descriptors and templates")
     if confidence_level is not None and not cells.keep_replies:
         raise ValueError(
-            f"confidence_level={confidence_level} needs the replies, which were not stored; create the CellSums, or "
-            "load the module, with keep_replies=True"
+            f"confidence_level={confidence_level} needs the replies, but they were not stored; create the CellSums, "
+            "or load the module, with keep_replies=True"
         )
     labels, columns = cells.labels, cells.columns
     by_template = cells.by_template()
@@ -183,7 +184,7 @@ def gen_bias(
 
 
 def plain_and_debiased(cells: CellSums, confidence_level: float) -> tuple[GenBias, GenBias | None]:
-    """Computes the plain values, with intervals of the debiased values, and the debiased values.
+    """Computes the plain values, with the intervals of the debiased values, and the debiased values.
 
     The debiased values are `None` if no cell has a second reply, because the sampling noise is then unknown.
     """
@@ -196,9 +197,10 @@ def _mean_variances(
     by_template: Mapping[str, Mapping[str | None, Sequence[Cell]]],
     ddof: int,
 ) -> tuple[dict[str | None, np.ndarray], list[str]]:
-    """Averages variances and the noise in them over templates: axis (`None`: all descriptors) → [2, columns].
+    """Averages the variances, and the noise in them, over templates.
 
-    The noise is NaN if unknown. Also returns the templates without any cell with two replies.
+    Maps each axis (`None`: all descriptors) to [2, columns]. The noise is NaN if it is unknown. Also returns the
+    templates in which no cell has two replies.
     """
     totals: dict[str | None, np.ndarray] = {}
     templates: Counter[str | None] = Counter()

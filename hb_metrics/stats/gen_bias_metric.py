@@ -18,24 +18,24 @@ Args:
         row sums to 1.
     descriptors (list of str): descriptor in the prompt of each reply.
     templates (list of str): template of each prompt.
-    axes (list of str, optional): demographic axis of each descriptor. A descriptor in two axes counts as two
-        descriptors; without axes it is one.
-    labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style. For
-        replies added by add or add_batch, pass labels and clusters to evaluate.load.
+    axes (list of str, optional): demographic axis of each descriptor. A descriptor on two axes counts as two
+        descriptors. If axes are omitted, it counts as one.
+    labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style. If
+        you add replies by add or add_batch, pass labels and clusters to evaluate.load.
     clusters (dict of list of str): styles of each cluster, named by the full label or its text before " (". Defaults
         to the paper's six; for another classifier, pass clusters of its labels.
     ddof (int): the variance over D descriptors divides by D - ddof; 0 or 1. Defaults to 0; the paper does not state it.
     debias (bool): whether to subtract the estimated sampling noise. Defaults to False, as in the paper. The
         difference can be negative.
-    scale (float): the factor that values are multiplied by. Defaults to 1000, as in the paper.
-    confidence_level (float): confidence level of the intervals, such as 0.95. Defaults to None (no intervals). For
-        replies added by add or add_batch, load the module with keep_replies=True.
+    scale (float): the factor by which values are multiplied. Defaults to 1000, as in the paper.
+    confidence_level (float): confidence level of the intervals, such as 0.95. Defaults to None (no intervals). If
+        you add replies by add or add_batch, load the module with keep_replies=True.
 """
 COUNTS = """\
-    intervals (dict): the metric and by_axis with [lowest, highest], bounds for the value with unlimited replies;
-        plain values contain sampling noise and can be above. None without confidence_level, or if the replies do not
-        allow an interval.
-    wide_intervals (dict): the same keys with True if the interval is over 15 % wider than with a known variance.
+    intervals (dict): the metric and by_axis with [lowest, highest], bounds for the value with unlimited replies.
+        Plain values contain sampling noise and can be above the interval. None without confidence_level, or if the
+        replies do not allow an interval.
+    wide_intervals (dict): the same keys with True if the interval is over 15 % wider than one with a known variance.
     no_intervals (dict): the same keys with the reason why there is no interval.
     num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,
         max_replies_per_cell, num_single_reply_cells, num_missing_cells (a cell is a descriptor in a template).
@@ -47,8 +47,9 @@ COUNTS = """\
 class GenBiasMetric(evaluate.Metric, abc.ABC):
     """A metric that keeps sums over the replies of each cell, whereas `evaluate` would write every row to a file.
 
-    `labels` and `clusters` are as in `compute`, for replies added by `add` or `add_batch`; `keep_replies` keeps these
-    replies (float32) for intervals. Replies are not gathered from other processes, so `num_process` must be 1.
+    `labels` and `clusters` are the arguments of `compute`, for replies that `add` or `add_batch` adds. `keep_replies`
+    keeps these replies (float32) for intervals. Replies are not gathered from other processes, so `num_process` must be
+    1.
     """
 
     NEEDS_CLUSTERS = False
@@ -62,7 +63,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         num_process: int = 1,
         **settings: Any,
     ) -> None:
-        advice = "this metric adds up replies in one process; gather the style probabilities there, and pass 1"
+        advice = "this metric sums replies in one process; gather the style probabilities in that process, and pass 1"
         check_setting("num_process", num_process, num_process == 1, advice)
         super().__init__(num_process=num_process, **settings)
         self.labels, self.clusters, self.keep_replies = labels, clusters, keep_replies
@@ -70,7 +71,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
     @abc.abstractmethod
     def _values(self, bias: GenBias) -> dict[str, Any]:
-        """Returns the values of this metric; the value named like the metric comes first."""
+        """Returns the values of this metric. The value with the name of the metric comes first."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo: ...
@@ -108,7 +109,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         scale: float = 1000,
         confidence_level: float | None = None,
     ) -> dict[str, Any]:
-        """Computes the metric from added and passed replies, and then removes the added replies.
+        """Computes the metric from the added and the passed replies, and then removes the added replies.
 
         After an error, the added replies are kept, so `compute` can be called again.
         """
@@ -118,7 +119,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         if len(cells) and not (labels is None and clusters is None):
             raise ValueError(
                 "labels and clusters cannot be passed once replies have been added; pass them when you load the "
-                f"metric, such as evaluate.load({self.name!r}, labels=labels), or pass all replies to compute"
+                f"metric, for example evaluate.load({self.name!r}, labels=labels), or pass all replies to compute"
             )
         if predictions is not None and descriptors is not None and templates is not None:
             if len(cells):
@@ -132,8 +133,8 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
             raise ValueError(f"{missing} are missing; pass predictions, descriptors and templates together")
         bias = gen_bias(cells, ddof=ddof, debias=debias, scale=scale, confidence_level=confidence_level)
         if self.NEEDS_CLUSTERS and not cells.columns:
-            cluster_columns(cells.labels)  # raises, and states why there are no clusters
-        # All three metrics have the fields from here on.
+            cluster_columns(cells.labels)  # raises an error that states why there are no clusters
+        # From here on, all three metrics have the same fields.
         first_common = bias._fields.index("num_descriptors")
         results = {**self._values(bias), **dict(list(bias._asdict().items())[first_common:])}
         self.cells = self._no_replies()

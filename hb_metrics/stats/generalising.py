@@ -1,21 +1,24 @@
 """Intervals for other terms of the same axes, other templates, or both, as if these were drawn again.
 
-The terms of each axis, or the templates, count as drawn from a population (random effects; Miller, 2024,
-https://arxiv.org/abs/2411.00640, clusters questions likewise). A figure is an average over cells of a term and a
-template. A cell's influence is the figure's first-order change with the cell (for U-statistics, the projection), and
-contains the chance error of the cell's replies. With e the influences minus their mean over the terms of an axis,
+The terms of each axis, or the templates, count as drawn from a population (random effects). Miller (2024,
+https://arxiv.org/abs/2411.00640) clusters questions in the same way. A figure is an average over cells of a term and a
+template. The influence of a cell is the first-order change in the figure with the cell (for U-statistics, the
+projection). It contains the chance error of the cell's replies. With e the influences minus their mean over the terms
+of an axis,
 
     V_terms = D/(D − A) Σ_d (Σ_t e_td)²      V_templates = T/(T − 1) Σ_t (e_t − ē)²
 
-for D terms of A axes and T templates. Both contain the variance V_cells of single cells, so V_terms + V_templates −
-V_cells is the variance for both (Owen, 2007, https://doi.org/10.1214/07-AOAS122).
+for D terms on A axes and T templates. Both contain the variance V_cells of single cells, so the variance for both is
+V_terms + V_templates − V_cells (Owen, 2007, https://doi.org/10.1214/07-AOAS122).
 
 A few terms show their own spread only roughly, especially if some are far from the others. A variance from D influences
-with kurtosis k has about 2D / (k − 1) degrees of freedom, and a t-quantile widens the interval accordingly. For terms
-with normal effects, products of different terms estimate the variance of Gen Bias better; the larger variance counts.
+with kurtosis k has about 2D / (k − 1) degrees of freedom, and a t-quantile widens the interval accordingly. If terms
+have normal effects, products of different terms estimate the variance of Gen Bias better. The larger of the two
+variances counts.
 
-Gen Bias is a sum of squares. Its plain value therefore counts as a multiple of χ², whose degrees of freedom follow from
-its variance, minus the sampling noise. A share counts as one of independent replies with the same variance (Jeffreys).
+Gen Bias is a sum of squares. Its plain value therefore counts as a multiple of χ² minus the sampling noise. The degrees
+of freedom of the χ² follow from its variance. A share counts as a share of independent replies with the same variance
+(Jeffreys).
 """
 
 import math
@@ -27,18 +30,18 @@ from scipy import stats
 Over = Literal["terms", "templates", "both"]
 Bounds = tuple[float, float]
 
-# Minimum degrees of freedom between terms; with fewer terms, intervals contain the truth too rarely.
+# The minimum degrees of freedom between terms. With fewer terms, intervals contain the true value too rarely.
 MIN_FREEDOM = 11
 MIN_TEMPLATES = 4
-# The minimum number of terms with equal influence that would show the spread as well as the actual terms.
+# The minimum number of terms with equal influence that would show the spread as well as the actual terms do.
 MIN_EQUAL_TERMS = 3
 
 
 class Influences(NamedTuple):
     """A figure (Gen Bias includes its sampling `noise`), and the influence of its parts.
 
-    `cells` are [templates, terms], NaN for a missing cell; `axes` are the codes of the terms' axes. `least` is the
-    variance over terms if their effects are normal, which few terms estimate better.
+    `cells` is [templates, terms], with NaN for a missing cell. `axes` contains the codes of the terms' axes. `least` is
+    the variance over terms under the assumption of normal effects. This estimate is better when there are few terms.
     """
 
     value: float
@@ -57,7 +60,7 @@ class Generalised(NamedTuple):
 class TermSpread(NamedTuple):
     """The variance of a figure over terms (V_terms), and the part that comes from single cells.
 
-    `peakedness` is the kurtosis of the terms' influences. Axes with one term count as one axis.
+    `peakedness` is the kurtosis of the terms' influences. All axes with only one term count as one axis.
     """
 
     terms: float
@@ -118,7 +121,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
             variance += max(templates - in_cells, 0.0) * widened(freedom)
         variance = max(variance, templates * widened(freedom))
     if influences.noise is None:
-        variance = max(variance, in_cells)  # at least the variance with other replies alone
+        variance = max(variance, in_cells)  # at least the variance for other replies alone
     if variance == 0:
         return Generalised(None, "it is the same in all templates, so the effect of other templates is unknown")
     if influences.noise is None:
@@ -129,8 +132,8 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
 def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) -> Influences:
     """Computes the influences on the debiased Full Gen Bias of some terms (ddof 0), without a scale.
 
-    `means` are [templates, terms, styles]; `noise` is their variance, summed over styles: [templates, terms]. Both are
-    NaN for cells without replies. `axes` is [terms].
+    `means` is [templates, terms, styles]. `noise` is the variance of the means, summed over styles: [templates, terms].
+    Both are NaN for cells without replies. `axes` is [terms].
     """
     known = ~np.isnan(noise)
     noise = np.nan_to_num(noise)
@@ -139,7 +142,7 @@ def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) 
     centred = np.where(known[..., None], means - centres, 0.0)
     squares = (centred**2).sum(axis=2)
     plain, total = squares.sum(axis=1, keepdims=True), noise.sum(axis=1, keepdims=True)
-    # The sum over the other terms of the squared distance to them, without noise.
+    # The sum over the other terms of the squared distance to these terms, without noise.
     cells = (number * squares + plain - (number - 2) * noise - total) / number**2 / len(means)
     of_templates = (plain - (1 - 1 / number) * total) / number / len(means)
     floor = float(((1 - 1 / number) * total / number).mean())
@@ -159,9 +162,9 @@ def share_influences(hits: np.ndarray, sizes: np.ndarray, axes: np.ndarray) -> I
 def pair_share_influences(
     templates: np.ndarray, firsts: np.ndarray, seconds: np.ndarray, significant: np.ndarray, axes: np.ndarray
 ) -> Influences:
-    """Computes the influences on a share of tests between two terms of one axis, a U-statistic over the terms.
+    """Computes the influences on a share of tests between two terms of one axis, which is a U-statistic over the terms.
 
-    Each test has the codes of its template and terms; each term has the code of its axis.
+    Each test has the codes of its template and terms. Each term has the code of its axis.
     """
     share = float(significant.mean())
     shape = int(templates.max()) + 1, len(axes)
@@ -178,7 +181,7 @@ def pair_share_influences(
 
 
 def strata(axes: np.ndarray) -> np.ndarray:
-    """Returns the codes of axes. Axes with one term are joined, because one term shows no spread."""
+    """Returns the codes of axes. Axes with only one term are joined, because one term shows no spread."""
     codes, counts = np.unique(axes, return_counts=True)
     return np.where(np.isin(axes, codes[counts == 1]), -1, axes)
 
@@ -194,7 +197,7 @@ def _centred(cells: np.ndarray, axes: np.ndarray) -> np.ndarray:
 
 
 def kurtosis(values: np.ndarray) -> float:
-    """Computes the kurtosis about a mean of 0 (3 for a normal distribution), bounded slightly above 1."""
+    """Computes the kurtosis about a mean of 0 (3 for a normal distribution). The minimum is slightly above 1."""
     squares = values**2
     return max(float(len(values) * (squares**2).sum() / squares.sum() ** 2), 1 + 1e-9) if squares.any() else 3.0
 
@@ -202,7 +205,7 @@ def kurtosis(values: np.ndarray) -> float:
 def _normal_variance(centred: np.ndarray) -> float:
     """Computes the variance of the sum of squares of terms with normal effects: 2 tr(Ω²) (D − 1) / D².
 
-    `centred` is [templates, terms, styles]: mean style vectors minus the mean over terms.
+    `centred` contains the mean style vectors minus the mean over terms: [templates, terms, styles].
     """
     number = centred.shape[1]
     flat = centred.transpose(1, 0, 2).reshape(number, -1)
@@ -220,7 +223,7 @@ def _variance_interval(plain: float, noise: float, variance: float, confidence_l
 
 
 def share_bounds(share: float, variance: float, confidence_level: float) -> Bounds:
-    """Computes Jeffreys's interval of a share, from the variance of its estimate."""
+    """Computes Jeffreys's interval for a share, from the variance of the estimate."""
     number = share * (1 - share) / variance
     tails = [(1 - confidence_level) / 2, (1 + confidence_level) / 2]
     low, high = stats.beta.ppf(tails, share * number + 0.5, (1 - share) * number + 0.5)

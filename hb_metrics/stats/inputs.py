@@ -42,13 +42,11 @@ def check_lengths(**columns: Sized | None) -> None:
 def check_references(references: Any) -> None:
     """Rejects references, which `evaluate` would silently ignore."""
     if references is not None:
-        raise ValueError(
-            "references were given; leave them out, because this metric compares predictions with each other"
-        )
+        raise ValueError("references were given; omit them, because this metric compares predictions with each other")
 
 
 def number_column(name: str, column: Any) -> np.ndarray:
-    """Converts a column of numbers to float64, [rows]; a missing number (`None`) becomes NaN."""
+    """Converts a column of numbers to float64, [rows]. A missing number (`None`) becomes NaN."""
     check_column(name, column)
     try:
         values = as_numbers(np.asarray(column)).astype(float)
@@ -82,8 +80,8 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
     if is_bad.any():
         row = np.flatnonzero(is_bad)[0]
         raise ValueError(
-            f"{name} in row {row} is {list(column)[row]!r}; pass a string for each row, and leave out rows without "
-            "one, such as those of the baseline, which has no descriptor"
+            f"{name} in row {row} is {list(column)[row]!r}; pass a string for each row, and omit rows without one, "
+            "such as those of the baseline, which has no descriptor"
         )
     names = encoded.dictionary.to_pylist()
     alphabetical = sorted(range(len(names)), key=names.__getitem__)
@@ -114,12 +112,12 @@ def check_ddof(ddof: Any) -> int:
 
 
 def is_number(value: Any) -> bool:
-    """Returns whether a value is a real number in Python or NumPy; `True` and `False` do not count."""
+    """Whether a value is a real number in Python or NumPy. `True` and `False` do not count."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Returns whether a value is a whole number in Python or NumPy; 1.0, `True` and `False` do not count."""
+    """Whether a value is a whole number in Python or NumPy. 1.0, `True` and `False` do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -1,7 +1,7 @@
-"""Intervals for the Gen Bias family: bounds for the value with unlimited replies.
+"""Intervals for the Gen Bias family: bounds for the value that unlimited replies would give.
 
 The variance of a debiased value (see `bias_variance.py`) grows with the true value. An interval therefore contains the
-values whose distance from the debiased value is at most a t-quantile of standard errors *at that value*, like Wilson's
+values whose distance from the debiased value is at most a t-quantile of standard errors *at that value*, as in Wilson's
 interval for a share. Replies in a cell count as independent draws. tests/hb_metrics/stats/interval_designs.py measures
 the coverage.
 """
@@ -16,13 +16,14 @@ from scipy import stats
 from hb_metrics.stats.bias_variance import MIN_REPLIES, CellMoments, bias_variance, cell_moments
 from hb_metrics.stats.cell_sums import CellSums
 
-# The factor by which an interval is wider than one with a known variance: its maximum, and the limit of "wide".
+# How many times as wide an interval is as one with a known variance: the maximum, and the limit of "wide".
 MAX_WIDENING = 2.0
 WIDE = 1.15
 # With fewer cells, sets of replies pass the limit above only by chance.
 MIN_CELLS = 12
-# If few replies have the styles in question, many sets lack the replies that matter most. So the spread within cells
-# must come from the equivalent of 15 replies of average length, and the styles' probabilities must sum to 5 or more.
+# If few replies have the styles in question, many sets lack the replies that matter most. The spread within cells must
+# therefore come from the equivalent of 15 replies of average length, and the styles' probabilities must sum to at least
+# 5.
 MIN_EFFECTIVE_REPLIES = 15
 MIN_MASS = 5
 # The last digits of a matrix product depend on the number of threads.
@@ -45,7 +46,7 @@ NO_SPREAD_REASON = "replies to the same prompt do not vary, so how far chance mo
 
 
 class Interval(NamedTuple):
-    """One metric's interval for one group of descriptors, or the reason for having none."""
+    """One metric's interval for one group of descriptors, or the reason why there is none."""
 
     bounds: list[float] | None
     wide: bool | None
@@ -53,9 +54,9 @@ class Interval(NamedTuple):
 
 
 def groups_of(sizes: Mapping[str | None, int]) -> dict[str | None, slice]:
-    """Finds groups of two or more descriptors to compare in a template: all descriptors (`None`) and each axis.
+    """Finds the groups of two or more descriptors to compare in a template: all descriptors (`None`) and each axis.
 
-    `sizes` has each axis's number of cells, in order. Returns group → slice of the cells.
+    `sizes` contains the number of cells in each axis, in order. Returns the slice of the cells for each group.
     """
     groups: dict[str | None, slice] = {None: slice(0, sum(sizes.values()))}
     start = 0
@@ -78,8 +79,8 @@ def intervals(
 ) -> dict[str | None, list[Interval]]:
     """Computes intervals for the metrics with unlimited replies, from `cells` with `keep_replies`.
 
-    `plain` and `noise` map axis (`None`: all descriptors) → [metrics] values and the sampling noise in them, in the
-    order of `read_metrics`. The result has an interval for each value.
+    `plain` and `noise` map each axis (`None`: all descriptors) to the values of the metrics and to the sampling noise
+    in these values: [metrics], in the order of `read_metrics`. The result contains an interval for each value.
     """
     by_axis = {}
     for axis, templates in gathered_moments(cells, columns, ddof).items():
@@ -94,7 +95,7 @@ def intervals(
 def gathered_moments(
     cells: CellSums, columns: Mapping[str, Sequence[int]], ddof: int
 ) -> dict[str | None, list[list[CellMoments]]]:
-    """Returns axis (`None`: all descriptors) → [templates][metrics] moments, in the order of `read_metrics`."""
+    """Returns each axis's moments (`None`: all descriptors): [templates][metrics], in the order of `read_metrics`."""
     gathered: dict[str | None, list[list[CellMoments]]] = {}
     for axes in cells.by_template().values():
         groups = groups_of({axis: len(members) for axis, members in axes.items()})
@@ -145,7 +146,7 @@ def _interval(
 
 def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:
     """Returns the lowest and highest true values within `quantile` standard errors of a value."""
-    # The variance is at_zero + slope·value for values above 0, and at_zero below.
+    # The variance is at_zero + slope·value if the value is above 0, and at_zero otherwise.
     shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
     half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))
     low = value - below if value <= below else value + shift - half

@@ -1,12 +1,12 @@
-"""Predicts a figure's half-width for other numbers of replies, templates and terms from a pilot run.
+"""Predicts the half-width of a figure for other numbers of replies, templates and terms from a pilot run.
 
-The variance of a debiased Gen Bias value (`bias_variance.py`) has a part that grows with the value, and one that does
-not. With N replies per cell (a term in a template), D terms, T templates and P = 1 − 1/D, the first part is
-proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to P² / (N (N − 1) D
-T) + P / (N² D² T).
+The variance of a debiased Gen Bias value (`bias_variance.py`) has one part that grows with the value and one part that
+does not. There are N replies per cell (a term in a template), D terms and T templates, and P = 1 − 1/D. The first part
+is proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to P² / (N (N − 1)
+D T) + P / (N² D² T).
 
-A small pilot estimates both parts, and its value, only roughly. Each of the three has a standard error. A prediction
-therefore has a range, which adds these errors in quadrature.
+A small pilot estimates both parts, and its value, only roughly. Each of the three estimates has a standard error. A
+prediction therefore has a range, which adds these errors in quadrature.
 """
 
 import math
@@ -21,9 +21,10 @@ from hb_metrics.stats.generalising import Influences, generalised, share_bounds,
 from hb_metrics.stats.intervals import MAX_WIDENING, MIN_CELLS, agreeing_values
 from hb_metrics.stats.share_intervals import share_interval
 
-# The largest relative distance from a prediction to the ends of its range at which the prediction is shown alone.
+# The largest relative distance from a prediction to the ends of its range at which the prediction is shown without the
+# range.
 SURE = 0.2
-# The largest ratio of a range's ends; wider ranges are of no use.
+# The largest ratio between the ends of a range. Wider ranges are of no use.
 MAX_RANGE = 10.0
 _RANGE_LEVEL = 0.95
 
@@ -35,9 +36,9 @@ class Size(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The variance of a run's debiased value: at a value of 0, and its increase per unit of the value (`slope`).
+    """The variance of a run's debiased value at a value of 0, and its increase per unit of the value (`slope`).
 
-    `zero_error` is the relative standard error of `at_zero`, and `slope_error` the standard error of `slope`.
+    `zero_error` is the relative standard error of `at_zero`, and `slope_error` is the standard error of `slope`.
     """
 
     value: float
@@ -77,9 +78,10 @@ def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -
 
 
 def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
-    """Computes the parts of the variance if all cells have the same covariance, spread evenly over `styles` directions.
+    """Computes the parts of the variance if all cells have the same covariance.
 
-    `noise` is the covariance's trace, the sampling noise of one reply.
+    The covariance is spread evenly over `styles` directions. `noise` is its trace, which is the sampling noise of one
+    reply.
     """
     replies, templates, terms = size
     slope = 4 * noise / styles / replies / terms / templates
@@ -111,7 +113,7 @@ def _at_zero(size: Size) -> float:
 def half_width(spread: Spread, confidence_level: float) -> float | None:
     """Computes the half-width of the interval for a run of the spread's size.
 
-    `None` means that runs of that size have no interval. Infinity means that the spread is too uncertain.
+    `None` means that runs of this size have no interval. Infinity means that the spread is too uncertain.
     """
     size, at_zero = spread.size, spread.at_zero
     if size.replies < MIN_REPLIES or size.templates * size.terms < MIN_CELLS:
@@ -134,7 +136,7 @@ def change_half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | None]) -> Range | None:
-    """Predicts a number for a run of another size, with its range; `None` if runs of that size have no such number.
+    """Predicts a number, with its range, for a run of another size, or returns `None` if such runs have no such number.
 
     `predict` computes the number, such as a half-width, from a spread.
     """
@@ -143,7 +145,7 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
         return None
     if middle == math.inf:
         return Range(0.0, math.inf, math.inf)
-    # The errors of a variance are even less certain than the variance.
+    # The errors of a variance are even less certain than the variance itself.
     tail, freedom = (1 + _RANGE_LEVEL) / 2, max(pilot.freedom, 2.0)
     rough = _quantile(tail, freedom / 2)
     bounds = agreeing_values(pilot.value, pilot.at_zero, pilot.slope, _quantile(tail, freedom))
@@ -151,7 +153,8 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
     for sign, bound in zip((-1, 1), bounds, strict=True):
         factor = math.exp(sign * rough * pilot.zero_error)
         slope = max(pilot.slope + sign * rough * pilot.slope_error, 0.0)
-        # The error is proportional to the slope: a run with another slope estimates it as precisely.
+        # The error is proportional to the slope, because a run with another slope estimates its slope equally
+        # precisely.
         error = pilot.slope_error * (slope / pilot.slope if pilot.slope else 1.0)
         for other in (
             pilot._replace(value=max(bound, 0.0)),
@@ -167,11 +170,12 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
 def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confidence_level: float) -> Range:
     """Computes the half-width of a share of replies, with `times` as many replies as in a pilot.
 
-    `hits` and `sizes`, [terms, templates], are the numbers of the pilot's replies that count, and of all its replies.
+    `hits` contains the numbers of the pilot's replies that count, and `sizes` the numbers of all its replies: [terms,
+    templates].
     """
     low, high = share_interval(hits, sizes, confidence_level, times)
     middle = (high - low) / 2
-    # The error of the variance follows from the differences between templates in a term's part of it.
+    # The error of the variance follows from the differences between templates in each term's part of the variance.
     share = hits.sum(axis=1, keepdims=True) / sizes.sum(axis=1, keepdims=True)
     of_term = hits * (1 - share) ** 2 + (sizes - hits) * share**2
     squares = np.where(sizes > 1, hits * (sizes - hits) / np.maximum(sizes - 1, 1), of_term)
@@ -182,7 +186,7 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
         return Range(0.0, middle, max(middle, most))
     apart = squares - squares.mean(axis=1, keepdims=True)
     error = math.sqrt(templates / (templates - 1) * float((apart**2).sum())) / float(squares.sum())
-    # With few terms, templates may be alike by chance; the error is at least that of a single share.
+    # If there are few terms, templates may be alike by chance. The error is therefore at least that of a single share.
     error = max(error, abs(1 - 2 * float(hits.sum() / sizes.sum())) / math.sqrt(float(squares.sum())))
     factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) * error / 2)
     return Range(middle / factor, middle, middle * factor)
@@ -195,7 +199,7 @@ def likelihood_half_width(
     if generalised(influences, "terms", confidence_level).interval is None:
         return None
     templates, terms = influences.cells.shape
-    # The part from single cells also decreases with the number of templates.
+    # The part that comes from single cells also decreases with the number of templates.
     of_cells = min(spread.in_cells / spread.terms, 1.0)
     variance = spread.terms * (1 - of_cells + of_cells * templates / num_templates) / times_terms
     planned = round(terms * times_terms)
@@ -203,16 +207,16 @@ def likelihood_half_width(
     widened = _quantile((1 + confidence_level) / 2, freedom) / _quantile((1 + confidence_level) / 2)
     low, high = share_bounds(influences.value, variance * widened**2, confidence_level)
     middle = (high - low) / 2
-    # The relative error of a standard deviation from so many terms.
+    # The relative error of a standard deviation that is estimated from this number of terms.
     known = min(terms - spread.num_axes, 2 * terms / (spread.peakedness - 1))
     factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) / math.sqrt(2 * known))
     return Range(middle / factor, middle, middle * factor)
 
 
 def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: float = 1.0) -> float:
-    """Computes the probability of detecting a change if a second run's value is lower by `fall` (a share).
+    """Computes the probability of detecting a change if the value of a second run is lower by the share `fall`.
 
-    `paired` is the standard error of the change, as a share of its value for two independent runs.
+    `paired` is the standard error of the change, relative to that of the change between two independent runs.
     """
     value, at_zero = max(spread.value, 0.0), spread.at_zero
     error = paired * math.sqrt(2 * at_zero + spread.slope * value * (2 - fall))
@@ -222,5 +226,5 @@ def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: 
 
 
 def _quantile(tail: float, freedom: float = math.inf) -> float:
-    # Special functions take a fiftieth of the time of `scipy.stats`.
+    # These special functions take a fiftieth of the time that `scipy.stats` takes.
     return float(special.stdtrit(freedom, tail) if freedom < math.inf else special.ndtri(tail))

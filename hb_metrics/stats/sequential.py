@@ -1,14 +1,14 @@
 """Interim looks at a value before all replies exist, with one error rate for all looks together.
 
-The looks test whether the true value is below a limit, from the debiased value's distance to the limit in standard
-errors at the limit. The permitted error is spent as information grows (Lan and DeMets, 1983,
+The looks test whether the true value is below a limit. The test statistic is the distance of the debiased value from
+the limit, in standard errors at the limit. The permitted error is spent as information grows (Lan and DeMets, 1983,
 https://doi.org/10.1093/biomet/70.3.659), in the shape of O'Brien and Fleming's boundaries (1979,
-https://doi.org/10.2307/2530245), so early looks spend hardly any. A debiased value is a U-statistic, so the covariance
-of its values at two looks is the variance of the later one. Looks are thus steps of a Brownian motion whose time is the
-information: the last look's variance divided by this look's.
+https://doi.org/10.2307/2530245), so early looks spend hardly any of it. A debiased value is a U-statistic, so the
+covariance of its values at two looks is the variance of the later value. The looks are thus steps of a Brownian motion
+whose time is the information: the variance at the last look divided by the variance at the present look.
 
 The interval after the last look orders outcomes by stage (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
-https://doi.org/10.2307/2530912): among outcomes above the boundary, an earlier one ranks higher.
+https://doi.org/10.2307/2530912). Among outcomes above the boundary, an earlier outcome ranks higher.
 """
 
 import math
@@ -21,22 +21,22 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from hb_metrics.stats.planned import Spread, at_size
 
-# Gauss–Legendre nodes of the density of undecided runs, and the largest distance in standard errors.
+# The Gauss–Legendre nodes of the density of undecided runs, and the largest distance in standard errors.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _FARTHEST = 8.0
-_NEVER = 9.0  # the boundary of a look with too little information to decide anything
-_MANY = 1e8  # degrees of freedom
-# The minimum gain of information between looks, because variances are estimates.
+_NEVER = 9.0  # the boundary of a look that has too little information to decide anything
+_MANY = 1e8  # the degrees of freedom
+# The minimum gain in information between looks. It is needed because variances are estimates.
 _LEAST_GAIN = 0.01
-# The share of the permitted error that looks spend, for the same reason.
+# The share of the permitted error that looks spend. It is below 1 because variances are estimates.
 _SPENT = 0.9
 
 
 class Look(NamedTuple):
     """A look at a debiased value, whose variance is `at_zero` plus `slope` per unit of the true value.
 
-    `information` is the share of the whole run's information, and `boundary` the deciding distance from the limit, in
-    standard errors of a known variance.
+    `information` is the share of the whole run's information. `boundary` is the distance from the limit at which the
+    look decides, in standard errors of a known variance.
     """
 
     value: float
@@ -56,15 +56,15 @@ class Look(NamedTuple):
         return math.copysign(min(known, _FARTHEST), errors)
 
     def deciding(self, limit: float) -> tuple[float, float]:
-        """Returns the bounds of the undecided values: at or beyond them, the look decides."""
+        """Returns the bounds of the undecided values. The look decides at these bounds and beyond them."""
         half = -float(stdtrit(min(self.freedom, _MANY), ndtr(-self.boundary))) * self.error(limit)
         return limit - half, limit + half
 
 
 def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look], confidence_level: float) -> Look:
-    """Looks at a value after the looks `before`; `whole` is the number of replies per cell at the last look.
+    """Looks at a value after the looks `before`. `whole` is the number of replies per cell at the last look.
 
-    The looks together have an error of one minus the confidence level, over both sides of the limit.
+    All looks together have an error of one minus the confidence level, over both sides of the limit.
     """
     ends = [at_size(spread, spread.size._replace(replies=replies)) for replies in (whole, spread.size.replies)]
     last, now = (end.at_zero + end.slope * limit for end in ends)
@@ -86,14 +86,14 @@ def decision(look: Look, limit: float) -> bool | None:
 
 
 def spent(information: float, error: float) -> float:
-    """Returns the error spent on one side up to this share of the information."""
+    """Returns the error that is spent on one side up to this share of the information."""
     return 2 * float(ndtr(ndtri(error / 2) / math.sqrt(information)))
 
 
 def next_boundary(information: Sequence[float], before: Sequence[float], error: float) -> float:
-    """Computes the deciding distance from the limit at the next look.
+    """Computes the distance from the limit at which the next look decides.
 
-    `information` includes the next look, `before` has the boundaries of the earlier looks, and `error` is the error of
+    `information` includes the next look. `before` contains the boundaries of the earlier looks. `error` is the error of
     all looks together, on one side.
     """
     due, undecided, then = spent(information[-1], error), (np.zeros(1), np.ones(1)), 0.0
@@ -108,7 +108,7 @@ def next_boundary(information: Sequence[float], before: Sequence[float], error: 
 
 
 def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
-    """Computes the probability of an outcome at least as high as these looks, the last of which ended the run."""
+    """Computes the probability of an outcome at least as high as that of these looks. The last look ended the run."""
     *earlier, last = looks
     bounds = [[look.distance(value, true) for value in look.deciding(limit)] for look in earlier]
     ends = [*(high for _, high in bounds), last.distance(last.value, true)]
@@ -123,7 +123,7 @@ def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
 
 
 def interval_after(looks: Sequence[Look], limit: float, confidence_level: float) -> tuple[float, float]:
-    """Computes the interval of the true value after the last of these looks, none of which decided before it."""
+    """Computes the interval of the true value after the last of these looks. No earlier look decided."""
     last, tail = looks[-1], _SPENT * (1 - confidence_level) / 2
     ends = []
     for share, direction in ((tail, -1), (1 - tail, 1)):
@@ -142,7 +142,7 @@ def interval_after(looks: Sequence[Look], limit: float, confidence_level: float)
 def _still_undecided(
     undecided: tuple[np.ndarray, np.ndarray], low: float, high: float, step: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the positions of runs that stay between two bounds of the motion, and the probability of each."""
+    """Returns the positions of runs that stay between two bounds of the motion, and each position's probability."""
     positions, masses = undecided
     half = max(high - low, 0.0) / 2
     to = (low + high) / 2 + half * _NODES

@@ -1,13 +1,13 @@
 """Intervals of shares of replies, for other replies to the same terms and templates.
 
 Each term in each template has a different share, so the variance of the overall share is the variance within these
-cells. Terms are fixed and not drawn: if few terms refuse, a sample of terms may contain none of them.
+cells. Terms are fixed and not drawn, because if few terms elicit refusals, a sample of terms may contain none of them.
 
-Some terms have mostly hits, so their misses are rare; other terms have mostly misses, so their hits are rare. The share
-is the hits of the other terms, minus the misses of the first, plus a constant. Each part counts as a share of
-independent replies with the same variance, with an exact binomial interval (mid-P: Lancaster, 1961). Both intervals are
-combined like those of two estimates into the interval of their difference (MOVER: Zou and Donner, 2008,
-https://doi.org/10.1002/sim.3095).
+Some terms have mostly hits, so their misses are rare. All other terms have mostly misses, so their hits are rare. The
+share is the hits of the second kind of terms, minus the misses of the first kind, plus a constant. Each of these two
+parts counts as a share of independent replies with the same variance, with an exact binomial interval (mid-P:
+Lancaster, 1961). The intervals of the two parts are combined in the same way as those of two estimates, into the
+interval of a difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
 """
 
 import math
@@ -20,7 +20,7 @@ Bounds = tuple[float, float]
 def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float = 1.0) -> Bounds:
     """Computes the interval of `hits.sum() / sizes.sum()`, for `times` as many replies with the same shares.
 
-    `hits` and `sizes`, [terms, templates], are the numbers of replies that count, and of all replies.
+    `hits` contains the numbers of replies that count, and `sizes` the numbers of all replies: [terms, templates].
     """
     mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
     below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level, times)
@@ -32,12 +32,12 @@ def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float,
 
 
 def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
-    """Computes the unbiased covariance matrix of shares of the same replies; a reply counts in at most one share.
+    """Computes the unbiased covariance matrix of shares of the same replies. A reply counts in at most one share.
 
     `hits` contains an array [terms, templates] for each share.
     """
     counts, single = np.stack(hits), sizes == 1
-    # A term's single replies form a stratum; the single replies of terms that have only one form another.
+    # The single replies of a term form one stratum. All terms that have only one single reply form another stratum.
     of_term, num_single = np.where(single, counts, 0).sum(axis=2), single.sum(axis=1)
     lone = num_single == 1
     strata = np.concatenate([sizes[sizes > 1], num_single[num_single > 1], [lone.sum()]])
@@ -49,8 +49,8 @@ def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
 
 
 def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float) -> Bounds:
-    """Returns the distances from the number of hits to both bounds of its exact binomial interval."""
-    from scipy import optimize, special  # slow to import
+    """Returns the distances from the number of hits to the two bounds of its exact binomial interval."""
+    from scipy import optimize, special  # this import is slow
 
     if not sizes.any():
         return 0.0, 0.0
@@ -61,7 +61,7 @@ def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, tim
     successes, failures = independent * share, independent * (1 - share)
 
     def excess(probability: float, tail: float) -> float:
-        """Computes the probability of more successes plus half that of equally many, minus `tail`."""
+        """Computes the probability of more successes, plus half the probability of equally many, minus `tail`."""
         more = special.betainc(successes + 1, failures, probability) if failures else 0.0
         as_many_or_more = special.betainc(successes, failures + 1, probability) if successes else 1.0
         return float(more + as_many_or_more) / 2 - tail

@@ -1,6 +1,6 @@
 """Clusters of styles, and the three Gen Bias metrics as sums of variances.
 
-After a column for each style, there is one more column for each cluster, with the sum over its styles.
+After the columns of the styles, there is one column for each cluster, which contains the sum over the cluster's styles.
 """
 
 import difflib
@@ -12,7 +12,7 @@ import numpy as np
 
 from hb_metrics.stats.inputs import check_column
 
-# The paper's six (A.7), in the order of its tables.
+# The paper's six clusters (A.7), in the order of its tables.
 PAPER_CLUSTERS: Mapping[str, Sequence[str]] = {
     "Sympathy": ("Sympathetic", "Compassionate", "Empathetic"),
     "Envy": ("Envious",),
@@ -39,19 +39,20 @@ def cluster_columns(
 
     Args:
         labels: [styles] name of each column.
-        clusters: Styles of each cluster, named by the full label or its text before " ("; `None` for the paper's six.
+        clusters: Styles of each cluster, named by the full label or by its text before " ("; `None` for the paper's
+            six.
 
     Raises:
-        ValueError: There are no labels; a cluster is empty, or names a style twice, an unknown style, or an ambiguous
-            one; or the clusters are the paper's and the labels lack some of its styles.
+        ValueError: There are no labels; a cluster is empty, or names a style twice, an unknown style or an ambiguous
+            style; or the clusters are the paper's and the labels lack some of its styles.
     """
     if labels is None:
         raise ValueError("style clusters need labels, the names of the styles in the order of the columns; pass labels")
     if clusters is None:
         if lacking := _lacking(labels):
             raise ValueError(
-                f"{len(lacking)} styles in the paper's clusters are missing from the labels ({', '.join(lacking)}), "
-                "so the labels come from another classifier; pass clusters made for these labels"
+                f"the labels lack {len(lacking)} styles of the paper's clusters ({', '.join(lacking)}), so the "
+                "labels come from another classifier; pass clusters made for these labels"
             )
         clusters = PAPER_CLUSTERS
     if not isinstance(clusters, Mapping) or not clusters or not all(map(_is_list_of_styles, clusters.values())):
@@ -64,7 +65,7 @@ def cluster_columns(
 def known_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """Works like `cluster_columns`, but without `clusters` returns nothing if the labels lack the paper's styles."""
+    """Works like `cluster_columns`, but returns nothing without `clusters` if labels lack the paper's styles."""
     if clusters is None and (labels is None or _lacking(labels)):
         return {}
     return cluster_columns(labels, clusters)
@@ -82,8 +83,8 @@ def with_cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) 
 def read_metrics(variances: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
     """Computes the three metrics, which are sums of the variances of columns (A.7).
 
-    The result, [..., 1 + 2 × clusters], has Full Gen Bias, then each cluster's Partial Gen Bias, then each cluster's
-    Summed-Cluster Gen Bias.
+    The result, [..., 1 + 2 × clusters], contains Full Gen Bias, then each cluster's Partial Gen Bias, then each
+    cluster's Summed-Cluster Gen Bias.
     """
     num_styles = variances.shape[-1] - len(columns)
     by_style, summed = variances[..., :num_styles], variances[..., num_styles:]
@@ -97,8 +98,8 @@ def _is_list_of_styles(styles: object) -> bool:
 
 def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list[int]:
     columns: list[int] = []
-    for style in sorted(styles) if isinstance(styles, AbstractSet) else styles:  # the results have this order
-        # A full label takes precedence: "Earnest" is one, and also the beginning of "Earnest (Enthusiastic)".
+    for style in sorted(styles) if isinstance(styles, AbstractSet) else styles:  # the results are in this order
+        # A full label takes precedence. "Earnest" is a full label, and also the beginning of "Earnest (Enthusiastic)".
         matches = [column for column, label in enumerate(labels) if label == style]
         matches = matches or [column for column, label in enumerate(labels) if _before_bracket(label) == style]
         if len(matches) != 1:

@@ -21,16 +21,18 @@ from hb_metrics.runs.run_record import classifier_name
 from hb_metrics.style_clusters.clustering import cluster_styles
 
 LEAST_STYLES = 3
-# The paper's settings: clusters around the 20 styles with the most Partial Gen Bias, and the six highest clusters.
+# The paper's settings: clusters around the 20 styles with the highest Partial Gen Bias, of which the six highest
+# clusters are used.
 TOP_STYLES, WRITTEN = 20, 6
-# With a smaller standard deviation, probabilities differ only by rounding errors.
+# If the standard deviation is smaller, probabilities differ only by rounding errors.
 _NO_SPREAD = 1e-12
 
 
 class Cluster(NamedTuple):
-    """A cluster, its style with the most Partial Gen Bias first.
+    """A cluster. Its style with the highest Partial Gen Bias comes first.
 
-    Its Partial Gen Bias (×1000) is debiased if the run has the debiased value. `correlation` is the mean of its styles.
+    Its Partial Gen Bias (×1000) is debiased if the run has the debiased value. `correlation` is the mean correlation of
+    its styles.
     """
 
     styles: list[str]
@@ -52,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         text = clusters_text(run, clusters)
         if path.exists() and path.read_bytes() != text.encode():
             raise ValueError(
-                f"'{path}' exists with other content, such as your edits; move it away, or set another --output"
+                f"'{path}' already exists with other content, such as your edits; move it away, or set another --output"
             )
         write_text(path, text)
     except (ValueError, OSError) as error:
@@ -65,10 +67,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def find_clusters(run: Run) -> list[Cluster]:
-    """Clusters the styles of a run's replies around the styles with the most Partial Gen Bias, highest first."""
+    """Clusters the styles of a run's replies around the styles with the highest Partial Gen Bias, highest first."""
     if "generation" not in run.results:
         raise ValueError(
-            f"the run in '{run.folder}' has no generation bias; measure in a new folder with --measurements generation"
+            f"the run in '{run.folder}' did not measure generation bias; measure again in a new folder with "
+            "--measurements generation"
         )
     shards, generation = StyleShards(run.folder / STYLES), run.results["generation"]
     values = np.asarray(shards[0 : len(shards)], np.float64)
@@ -95,7 +98,7 @@ def find_clusters(run: Run) -> list[Cluster]:
 
 
 def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:
-    """Writes the clusters as YAML for `read_style_clusters`, each named by its first style."""
+    """Writes the clusters as YAML for `read_style_clusters`. The name of each cluster is its first style."""
     classifier = " ".join(classifier_name(run.results["run"], "style_classifier").split())
     header = (
         "# Clusters of styles in a run's replies, for `--style_clusters` of `holistic-bias measure`.\n"

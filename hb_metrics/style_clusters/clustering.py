@@ -7,14 +7,15 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-# Rounded, so that rounding errors do not decide ties and every machine builds the same tree.
+# The values are rounded, so rounding errors do not decide ties and every machine builds the same tree.
 _DIGITS = 10
 
 
 def cluster_styles(correlations: np.ndarray) -> np.ndarray:
     """Partitions at least three styles by average linkage of 1 − correlation.
 
-    The tree is cut at the highest mean silhouette width; among equal widths, at the fewest clusters.
+    The tree is cut where the mean silhouette width is highest. If several cuts have the same width, the one with the
+    fewest clusters is used.
     """
     distances = np.round(1 - correlations, _DIGITS).clip(0, 2)
     distances = (distances + distances.T) / 2
@@ -42,9 +43,10 @@ def partition(tree: np.ndarray, num_clusters: int) -> np.ndarray:
 
 
 def silhouette(distances: np.ndarray, labels: np.ndarray) -> float:
-    """Computes the mean silhouette width (Rousseeuw, 1987): (b − a) / max(a, b) of each style, 0 in a cluster of one.
+    """Computes the mean silhouette width (Rousseeuw, 1987), which is the mean over the styles of (b − a) / max(a, b).
 
-    a is a style's mean distance to the other styles of its cluster, and b to the nearest other cluster.
+    a is a style's mean distance to the other styles in its cluster, and b is that to the nearest other cluster. A style
+    that is alone in its cluster has a width of 0.
     """
     rows = np.arange(len(labels))
     members = np.eye(labels.max() + 1)[labels]

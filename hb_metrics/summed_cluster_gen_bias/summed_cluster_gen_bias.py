@@ -8,11 +8,11 @@ from hb_metrics.stats.gen_bias import GenBias
 from hb_metrics.stats.gen_bias_metric import ARGUMENTS, COUNTS, GenBiasMetric, module_info, values_of
 
 _DESCRIPTION = """\
-Summed-Cluster Gen Bias (Smith et al., 2022, section A.7) treats the styles of a cluster as one style: it is the
-variance across descriptors of the mean probability of any of these styles, averaged across templates, times 1000.
-Unlike Partial Gen Bias, it is not deflated in clusters of many styles, and differences between styles of the cluster do
-not count. Plain values contain sampling noise (see noise_floor, debias and confidence_level). Difference is not harm:
-judge for yourself which differences matter.
+Summed-Cluster Gen Bias (Smith et al., 2022, section A.7) treats the styles of a cluster as one style. It is the
+variance across descriptors of the mean probability of any of these styles, averaged across templates and multiplied by
+1000. Unlike Partial Gen Bias, it is not deflated in clusters of many styles, and differences between styles of the
+cluster do not count. Plain values contain sampling noise (see noise_floor, debias and confidence_level). A difference
+is not necessarily harmful: judge for yourself which differences matter.
 """
 
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:

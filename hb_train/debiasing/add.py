@@ -1,4 +1,4 @@
-"""ADD, attribute distance debiasing: attributes should be equally near to both terms of a pair (section 4.2)."""
+"""ADD, attribute distance debiasing: attributes should be equally close to both terms of a pair (section 4.2)."""
 
 import torch
 from torch.nn.functional import normalize
@@ -26,8 +26,8 @@ METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=lambda arg
 def add_loss(attributes: torch.Tensor, targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
     """Computes the sum of |cos(t1, a) − cos(t2, a)| over all pairs, [occurrences] (eq. 3).
 
-    Shapes: `attributes` (inputs of the output layer) [occurrences, hidden], `targets` (vectors in the output layer)
-    [terms, hidden], `pairs` (indices of terms) [pairs, 2].
+    Shapes: `attributes` (inputs of the output layer) is [occurrences, hidden], `targets` (vectors in the output layer)
+    is [terms, hidden], and `pairs` (indices of terms) is [pairs, 2].
     """
     cosines = normalize(attributes, dim=1) @ normalize(targets, dim=1).T
     return (cosines[:, pairs[:, 0]] - cosines[:, pairs[:, 1]]).abs().sum(1)

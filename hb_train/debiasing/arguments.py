@@ -3,8 +3,10 @@ from typing import Literal
 
 from hb_train.training.options import check_least, option
 
-METHODS = ("lmd", "add", "hd", "cda")  # each is a file in this folder
-DEBIAS_FILE = "debias.json"  # the bias and perplexity before and after, in the debiased model's folder
+METHODS = ("lmd", "add", "hd", "cda")  # each method is a file in this folder
+DEBIAS_FILE = (
+    "debias.json"  # contains the bias and perplexity before and after debiasing, in the debiased model's folder
+)
 
 
 @dataclass

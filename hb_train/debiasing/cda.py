@@ -1,4 +1,4 @@
-"""CDA, counterfactual data augmentation: learns the phrases and their twins about the other group (section 4.4)."""
+"""CDA, counterfactual data augmentation: learns the phrases and their counterfactuals (section 4.4)."""
 
 from hb_train.debiasing.method import Method
 

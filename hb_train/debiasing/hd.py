@@ -1,8 +1,8 @@
-"""HD, hard debiasing: attributes should be orthogonal to the directions of term differences (section 4.3).
+"""HD, hard debiasing: attributes should be orthogonal to the directions in which paired terms differ (section 4.3).
 
-The paper neutralises the state at an attribute, which in a causal model predicts the word after the attribute. The bias
-measure, however, depends on the target term and the rest of the phrase. Other values of `--neutralized_states`
-neutralise the states that predict these tokens.
+The paper neutralises the state at an attribute. In a causal model, this state predicts the word after the attribute.
+The bias measure, however, depends on the target term and the rest of the phrase. The other values of
+`--neutralized_states` neutralise the states that predict these tokens.
 """
 
 import torch
@@ -12,11 +12,11 @@ from hb_train.debiasing.method import Loss, MarkedBatch, Method, OutputWeight
 from hb_train.debiasing.phrases import ATTRIBUTES
 from hb_train.debiasing.terms import Terms, span_means, target_vectors
 
-EXPLAINED = 0.5  # the minimum share of the squared singular values that the bias subspace explains (section 4.3)
+EXPLAINED = 0.5  # the minimum share of the squared singular values that the bias subspace must explain (section 4.3)
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes a loss that recomputes the bias directions at each step and does not learn them."""
+    """Makes a loss that recomputes the bias directions at each step. The directions themselves are not learnt."""
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
         with torch.no_grad():
@@ -24,7 +24,7 @@ def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArgume
         if arguments.neutralized_states == ATTRIBUTES:
             states = span_means(batch.vectors, batch.marks)
         else:
-            states = batch.vectors[:, :-1][batch.marks[:, 1:] > 0]  # the state before a token predicts it
+            states = batch.vectors[:, :-1][batch.marks[:, 1:] > 0]  # the state before a token predicts the token
         return hd_loss(states, subspace).sum()
 
     return summed_loss
@@ -40,20 +40,21 @@ METHOD = Method(
 def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
     """Computes the directions in which paired terms differ most, [hidden, k] (section 4.3, step 1).
 
-    They are the first k right singular vectors of the halved differences of the terms' vectors in the output layer,
-    where k is the smallest number that explains at least half of the squared Frobenius norm.
+    Each pair contributes half of the difference between its terms' vectors in the output layer. The directions are the
+    first k right singular vectors of these halved differences. k is the smallest number that explains at least half of
+    the squared Frobenius norm.
     """
     differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
     explained = values.square().cumsum(0)
-    # Find the smallest k whose sum reaches half of the last sum, the whole norm.
+    # Select the smallest k whose cumulative sum reaches half of the last sum, which is the whole norm.
     k = int((explained < EXPLAINED * explained[-1]).sum()) + 1
     return directions[:k].T
 
 
 def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
-    """Computes the summed lengths of each state's projections on the bias directions, [occurrences] (eq. 4).
+    """Computes the summed lengths of each state's projections onto the bias directions, [occurrences] (eq. 4).
 
-    The projection on b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1.
+    The projection onto b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1.
     """
     return (states @ subspace).abs().sum(1)

@@ -1,4 +1,4 @@
-"""LMD, language model debiasing: paired terms should be equally likely wherever either occurs (section 4.1)."""
+"""LMD, language model debiasing: paired terms should be equally likely wherever one of them occurs (section 4.1)."""
 
 import torch
 
@@ -32,8 +32,8 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
     """Computes the mean of |log ŷ_t1 / ŷ_t2| over the pairs of each occurring term, [occurrences] (eq. 1).
 
     The paper's softmax over the terms of P cancels in the ratio of two probabilities, so the logarithm of the ratio is
-    the difference of the logits. Shapes: `logits` (at the position that predicts the occurrence) [occurrences, terms],
-    `terms` [occurrences], `pairs` (indices of terms) [pairs, 2].
+    the difference between the logits. Shapes: `logits` (at the position that predicts the occurrence) is [occurrences,
+    terms], `terms` is [occurrences], and `pairs` (indices of terms) is [pairs, 2].
     """
     gaps = (logits[:, pairs[:, 0]] - logits[:, pairs[:, 1]]).abs()
     in_pair = (pairs[None] == terms[:, None, None]).any(2).to(gaps.dtype)
@@ -43,7 +43,8 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
 def term_logits(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     """Computes each term's logit as the mean over its sub-words, which is the logit of their mean vector (footnote 12).
 
-    `ids` contains the terms' tokens in the form of the occurrence, [occurrences, terms, longest], filled with −1.
+    `ids` contains the tokens of each term in the form in which it occurs: [occurrences, terms, longest], filled with
+    −1.
     """
     is_token = ids >= 0
     token_logits = logits.gather(1, ids.clamp(min=0).flatten(1)).view(ids.shape)

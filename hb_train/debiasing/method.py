@@ -1,4 +1,4 @@
-"""A debiasing method: each file of this folder defines one, with its texts, terms and loss, as `METHOD`."""
+"""A debiasing method. Each file in this folder defines one as `METHOD`, with its texts, terms and loss."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from hb_train.debiasing.phrases import Phrases
     from hb_train.debiasing.terms import Terms
 
-# The files import torch, which takes seconds, so only the chosen method's file is imported.
+# The files import torch, which takes seconds, so only the file of the chosen method is imported.
 
 
 class MarkedBatch(NamedTuple):
     """The input of a debiasing loss.
 
-    Shapes: `logits` (of the tokens from the second on) [rows, length − 1, vocabulary], `vectors` (inputs of the output
-    layer) [rows, length, hidden], `marks` (the column named by `Method.marks`) [rows, length].
+    Shapes: `logits` (of the tokens from the second one) is [rows, length − 1, vocabulary], `vectors` (inputs of the
+    output layer) is [rows, length, hidden], and `marks` (the column named by `Method.marks`) is [rows, length].
     """
 
     logits: "torch.Tensor"
@@ -32,9 +32,9 @@ Loss = Callable[[MarkedBatch], "torch.Tensor"]  # the debiasing loss of a batch,
 
 
 class Method(NamedTuple):
-    """A debiasing method; `marks` selects one of `phrases.MARKS`, and is `None` if there is no debiasing loss.
+    """A debiasing method. `marks` is one of `phrases.MARKS`, or `None` if there is no debiasing loss.
 
-    With `with_forms`, the loss includes plurals and other forms of the target terms, which texts always mark.
+    Texts always mark plurals and other forms of the target terms. If `with_forms` is true, the loss includes them too.
     """
 
     trained_texts: "Callable[[Phrases], list[str]]"

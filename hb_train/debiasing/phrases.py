@@ -15,16 +15,17 @@ from hb_dataset.reddit_bias import check_identical, load_reddit_bias
 from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
 from hb_train.training.encoding import IGNORED
 
-# Columns that mark tokens; 0: not marked. A target term is marked at its first token, an attribute at all of its
-# tokens. The rest consists of all tokens after the first target term of a phrase.
+# Columns that mark tokens; 0 means not marked. A target term is marked at its first token, and an attribute at all of
+# its tokens. The rest is all tokens after the first target term of a phrase.
 TARGETS, ATTRIBUTES, REST, TARGETS_AND_REST = MARKS = "targets", "attributes", "rest", "targets_and_rest"
 T1, T2 = "text_t1", "text_t2"
 
 
 class Phrases(NamedTuple):
-    """Phrases about the minoritized group, and their twins about the dominant group.
+    """Phrases about the minoritized group, and their counterfactuals about the dominant group.
 
-    `num_without_pair` counts dropped phrases, which have no target term and therefore no twin.
+    `num_without_pair` counts the phrases that were dropped because they have no target term and therefore no
+    counterfactual.
     """
 
     texts_t1: list[str]
@@ -37,12 +38,13 @@ class Phrases(NamedTuple):
 
 
 class EncodedPhrases(NamedTuple):
-    """The phrases that train a model, and counts of dropped phrases.
+    """The phrases that train a model, and the numbers of dropped phrases.
 
-    `dataset` has `input_ids`, `labels` (all tokens are learnt), `targets` (1 + form × number of terms + term, see
-    `terms.Terms`), `attributes` (the attribute's number in its row, from 1), `rest` and `targets_and_rest` (1: marked),
-    all [length]. `num_first` counts target terms at the first token, which are unmarked because nothing predicts them.
-    Phrases with a single token are dropped (`num_too_short`), and long phrases are cut at their end (`num_cut`).
+    `dataset` has the following columns, all of shape [length]: `input_ids`, `labels` (all tokens are learnt), `targets`
+    (1 + form × number of terms + term, see `terms.Terms`), `attributes` (the attribute's number in its row, counted
+    from 1), `rest` and `targets_and_rest` (1 means marked). `num_first` counts target terms at the first token. These
+    are not marked, because nothing predicts them. Phrases with a single token are dropped (`num_too_short`), and long
+    phrases are cut at their end (`num_cut`).
     """
 
     dataset: Dataset
@@ -59,7 +61,7 @@ class EncodedPhrases(NamedTuple):
 
 
 def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[str, Phrases]:
-    """Reads training and validation phrases in the layouts of `load_reddit_bias`."""
+    """Reads the training and validation phrases, in the layouts of `load_reddit_bias`."""
     splits = load_reddit_bias(folder, specification)
     missing = {"train", "validation"} - splits.keys()
     if missing:
@@ -73,7 +75,10 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[
 
 
 def read_phrases(path: Path, specification: BiasSpecification) -> Phrases:
-    """Reads a user's own phrases; without a column of twins, swaps the target terms as whole words."""
+    """Reads a user's own phrases.
+
+    If the file has no column of counterfactuals, the target terms are swapped as whole words.
+    """
     readers: dict[str, Any] = {
         ".csv": pd.read_csv,
         ".jsonl": partial(pd.read_json, lines=True),
@@ -86,8 +91,8 @@ def read_phrases(path: Path, specification: BiasSpecification) -> Phrases:
             raise ValueError("a row of text_t1 is empty")
     except (ValueError, KeyError, OSError) as error:
         raise ValueError(
-            f"'{path}' cannot be read ({error}); set a CSV, JSONL or Parquet file with a column text_t1, or a TXT file "
-            "with a phrase per line"
+            f"'{path}' cannot be read ({error}); set a CSV, JSONL or Parquet file with a column named text_t1, or a "
+            "TXT file with one phrase per line"
         ) from error
     texts = frame[T1].tolist()
     if T2 in frame:
@@ -108,7 +113,7 @@ def encode_phrases(
     *,
     max_length: int | None,
 ) -> EncodedPhrases:
-    """Encodes phrases like the bias measure, without start and end tokens, and marks the terms in them."""
+    """Encodes phrases as the bias measure does, without start and end tokens, and marks the terms in the phrases."""
     target_pattern = term_pattern(terms.terms)
     attribute_pattern = term_pattern(attributes) if attributes else None
     rows: list[dict[str, list[int]]] = []
@@ -146,7 +151,7 @@ def encode_phrases(
 
 
 def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Tensor]:
-    """Makes a batch of rows padded at their end, [rows, longest], with an attention mask."""
+    """Makes a batch of rows, which are padded at their end, and an attention mask; both are [rows, longest]."""
     fillers = {"input_ids": padding, "labels": IGNORED, **dict.fromkeys(MARKS, 0)}
     batch = {
         name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=fillers[name])
@@ -173,6 +178,7 @@ def _with_twins(
     pairs = [(text, twin) for text, twin in zip(texts, twins, strict=True) if twin is not None]
     if not pairs:
         raise ValueError(
-            f"{what} has no phrase with a counterpart; set phrases with target terms of '{specification.bias_type}'"
+            f"{what} has no phrase with a counterpart; pass phrases that contain target terms of "
+            f"'{specification.bias_type}'"
         )
     return Phrases([text for text, _ in pairs], [twin for _, twin in pairs], len(texts) - len(pairs))

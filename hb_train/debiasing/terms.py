@@ -1,8 +1,8 @@
 """Finds the tokens of a bias specification's terms.
 
-Terms match whole words, regardless of case, and the longest term wins: if "african american" is a term, "american"
-does not match in it. An attribute may end in a wildcard: "greed*" matches greed, greedy, greediness. The search runs on
-the text, and its matches are then mapped to tokens, so it works with any tokenizer.
+Terms match whole words, regardless of case, and the longest term wins. If "african american" is a term, "american" does
+not match inside it. An attribute may end in a wildcard: "greed*" matches greed, greedy and greediness. The search works
+on the text, and its matches are then mapped to tokens, so any tokenizer can be used.
 """
 
 import re
@@ -16,15 +16,16 @@ from transformers import PreTrainedTokenizerBase
 from hb_dataset.bias_specification import BiasSpecification
 
 _CASES = (str.lower, str.title, str.upper)
-# A term's forms. A term in a text is compared with terms of the same case and the same preceding space.
+# The forms of a term. A term in a text is compared with terms that have the same case and the same preceding space.
 NUM_FORMS = 2 * len(_CASES)
-RUNNING_FORM = 1  # in lower case, after a space, as in running text
+RUNNING_FORM = 1  # in lower case and after a space, as in running text
 
 
 class Terms(NamedTuple):
     """The terms of the pairs P.
 
-    Shapes: `pairs` (indices of terms) [pairs, 2], `ids` (the terms' tokens, filled with −1) [forms, terms, longest].
+    Shapes: `pairs` (indices of terms) is [pairs, 2], and `ids` (the terms' tokens, filled with −1) is [forms, terms,
+    longest].
     """
 
     terms: tuple[str, ...]
@@ -33,7 +34,7 @@ class Terms(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A term in a text: the characters from `start` to before `end`, and the index of the term."""
+    """A term in a text: the characters from `start` up to, but not including, `end`, and the index of the term."""
 
     start: int
     end: int
@@ -43,14 +44,14 @@ class Match(NamedTuple):
 def read_terms(
     specification: BiasSpecification, tokenizer: PreTrainedTokenizerBase, *, with_forms: bool = False
 ) -> Terms:
-    """Returns the terms of a specification's pairs, and their tokens in each form.
+    """Returns the terms of a specification's pairs and the tokens of each form.
 
-    With `with_forms`, plurals and other forms of a pair's terms are also pairs, in order to find them in texts.
-    Otherwise P is the printed list, and a plural adds no weight to its pair.
+    If `with_forms` is true, plurals and other forms of the terms also become pairs, so that they can be found in texts.
+    Otherwise, P is the list as printed in the paper, so a pair does not gain weight because it has plurals.
     """
     if not tokenizer.is_fast:
         raise ValueError(
-            "the tokenizer is slow and does not map tokens to characters; set a model with a fast tokenizer"
+            "the tokenizer is slow and does not map tokens to characters; set a model that has a fast tokenizer"
         )
     pairs = list(dict.fromkeys((pair.t1.lower(), pair.t2.lower()) for pair in specification.pairs))
     if with_forms:
@@ -58,7 +59,9 @@ def read_terms(
         plurals = [(f"{t1}s", f"{t2}s") for t1, t2 in pairs if not (t1.endswith("s") or t2.endswith("s"))]
         pairs = list(dict.fromkeys([*pairs, *forms, *plurals]))
     if not pairs:
-        raise ValueError(f"specification '{specification.bias_type}' has no pairs of target terms; add some")
+        raise ValueError(
+            f"specification '{specification.bias_type}' has no pairs of target terms; add at least one pair"
+        )
     terms = tuple(dict.fromkeys(term for pair in pairs for term in pair))
     tokens = [
         [_tokens_of(case(term), tokenizer, after_space=after_space) for term in terms]
@@ -82,24 +85,24 @@ def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
 
 
 def form_of(text: str, match: Match) -> int:
-    """Returns the form of a term in a text: 2 × its case + whether it follows a space."""
+    """Returns the form of a term in a text: 2 × its case, plus 1 if it follows a space."""
     word = text[match.start : match.end]
     case = 2 if len(word) > 1 and word.isupper() else int(word[0].isupper())
     return 2 * case + (text[match.start - 1 : match.start] == " ")
 
 
 def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """Returns the indices of the tokens that cover some characters from `start` to before `end`."""
+    """Returns the indices of the tokens that cover at least one character of the span. The span excludes `end`."""
     return [index for index, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
 
 
 def target_vectors(weight: torch.Tensor, terms: Terms) -> torch.Tensor:
-    """Returns the vectors ([terms, hidden], float32) of terms in running text, from an output layer's weight."""
+    """Returns the vectors of the terms in running text, from an output layer's weight: [terms, hidden], float32."""
     return term_vectors(weight.float(), terms.ids[RUNNING_FORM])
 
 
 def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Computes each term's vector as the mean over its sub-words (footnote 12); takes ids filled with −1."""
+    """Computes each term's vector as the mean over its sub-words (footnote 12). `ids` is filled with −1."""
     is_token = ids >= 0
     return (weight[ids.clamp(min=0)] * is_token[..., None]).sum(1) / is_token.sum(1, keepdim=True)
 
@@ -107,7 +110,7 @@ def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
 def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
     """Computes the mean vector of each attribute in a batch, [occurrences, hidden] (footnote 12).
 
-    `spans` contains the number, from 1, of each token's attribute in its row; 0 outside attributes.
+    For each token, `spans` contains the number of its attribute in its row (counted from 1), or 0 outside attributes.
     """
     inside = spans > 0
     rows = torch.arange(len(spans), device=spans.device)[:, None].expand_as(spans)

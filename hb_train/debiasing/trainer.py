@@ -1,4 +1,4 @@
-"""TRL's SFT trainer with a debiasing loss beside the language modelling loss (Barikeri et al., 2021, eq. 2)."""
+"""TRL's SFT trainer, which adds a debiasing loss to the language modelling loss (Barikeri et al., 2021, eq. 2)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +18,9 @@ from hb_train.training.trainers import ReplySFTTrainer
 class DebiasTrainer(ReplySFTTrainer):
     """Minimises λ_LM·L_LM + λ_D·L_D at every step.
 
-    L_LM is the mean over all predicted tokens, and L_D the mean over all occurrences of terms. Both means cover the
-    step's accumulated batches of all processes, so they do not depend on the number of processes. A step without an
-    occurrence minimises λ_LM·L_LM.
+    L_LM is the mean over all predicted tokens. L_D is the mean over all occurrences of terms. Both means are over all
+    accumulated batches of a step in all processes, so they do not depend on the number of processes. A step without
+    occurrences minimises λ_LM·L_LM.
     """
 
     def __init__(self, method: Method, terms: Terms, arguments: DebiasArguments, **settings: Any) -> None:
@@ -52,7 +52,7 @@ class DebiasTrainer(ReplySFTTrainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        """Computes a batch's part of the step's weighted loss; `num_items_in_batch` counts the step's tokens."""
+        """Computes a batch's part of the step's weighted loss. `num_items_in_batch` counts the tokens in the step."""
         with _output_layer_inputs(self._output_layer()) as layer_inputs:
             outputs = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False)
         logits = outputs.logits[:, :-1].float()
@@ -70,7 +70,7 @@ class DebiasTrainer(ReplySFTTrainer):
             num_occurrences_in_step = torch.tensor(num_in_batch, device=nll.device)
             share = 1 / self.args.gradient_accumulation_steps
         else:
-            # Gradients are averaged over processes, whereas these counts cover all processes.
+            # Gradients are averaged over processes, whereas these counts are totals over all processes.
             processes = self.accelerator.num_processes
             num_occurrences_in_step = self._num_occurrences / processes
             num_tokens = torch.as_tensor(num_items_in_batch, device=nll.device)
@@ -89,7 +89,7 @@ class DebiasTrainer(ReplySFTTrainer):
         return super().prediction_step(model, unmarked, prediction_loss_only, ignore_keys)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Logs both losses beside their weighted sum, as the main process's means since the last log."""
+        """Logs both losses in addition to their weighted sum. Each is the main process's mean since the last log."""
         if "loss" in logs and self._parts:
             steps = max(1, self.state.global_step - self._logged_at)
             logs = {**logs, **{name: value.item() / steps for name, value in self._parts.items()}}
@@ -106,7 +106,7 @@ class DebiasTrainer(ReplySFTTrainer):
 
 @contextmanager
 def _output_layer_inputs(layer: torch.nn.Module) -> Iterator[list[torch.Tensor]]:
-    """Collects the inputs of the output layer, which in any architecture come after the last norm."""
+    """Collects the inputs of the output layer. In any architecture, these come after the last norm."""
     inputs: list[torch.Tensor] = []
     hook = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
     try:

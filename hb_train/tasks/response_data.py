@@ -19,7 +19,7 @@ class ResponseData(NamedTuple):
 
 
 class ResponseRows(NamedTuple):
-    """Rows as tokens; `num_too_long` counts dropped rows, whose response is too long."""
+    """Rows as tokens. `num_too_long` counts the rows that were dropped because their response is too long."""
 
     dataset: Dataset
     num_cut: int
@@ -29,7 +29,7 @@ class ResponseRows(NamedTuple):
 def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
     """Splits pairs by their prompts, so that no prompt is in both splits.
 
-    The draw of `num_test` prompts depends only on their words and the seed.
+    The draw of `num_test` prompts depends only on the words of the prompts and on the seed.
     """
     by_prompt: dict[str, list[tuple[str, str]]] = {}
     for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
@@ -53,10 +53,10 @@ def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
 def encode_responses(
     rows: Sequence[tuple[str, str, str]], loaded: "LoadedTokenizer", context: "ContextFormat", max_length: int
 ) -> ResponseRows:
-    """Encodes contexts and responses, of which only the responses are learnt.
+    """Encodes contexts and responses. Only the responses are learnt.
 
-    Contexts that are too long lose their beginning. A row is dropped if its response is longer than half of
-    `max_length`, because it would leave little room for the context, and generation would truncate such a response.
+    If a context is too long, its beginning is cut. A row is dropped if its response is longer than half of
+    `max_length`, because such a response would leave little room for the context, and generation would truncate it.
     """
     tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     assert limit is not None

@@ -1,11 +1,11 @@
-"""Measures responses: their closeness to people's replies, and their variety.
+"""Measures how close responses are to people's replies, and how varied they are.
 
-Barikeri et al. (2021, section 3 and appendix C.1) use these measures, which come from DialoGPT (Zhang et al., 2020).
-They name no tokenizer. All measures here use the lower-case tokens of sacrebleu's `13a`, so figures are comparable only
-between runs of this toolkit.
+Barikeri et al. (2021, section 3 and appendix C.1) use these measures, which come from DialoGPT (Zhang et al., 2020),
+but do not name a tokenizer. All measures here use the lower-case tokens of sacrebleu's `13a`, so figures are comparable
+only between runs of this toolkit.
 
 `meteor` needs nltk's WordNet corpus (`python -m nltk.downloader wordnet`); `meteor_exact_stem` ignores synonyms. nltk
-uses the parameters of Banerjee and Lavie (2005), not of the program METEOR 1.5.
+uses the parameters of Banerjee and Lavie (2005), and not those of the program METEOR 1.5.
 """
 
 import math
@@ -14,16 +14,17 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-# If the responses have two thirds of the references' length, NIST halves the score.
+# NIST halves the score if the responses are two thirds as long as the references.
 _NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
 
 
 class ResponseMetrics(NamedTuple):
-    """Measures of a set of responses; `None` if undefined.
+    """Measures of a set of responses. An undefined measure is `None`.
 
-    BLEU-4 (with mteval's smoothing of orders without a match) and NIST-2 (in bits) are those of the whole set; METEOR
-    is the mean over responses, each with its best reference. BLEU-4 and METEOR range from 0 to 100. `entropy_4` is in
-    nats. `dist_2` counts distinct bigrams per 100 bigrams. All measures include empty responses.
+    BLEU-4 (with mteval's smoothing of orders without a match) and NIST-2 (in bits) are computed over the whole set.
+    METEOR is the mean over responses, each compared with its best reference. BLEU-4 and METEOR range from 0 to 100.
+    `entropy_4` is in nats. `dist_2` is the number of distinct bigrams per 100 bigrams. All measures include empty
+    responses.
     """
 
     bleu_4: float
@@ -40,7 +41,7 @@ class ResponseMetrics(NamedTuple):
 
 
 def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> ResponseMetrics:
-    """Computes all measures of responses; each prompt needs a reference with a word in it."""
+    """Computes all measures of responses. Each prompt needs a reference that contains a word."""
     texts = [response or "" for response in responses]
     tokens = [words(text) for text in texts]
     reference_tokens = [list(filter(None, map(words, replies))) for replies in references]
@@ -65,10 +66,10 @@ def response_metrics(responses: Sequence[str | None], references: Sequence[Seque
 def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
     """Computes NIST of n-grams up to `size` in bits, over all responses (Doddington, 2002; mteval-v13a).
 
-    The information of an n-gram is log2 of a ratio of counts in the references: its first n − 1 words (for a single
-    word: all words) over the n-gram. An n-gram of a response counts at most as often as in the reference with the most
-    occurrences. The length is compared with the mean length of each response's references; mteval supports only equal
-    numbers of references. Returns `None` if no response has n words.
+    The information of an n-gram is the log2 of a ratio of counts in the references: the count of its first n − 1 words
+    (for a single word, of all words), divided by the count of the n-gram. An n-gram counts in a response at most as
+    often as it occurs in any one reference. The length of a response is compared with the mean length of its
+    references; mteval supports only equal numbers of references. Returns `None` if no response has n words.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     reference_length = 0.0
@@ -102,7 +103,9 @@ def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
     total = counts.total()
     if not total:
         return None
-    return math.fsum(-count / total * math.log(count / total) for count in counts.values()) + 0.0  # not -0.0
+    return (
+        math.fsum(-count / total * math.log(count / total) for count in counts.values()) + 0.0
+    )  # adding 0.0 avoids -0.0
 
 
 def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:
@@ -138,7 +141,8 @@ def _bleu(texts: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[fl
     from sacrebleu.metrics import BLEU
 
     metric = BLEU(lowercase=True, tokenize="13a")
-    # sacrebleu takes a list of all first references, a list of all second references, …, with `None` for a missing one.
+    # sacrebleu takes a list of all first references, then a list of all second references, and so on, with `None` for a
+    # missing reference.
     streams: list[Any] = []
     for number in range(max(map(len, references))):
         streams.append([replies[number] if number < len(replies) else None for replies in references])

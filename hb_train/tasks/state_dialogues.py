@@ -1,4 +1,4 @@
-"""Reads dialogues of MultiWOZ 2.0 and 2.1: the user's words, and the belief state after each turn."""
+"""Reads dialogues from MultiWOZ 2.0 and 2.1: the user's words, and the belief state after each turn."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 Exchange = tuple[str, str, dict[str, tuple[str, ...]]]
 
 _NO_VALUES = ("", "none", "not mentioned")
-# The file of dialogues, and the files that list the ids of two splits, one per line; all other dialogues are "train".
+# The file of dialogues, and the files that list the ids of two splits (one id per line). All other dialogues belong to
+# "train".
 _DATA_FILE = "data.json"
 _LIST_FILES = {"validation": "valListFile", "test": "testListFile"}
 
 
 class StateTurn(NamedTuple):
-    """The user's answer to the system, and the belief state after it.
+    """The user's answer to the system, and the belief state after the answer.
 
-    `turn` is the index among the user's turns. `state` maps slots to spellings of their value (`"hotel-area":
-    ("centre", "center")`), and `changed` contains the slots whose value this turn adds or changes.
+    `turn` is the index among the user's turns. `state` maps each slot to the spellings of its value (`"hotel-area":
+    ("centre", "center")`). `changed` contains the slots whose value this turn adds or changes.
     """
 
     dialogue: str
@@ -34,7 +35,7 @@ def read_state_turns(folder: Path, split: str) -> list[StateTurn]:
     for name, exchanges in _dialogues(folder, split).items():
         before: dict[str, tuple[str, ...]] = {}
         for number, (system, user, state) in enumerate(exchanges):
-            # A slot has changed if none of its spellings was in the state before.
+            # A slot has changed if the previous state contained none of its spellings.
             changed = frozenset(slot for slot, values in state.items() if not set(values) & set(before.get(slot, ())))
             turns.append(StateTurn(name, number, system, user, state, changed))
             before = state
@@ -42,7 +43,7 @@ def read_state_turns(folder: Path, split: str) -> list[StateTurn]:
 
 
 def slot_ontology(turns: Iterable[StateTurn]) -> dict[str, tuple[str, ...]]:
-    """Returns slot → its values in all states, in alphabetical order, by their first spelling."""
+    """Returns each slot's values in all states, in alphabetical order. The first spelling represents a value."""
     values_of_slots: dict[str, set[str]] = {}
     for turn in turns:
         for slot, spellings in turn.state.items():
@@ -73,10 +74,11 @@ def _dialogues(folder: Path, split: str) -> dict[str, list[Exchange]]:
 
 
 def _exchanges(dialogue: Mapping[str, Any]) -> list[Exchange]:
-    """Returns the user's turns of a dialogue, which alternate with the system's.
+    """Returns the user's turns in a dialogue, which alternate with the system's turns.
 
-    The metadata of the system's answer contains the belief state. A domain's slots have two parts, the wishes ("semi")
-    and the booking ("book", whose list "booked" contains results). In 2.1 some values are lists of spellings.
+    The metadata of the system's answer contains the belief state. The slots of a domain have two parts: the wishes
+    ("semi"), and the booking ("book", whose list "booked" contains results). In 2.1, some values are lists of
+    spellings.
     """
     exchanges: list[Exchange] = []
     system = ""

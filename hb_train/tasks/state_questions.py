@@ -1,14 +1,15 @@
-"""Makes yes-or-no questions about slots and values from dialogues with belief states, and encodes them.
+"""Makes yes-or-no questions about slots and values from dialogues with belief states, and encodes the questions.
 
 For each combination of slot and value, Barikeri et al. (2021, section 3) ask whether it belongs to the belief state,
-given the system's last words and the user's answer. They do not state their "no" combinations. Our rules are:
+given the system's last words and the user's answer. They do not state how they chose combinations whose answer is "no".
+Our rules are as follows:
 
-* The answer is "yes" for each slot whose value this turn adds or changes, because much of the rest of the state comes
-  from turns that the model does not read.
-* For each "yes", there is a "no" combination outside the state: with equal chance the same slot with another value, or
-  another slot with any value. The paper must have used about one "no" per "yes", because its two models that learnt
-  nothing have accuracies of 0.524 and 0.531 (table 4, appendix C.2).
-* Values come from all dialogues. Another spelling of a value in the state ("center") is not another value.
+* The answer is "yes" for each slot whose value this turn adds or changes. Much of the rest of the state comes from
+turns that the model does not read.
+* For each "yes", there is one "no" combination that is not in the state. With equal chance, it is the same slot with
+another value, or another slot with any value. The paper must have used about one "no" per "yes", because its two models
+that learnt nothing have accuracies of 0.524 and 0.531 (table 4, appendix C.2).
+* Values come from all dialogues. Another spelling of a value in the state ("center") does not count as another value.
 """
 
 from collections import Counter
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SlotValue(NamedTuple):
-    """A question whether this slot has this value in the belief state; `label` is 1 for yes."""
+    """A question whether this slot has this value in the belief state. `label` is 1 if the answer is yes."""
 
     id: str
     system: str
@@ -40,14 +41,14 @@ class SlotValues(NamedTuple):
 
 
 class EncodedQuestions(NamedTuple):
-    """Questions as tokens; `num_cut` counts those that lost tokens of the dialogue."""
+    """Questions as tokens. `num_cut` counts the questions that lost tokens of the dialogue."""
 
     rows: list[dict[str, Any]]
     num_cut: int
 
 
 def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> SlotValues:
-    """Makes questions by the rules above, with the dialogue's spelling of a value."""
+    """Makes questions by the rules above. They use the dialogue's spelling of a value."""
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
     for turn in turns:
@@ -67,9 +68,9 @@ def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]
 
 
 def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int) -> EncodedQuestions:
-    """Encodes the system's words, the user's words, and domain, slot and value, each after a line break.
+    """Encodes the system's words, the user's words, and the domain, slot and value, each after a line break.
 
-    A question that is too long loses tokens at its beginning, but never tokens of domain, slot and value. No special
+    A question that is too long loses tokens at its beginning, but never those of the domain, slot and value. No special
     token is added, so the last token belongs to the value.
     """
     contexts = [f"{question.system}\n{question.user}" for question in questions]

@@ -1,4 +1,4 @@
-"""Encodes contexts and replies as training tokens, of which only the replies are learnt."""
+"""Encodes contexts and replies as training tokens. Only the replies are learnt."""
 
 from collections.abc import Mapping
 from itertools import takewhile
@@ -9,14 +9,14 @@ from datasets import Dataset
 from hb_metrics.inference.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
 from hb_metrics.inference.models.loading import LoadedTokenizer
 
-IGNORED = -100  # the label of a token that is not learnt, in torch and transformers
+IGNORED = -100  # the label of a token that is not learnt, as in torch and transformers
 
 
 class EncodedRows(NamedTuple):
-    """Rows as tokens; labels are `IGNORED` where nothing is learnt.
+    """Holds rows as tokens. Labels are `IGNORED` for tokens that the model does not learn.
 
-    `num_cut` counts contexts cut at their beginning, and `num_unended` replies that decoding truncated, whose end is
-    not learnt.
+    `num_cut` is the number of contexts whose beginning was cut. `num_unended` is the number of replies that decoding
+    truncated; the model does not learn where these end.
     """
 
     dataset: Dataset
@@ -33,15 +33,16 @@ def encode_rows(
     with_tags: bool,
     max_length: int | None,
 ) -> EncodedRows:
-    """Encodes rows of `labels.ROW_SCHEMA` as the tokens that a measurement feeds to the model.
+    """Encodes rows of `labels.ROW_SCHEMA` as the tokens that a measurement would feed to the model.
 
-    A row that is too long loses tokens at the beginning of its context (persona lines, then the prompt's words), but
-    never tokens of the tag or the reply. Replies from files, whose truncation is unknown, count as whole. `suffix` is
-    the text after the tag in every prompt. Without tags, this is the paper's self-chat tuning.
+    If a row is too long, the beginning of its context is cut (first the persona lines, then the prompt's words), but
+    never the tag or the reply. Replies from files are assumed to be complete, because the files do not say whether they
+    were truncated. `suffix` is the text that follows the tag in every prompt. Rows without tags train the model on its
+    own replies, as in the paper's self-chat tuning.
     """
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
-    # `map` fingerprints all objects that `encode` refers to, so `encode` must not refer to the weights in `loaded`.
+    # `map` fingerprints every object to which `encode` refers, so `encode` must not refer to the weights in `loaded`.
     tokenizer = loaded.tokenizer
     end = reply_end(tokenizer, context)
     start_tokens = set(tokenizer.all_special_ids)
@@ -70,7 +71,7 @@ def encode_rows(
             if limit is not None and needed > limit:
                 raise ValueError(
                     f"row {identifier} needs {needed} tokens for its reply and the tag before it, which cannot be "
-                    f"cut; set --max_length above {limit}, or leave the row out"
+                    f"cut; set --max_length above {limit}, or remove the row"
                 )
             cut = whole if limit is None else last_tokens(whole, limit - num_in_input, start_tokens, num_kept)
             add_row(columns, cut, learnt, is_encoder_decoder=is_encoder_decoder)
@@ -94,7 +95,7 @@ def add_row(
     side: str = "",
     labels: list[int] | None = None,
 ) -> None:
-    """Adds a context and its reply to columns whose names begin with `side`; by default the whole reply is learnt."""
+    """Adds a context and its reply to columns whose names begin with `side`. By default, the whole reply is learnt."""
     learnt = reply if labels is None else labels
     tokens = context if is_encoder_decoder else [*context, *reply]
     labels = learnt if is_encoder_decoder else [IGNORED] * len(context) + learnt
@@ -103,15 +104,15 @@ def add_row(
 
 
 def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
-    """Returns `max_length`, or the model's number of positions if smaller."""
+    """Returns the smaller of `max_length` and the model's number of positions."""
     limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
 
 def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:
-    """Cuts a context to `limit` tokens at its beginning, but keeps its special start token, if any.
+    """Cuts a context at its beginning to `limit` tokens, but keeps its special start token if it has one.
 
-    `num_kept` tokens at the end are always kept. If they leave no room for the start token, it is dropped.
+    The last `num_kept` tokens are always kept. If they leave no room for the start token, the start token is dropped.
     """
     if len(context) <= limit:
         return context
@@ -120,6 +121,6 @@ def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept
 
 
 def _num_from_tag(untagged: list[int], tagged: list[int]) -> int:
-    """Counts a tagged context's tokens from the tag on."""
+    """Counts the tokens of a tagged context from its tag to its end."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(untagged, tagged, strict=False))
     return len(tagged) - sum(1 for _ in same)

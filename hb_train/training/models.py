@@ -40,7 +40,7 @@ def model_to_train(model_args: "ModelConfig", loaded: "LoadedModel") -> Any:
     from peft import get_peft_model
     from trl import get_peft_config
 
-    if loaded.kind != "causal" and model_args.lora_task_type == "CAUSAL_LM":  # TRL's default
+    if loaded.kind != "causal" and model_args.lora_task_type == "CAUSAL_LM":  # the default of TRL
         model_args.lora_task_type = "SEQ_2_SEQ_LM"
     return get_peft_model(loaded.model, get_peft_config(model_args))
 
@@ -55,8 +55,8 @@ def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"],
 def padding_tokenizer(loaded: "LoadedModel") -> Any:
     """Copies the tokenizer, with padding on the right.
 
-    Trainers may add a padding token, so they receive a copy, and the original tokenizer is saved unchanged. With
-    padding on the left, positions would differ from those of a model that replies.
+    Trainers may add a padding token. They therefore receive a copy, and the original tokenizer is saved unchanged. If
+    padding were on the left, positions would differ from those of a model that replies.
     """
     tokenizer = deepcopy(loaded.tokenizer)
     tokenizer.padding_side = "right"
@@ -66,9 +66,9 @@ def padding_tokenizer(loaded: "LoadedModel") -> Any:
 
 
 def trained_model(trainer: "Trainer", *, keep_fp32_wrapper: bool = True) -> Any:
-    """Returns the model after training, with any adapter merged into it.
+    """Returns the model after training. If there is an adapter, it is merged into the model.
 
-    With `keep_fp32_wrapper`, the forward pass keeps mixed precision and returns float32.
+    If `keep_fp32_wrapper` is true, the forward pass keeps mixed precision and returns float32.
     """
     model: Any = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=keep_fp32_wrapper)
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trl import ModelConfig
 
-# torch, transformers and trl take seconds to import, so functions import them on use.
+# torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
 _TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
-    """Converts errors to one line and exit status 1."""
+    """Runs `work`, and converts an error to a message of one line and exit status 1."""
     try:
         work()
     except (ValueError, OSError, ImportError) as error:
@@ -27,10 +27,10 @@ def option(default: Any, help: str) -> Any:
 
 
 def parse_training_options(classes: Sequence[type], argv: list[str], docstring: str | None, **defaults: Any) -> Any:
-    """Reads the command line and the YAML file of `--config`; returns an instance of each class of options.
+    """Reads the command line and the YAML file of `--config`. Returns an instance of each class of options.
 
     Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. The first line
-    of the script's docstring opens the help.
+    of the script's docstring is the first line of the help.
     """
     import torch
     from trl import TrlParser
@@ -45,7 +45,10 @@ def parse_training_options(classes: Sequence[type], argv: list[str], docstring: 
 
 
 def has_fast_bfloat16() -> bool:
-    """Whether the only device is a CPU that computes in bfloat16; other CPUs emulate it, far slower than float32."""
+    """Whether the only device is a CPU that computes in bfloat16.
+
+    Other CPUs only emulate bfloat16, which is far slower than float32.
+    """
     import torch
 
     able = torch.cpu.get_capabilities()
@@ -68,7 +71,7 @@ def first_line(docstring: str | None) -> str:
 
 
 def check_least(arguments: Any, **least: float) -> None:
-    """Raises `ValueError` if a numeric option is below its minimum or not finite."""
+    """Raises `ValueError` if a numeric option is below its minimum or is not finite."""
     for name, number in least.items():
         value = getattr(arguments, name)
         if value is not None and not number <= value < math.inf:
@@ -85,6 +88,6 @@ def check_model_options(model_args: "ModelConfig") -> None:
     check_given(model_name_or_path=model_args.model_name_or_path)
     if model_args.load_in_8bit or model_args.load_in_4bit:
         raise ValueError(
-            "load_in_8bit and load_in_4bit are not supported, because the trained model is saved whole; "
-            "set --dtype bfloat16 --use_peft"
+            "load_in_8bit and load_in_4bit are not supported, because the trained model is saved whole; set --dtype "
+            "bfloat16 --use_peft instead"
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hb_metrics.inference.models.loading import LoadedModel
 
-# torch, transformers and trl take seconds to import, so functions import them on use.
+# torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
 # Options that do not affect the trained weights: folders, names, logging, checkpoints.
 _NO_SETTINGS = (
@@ -28,7 +28,10 @@ _NO_SETTINGS = (
 
 
 def use_all_cores(training_args: "TrainingArguments") -> None:
-    """Lets torch use this process's share of the cores, or `OMP_NUM_THREADS`, since `accelerate launch` sets one."""
+    """Lets torch use this process's share of the cores, or `OMP_NUM_THREADS` of them.
+
+    Without this call, torch would use one thread, because `accelerate launch` sets the number of threads to one.
+    """
     import torch
 
     from hb_metrics.inference.processes import num_workers
@@ -65,21 +68,21 @@ def model_description(loaded: "LoadedModel") -> dict[str, Any]:
 def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
     """Records a run in its folder, or checks that the folder records the same run.
 
-    Returns the folder; `None` if it contains the file `result`, which only a finished run has. The main process records
-    the run while the other processes wait.
+    Returns the folder, or `None` if it contains the file `result`, which only a finished run has. The main process
+    records the run while the other processes wait.
     """
     folder = Path(training_args.output_dir)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:
             open_run(folder, description)
     if (folder / result).is_file():
-        print_once(training_args, f"nothing to do: the run is finished, since {folder / result} exists")
+        print_once(training_args, f"nothing to do: the run is already finished, since {folder / result} exists")
         return None
     return folder
 
 
 def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
-    """Selects the checkpoint to resume from, and prints it; `None` if training starts anew.
+    """Selects the checkpoint from which to resume, and prints it. Returns `None` if training starts anew.
 
     Removes an incomplete checkpoint. If training resumes, sets `eval_on_start` to false, because the checkpoint's log
     already contains that evaluation.
@@ -91,7 +94,7 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
         checkpoint: str | None = training_args.resume_from_checkpoint
         if not checkpoint:
             for path in folder.glob("checkpoint-*"):
-                if not (path / "trainer_state.json").is_file():  # written last
+                if not (path / "trainer_state.json").is_file():  # this file is written last
                     shutil.rmtree(path, ignore_errors=True)
             checkpoint = get_last_checkpoint(str(folder))
     if checkpoint:
@@ -101,7 +104,7 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
 
 
 def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity") -> list[dict[str, Any]]:
-    """Returns the validation measure at each evaluated step of a trainer's log history, with `None` for NaN."""
+    """Returns the validation measure at each evaluated step in a trainer's log history. NaN becomes `None`."""
     name = f"eval_{measure}"
     return [
         {"step": entry["step"], measure: entry[name] if math.isfinite(entry[name]) else None}
@@ -111,7 +114,7 @@ def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity")
 
 
 def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
-    """Whether a validation curve falls below its value at step 0; true if step 0 is missing."""
+    """Whether a validation curve falls below its value at step 0. True if step 0 is missing."""
     by_step = {entry["step"]: math.inf if entry[measure] is None else entry[measure] for entry in curve}
     start = by_step.pop(0, math.inf)
     return min(by_step.values(), default=start) < start or start == math.inf
@@ -131,11 +134,11 @@ def print_once(training_args: "TrainingArguments", message: str) -> None:
 
 
 def end_processes(trainer: "Trainer") -> None:
-    """Waits for all processes and leaves their group, as a training script's last use of its trainer.
+    """Waits for all processes and leaves their group. A training script does not use its trainer after this call.
 
-    First frees the model's DDP wrapper. If the wrapper were freed with the trainer, it would drop the last reference to
-    gloo's process group. The group's destructor would wait for a thread that waits for Python's lock, which the freeing
-    thread holds, so the process would sometimes hang (torch 2.13).
+    First frees the model's DDP wrapper. If the wrapper were freed together with the trainer, it would drop the last
+    reference to gloo's process group. The group's destructor would then wait for a thread that waits for Python's lock,
+    while the freeing thread holds this lock. The process would therefore sometimes hang (torch 2.13).
     """
     accelerator = trainer.accelerator
     if accelerator.num_processes > 1:

@@ -1,6 +1,6 @@
-"""TRL's and transformers' trainers, with the perplexity of the validation replies as the metric.
+"""The trainers of TRL and transformers, with the perplexity of the validation replies as the metric.
 
-The evaluation loss of the original trainers is a mean of batch means, so it depends on batches and processes. Here the
+The evaluation loss of the original trainers is a mean of batch means, so it depends on batches and processes. Here, the
 loss is the mean over all reply tokens. Distillation has no perplexity, because its loss is a divergence.
 """
 
@@ -24,7 +24,7 @@ class Resuming:
     metric: str
 
     def _run_epoch(self, **settings: Any) -> None:
-        """Skips the epoch if training resumes after its last step, because an epoch would add a step."""
+        """Skips the epoch if training resumes after the epoch's last step, because the epoch would then add a step."""
         trainer: Any = self
         state = trainer.state
         if state.global_step < state.max_steps:
@@ -32,11 +32,11 @@ class Resuming:
         elif trainer.args.eval_strategy != "no" and not any(
             self.metric in entry and entry["step"] == state.global_step for entry in state.log_history
         ):
-            trainer.evaluate()  # the epoch's last evaluation, which follows the checkpoint
+            trainer.evaluate()  # the last evaluation of the epoch, which follows the checkpoint
 
 
 class ReplyTraining(Resuming):
-    """Evaluates by the mean negative log-likelihood over all reply tokens."""
+    """Evaluates a model by the mean negative log-likelihood over all reply tokens."""
 
     metric = PERPLEXITY
     is_causal: bool
@@ -44,21 +44,21 @@ class ReplyTraining(Resuming):
     _num_tokens = 0
 
     def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the summed loss of each row's labels, and their number; both [rows]."""
+        """Returns the summed loss of each row's labels, and the number of labels in each row; both are [rows]."""
         return row_nlls(model, inputs, self.is_causal)
 
     def token_mean(
         self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
     ) -> torch.Tensor:
-        """Returns a batch's part of the mean loss over a step's reply tokens, from the batch's sum.
+        """Returns a batch's part of the mean loss over a step's reply tokens, computed from the batch's sum.
 
-        `num_items_in_batch` counts the step's reply tokens; `None` if the step has only this batch.
+        `num_items_in_batch` is the number of reply tokens in the step, or `None` if the step has only this batch.
         """
         trainer: Any = self
         if num_items_in_batch is None:
             return total / max(num_in_batch, 1)
         if trainer.args.average_tokens_across_devices:
-            # The number includes all processes, and their gradients are averaged.
+            # The number counts the tokens of all processes, whereas gradients are averaged over the processes.
             total = total * trainer.accelerator.num_processes
         return total / torch.as_tensor(num_items_in_batch).clamp(min=1)
 
@@ -81,13 +81,15 @@ class ReplyTraining(Resuming):
             f"{metric_key_prefix}_reply_tokens": self._num_tokens,
         }
         if self.metric == PERPLEXITY:
-            metrics[f"{metric_key_prefix}_perplexity"] = math.exp(min(loss, 700))  # finite, so values stay comparable
+            metrics[f"{metric_key_prefix}_perplexity"] = math.exp(
+                min(loss, 700)
+            )  # finite, so that values remain comparable
         return output._replace(metrics=metrics)
 
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[torch.Tensor, None, None]:
-        """Adds a batch to the sums, without the rows that a sampler repeats to fill the processes' batches."""
+        """Adds a batch to the sums, without the rows that a sampler repeats to fill up the batches of all processes."""
         trainer: Any = self
         inputs = trainer._prepare_inputs(inputs)
         with torch.no_grad(), trainer.compute_loss_context_manager():
@@ -108,10 +110,10 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        """Computes TRL's loss, the mean negative log-likelihood of the reply tokens, at the replies' positions only.
+        """Computes TRL's loss, the mean negative log-likelihood of the reply tokens, only at the positions of replies.
 
         Without Triton kernels, TRL's implementation scores every position against the whole vocabulary. For the
-        embedded model on two CPU cores, that takes more than half of a step.
+        embedded model on two CPU cores, this takes more than half of a step.
         """
         if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
@@ -125,7 +127,7 @@ class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
 
 
 def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes the summed negative log-likelihood (natural log) of each row's labels, and their number."""
+    """Computes the summed negative log-likelihood (natural log) of each row's labels, and the number of labels."""
     logits, targets, learnt = reply_logits(model, inputs, is_causal)
     nll = torch.zeros(learnt.shape, device=learnt.device)
     nll[learnt] = cross_entropy(logits.float(), targets, reduction="none")
@@ -135,7 +137,10 @@ def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) ->
 def reply_logits(
     model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns logits and labels at learnt positions, and whether each position's label is learnt, [rows, length]."""
+    """Returns the logits and labels at the learnt positions, and a mask of the learnt labels.
+
+    The mask, [rows, length], is true where the label of a position is learnt.
+    """
     labels = inputs["labels"]
     if not is_causal:  # the model derives the decoder's input from the labels
         learnt = labels != IGNORED

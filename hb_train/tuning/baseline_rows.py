@@ -1,7 +1,8 @@
-"""The rows of both kinds of distillation: a reply, the prompt that it answers, and the prompt for which it is learnt.
+"""The rows of both kinds of distillation.
 
-Both kinds also have anchors, replies that the tuned model should keep: to prompts in which it should matter who asks,
-and to prompts about nobody.
+A row contains a reply, the prompt that it answers, and the prompt for which the model learns it. Both kinds also have
+anchors, which are replies that the tuned model should keep. Anchors answer prompts in which it should matter who asks,
+and prompts about nobody.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,14 +17,17 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tuning.labels import RowFolder
 
 ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
-TEMPERATURE = 0.7  # of replies and of the learnt distributions, as in measurements by default
-TERMS_PER_REPLY = 2  # the number of prompts with a descriptor per reply
+TEMPERATURE = 0.7  # for sampling replies and for the learnt distributions, as in measurements by default
+TERMS_PER_REPLY = 2  # the number of prompts with a descriptor for each reply
 NEEDS_PER_NEUTRAL = 3
 ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "completion", "teacher_prompt", "teacher_completion")),
         ("spans", pa.list_(pa.list_(pa.int64()))),  # swapped phrases, see `swap.Swap`
-        ("moved", pa.list_(pa.list_(pa.string()))),  # the words that begin to name descriptors, see `swap.first_words`
+        (
+            "moved",
+            pa.list_(pa.list_(pa.string())),
+        ),  # the words with which the name of a descriptor begins, see `swap.first_words`
         *((name, pa.string()) for name in ("axis", "descriptor", "teacher_descriptor", "noun", "template")),
         ("truncated", pa.bool_()),
     ]
@@ -35,7 +39,8 @@ COUNTERFACTUAL = RowFolder("counterfactual.json", "baseline_replies", ROW_SCHEMA
 class BaselinePrompts(NamedTuple):
     """Prompts without a descriptor, repeated once per reply.
 
-    `prompts` maps noun and template to axis to the rows of the corresponding prompts with a descriptor.
+    `prompts` maps each pair of noun and template to a dictionary. That dictionary maps each axis to the rows of the
+    corresponding prompts with a descriptor.
     """
 
     table: pa.Table
@@ -43,7 +48,7 @@ class BaselinePrompts(NamedTuple):
 
 
 def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int]]]:
-    """Returns noun and template → axis → the rows of prompts with a descriptor of that axis."""
+    """Returns the rows of prompts with a descriptor, by noun and template, then by the descriptor's axis."""
     by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
     columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
     for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
@@ -52,13 +57,17 @@ def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int
 
 
 def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *, seed: int) -> BaselinePrompts:
-    """Draws the baseline prompts to reply to; their frequencies differ by at most one."""
+    """Draws the baseline prompts to which the model replies.
+
+    The numbers of times that prompts are drawn differ by at most one.
+    """
     by_place = rows_by_place(prompts)
     nouns, templates, ids = (baseline[name].to_pylist() for name in ("noun", "template", "id"))
     places = set(zip(nouns, templates, strict=True))
     if not places or not places <= by_place.keys():
         raise ValueError(
-            "some nouns and templates have no prompts with a descriptor; set a --dataset_config with all templates"
+            "some pairs of a noun and a template have no prompts with a descriptor; set a --dataset_config with all "
+            "templates"
         )
     order = sorted(range(len(ids)), key=lambda row: (seeded_generator(seed, "baseline", ids[row]).random(), ids[row]))
     chosen = [order[reply % len(order)] for reply in range(number)]
@@ -68,7 +77,7 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
 
 
 def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.Table:
-    """Draws a prompt with a descriptor in place of each baseline prompt, in the same sentence and with the same id."""
+    """Draws a prompt with a descriptor to replace each baseline prompt, in the same sentence and with the same id."""
     ids, nouns, templates = (drawn.table[name].to_pylist() for name in ("id", "noun", "template"))
     rows = []
     for identifier, place in zip(ids, zip(nouns, templates, strict=True), strict=True):
@@ -78,7 +87,7 @@ def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.
 
 
 def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, int, str]]:
-    """Draws two prompts with a descriptor for each baseline prompt, with equally likely axes.
+    """Draws two prompts with a descriptor for each baseline prompt. All axes are equally likely.
 
     Yields the row of the baseline prompt, the row of the prompt, and the id of the pair.
     """
@@ -90,9 +99,9 @@ def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, in
 
 
 def draw_anchors(number: int, *, seed: int) -> pa.Table:
-    """Draws anchors from `anchors.yaml`; their frequencies differ by at most one.
+    """Draws anchors from `anchors.yaml`. The numbers of times that they are drawn differ by at most one.
 
-    Of four anchors, three ask questions in which it should matter who asks, and one is about nobody.
+    Three of four anchors ask questions in which it should matter who asks, and the fourth is about nobody.
     """
     content = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8"))
     needs = []

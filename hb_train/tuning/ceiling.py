@@ -1,10 +1,10 @@
-"""The ceiling of labels: the Full Gen Bias of replies tagged "no_bias" by other replies' directions.
+"""The ceiling of labels: the Full Gen Bias of the replies that the directions of other replies tag "no_bias".
 
-A model that learnt its labels perfectly would reply like the replies tagged "no_bias", so their debiased Full Gen Bias
-is the lowest value that the labels can reach. The ceiling is cross-fitted. The replies of each cell (a descriptor in a
-template) are split into random halves, and the directions m_d − m̄ of one half tag the other half. Without
-cross-fitting, a reply would contribute to its own direction and lie further along it by chance, so the remaining
-replies would look less biased than a model trained on them.
+A model that learnt its labels perfectly would reply like the replies tagged "no_bias". Their debiased Full Gen Bias is
+therefore the lowest value that the labels can reach. The ceiling is cross-fitted: the replies of each cell (a
+descriptor in a template) are split into random halves, and the directions m_d − m̄ of one half tag the other half.
+Without cross-fitting, a reply would contribute to its own direction and lie further along it by chance. The remaining
+replies would then look less biased than a model trained on them.
 """
 
 import math
@@ -18,16 +18,16 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.stats.bias_values import StyleRows, descriptor_codes
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Shares of the replies tagged "no_bias"; changes are from the first share, all replies.
+# Shares of the replies that are tagged "no_bias". Changes are relative to the first share, which is all replies.
 SHARES = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3)
 NUM_SPLITS = 20
-# The ceiling includes the numbers of replies that these reliabilities of the directions require.
+# The reliabilities of the directions for which the ceiling states the required number of replies.
 TARGETS = (0.5, 0.8)
 SCALE = 1000
-# The maximum share of cells with fewer than two replies; above it, no value is computed. Single replies borrow their
-# noise from other cells, and the cells that drop out without replies are those with the most "bias" tags.
+# The maximum share of cells with fewer than two replies. Above this share, no value is computed. A single reply takes
+# its noise from other cells, and the cells that lose all their replies are those with the most "bias" tags.
 MOST_FEW = 0.15
-# Below this distance from the overall mean, a descriptor's direction consists of rounding errors.
+# If a descriptor is closer than this to the overall mean, its direction consists of rounding errors.
 _NO_DIRECTION = 1e-12
 
 FEW_REPLIES = (
@@ -37,10 +37,10 @@ FEW_REPLIES = (
 
 
 class Point(NamedTuple):
-    """Debiased Full Gen Bias (×1000) of the share of replies tagged "no_bias", and its change from all replies.
+    """The debiased Full Gen Bias (×1000) of the share of replies tagged "no_bias", and its change from all replies.
 
-    `few` is the mean share of cells with fewer than two such replies in a half; above `MOST_FEW`, all later fields are
-    `None`. Standard errors are over replies and splits.
+    `few` is the mean share of cells in which a half has fewer than two such replies. If it is above `MOST_FEW`, all
+    later fields are `None`. Standard errors are over replies and splits.
     """
 
     share: float
@@ -56,10 +56,10 @@ class Point(NamedTuple):
 class Ceiling(NamedTuple):
     """The results of `label_ceiling`, as plain Python values.
 
-    `lowest` is the share with the lowest value, and `helps` states whether the interval of its change, widened for the
+    `lowest` is the share with the lowest value. `helps` states whether the interval of its change, widened for the
     number of shares, lies below 0. `half_reliability` is the share of signal in the squared length of the directions
-    from half of the replies, and `reliability` extends it to all replies (Spearman–Brown). `replies_needed` maps
-    reliabilities to the required number of replies per descriptor (`None` without any signal).
+    that half of the replies give. `reliability` extends this share to all replies (Spearman–Brown). `replies_needed`
+    maps reliabilities to the required number of replies per descriptor, which is `None` if there is no signal.
     """
 
     curve: list[Point]
@@ -83,8 +83,8 @@ class Ceiling(NamedTuple):
 class _Cells(NamedTuple):
     """Replies in the order of their templates, descriptors and ids.
 
-    `rows` are float32 style vectors. `templates` contains the index of each template's first reply, and the number of
-    replies.
+    `rows` are float32 style vectors. `templates` contains the index of each template's first reply and, at the end, the
+    number of replies.
     """
 
     rows: np.ndarray
@@ -111,11 +111,12 @@ def label_ceiling(
     seed: int = 0,
     confidence_level: float = 0.95,
 ) -> Ceiling | None:
-    """Computes the ceiling of labels, by the share of replies tagged "no_bias"; `None` if there are too few replies.
+    """Computes the ceiling of labels for each share of replies tagged "no_bias".
 
-    The standard errors hold for the mean over splits, with descriptors and templates fixed. The two halves of a split
-    share no reply, so their difference estimates a split's variance. The spread over splits shows how much averaging
-    reduces this variance. Halves depend only on the seed and the ids. 1 is the first of `shares`.
+    Returns `None` if there are too few replies. The standard errors are those of the mean over splits, with descriptors
+    and templates fixed. The two halves of a split share no reply, so their difference estimates the variance of a
+    split. The spread over splits shows how much averaging reduces this variance. Halves depend only on the seed and the
+    ids. The first of `shares` must be 1.
     """
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, ids=ids)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -168,7 +169,7 @@ def _grouped(
 
 
 def _halves(cells: _Cells, generator: np.random.Generator) -> np.ndarray:
-    """Splits each cell into random halves, 0 and 1. In a cell of odd size, a random half is larger."""
+    """Splits each cell into random halves, 0 and 1. If the cell's size is odd, a random half is larger."""
     number = len(cells.cells)
     sizes = np.bincount(cells.cells)
     firsts = np.append(0, np.cumsum(sizes)[:-1])
@@ -179,9 +180,9 @@ def _halves(cells: _Cells, generator: np.random.Generator) -> np.ndarray:
 
 
 def _directions(cells: _Cells, splits: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Computes m_d − m̄ ([splits, halves, descriptors, styles]) and m̄ ([splits, halves, styles]).
+    """Computes m_d − m̄, [splits, halves, descriptors, styles], and m̄, [splits, halves, styles].
 
-    The direction of a descriptor without replies in a half is 0.
+    If a descriptor has no replies in a half, its direction in this half is 0.
     """
     shape = len(splits), 2, cells.num_descriptors
     means, counts = np.zeros((*shape, cells.rows.shape[1])), np.zeros(shape, np.int64)
@@ -203,7 +204,7 @@ def _directions(cells: _Cells, splits: Sequence[np.ndarray]) -> tuple[np.ndarray
 def _values(
     cells: _Cells, splits: Sequence[np.ndarray], directions: np.ndarray, overall: np.ndarray, alpha: int
 ) -> np.ndarray:
-    """Computes bias values along the directions of the other half, [splits, replies]."""
+    """Computes each reply's bias value along the directions of the other half, [splits, replies]."""
     norms = np.linalg.norm(directions, axis=-1, keepdims=True)
     scales = np.where(norms >= _NO_DIRECTION, np.maximum(norms, _NO_DIRECTION) ** -float(alpha), 0)
     values = np.empty((len(splits), len(cells.cells)))
@@ -223,8 +224,8 @@ def _parts(
     """Computes each descriptor's part of the debiased Full Gen Bias of a half's replies tagged "no_bias".
 
     Returns:
-        The parts, [splits, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias (NaN if
-        undefined); and for each share, the share of cells with fewer than two such replies.
+        The parts, [splits, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias (NaN if it is
+        undefined). Also, for each share of replies, the share of cells with fewer than two such replies.
     """
     ascending = sorted(shares)
     parts = np.zeros((len(splits), 2, len(shares), cells.num_descriptors))
@@ -259,12 +260,13 @@ def _descriptor_parts(
 ) -> tuple[list[np.ndarray | None], np.ndarray]:
     """Computes the summands of one template's debiased Full Gen Bias.
 
-    `groups` contains, for each reply, the index of the smallest share that tags the reply "no_bias", times the number
-    of cells, plus the reply's cell. `squares` are the squared lengths of the style vectors.
+    `groups` combines two indices for each reply: the index of the smallest share that tags the reply "no_bias", times
+    the number of cells, plus the index of the reply's cell. `squares` are the squared lengths of the style vectors.
 
     Returns:
-        For each share, the cells' summands, 0 for a cell without replies (`None` if fewer than two cells have replies,
-        NaN if no cell has two replies); and the number of cells with fewer than two replies.
+        The cells' summands for each share, and the number of cells with fewer than two replies. The summand of a cell
+        without replies is 0. The summands are `None` if fewer than two cells have replies, and NaN if no cell has two
+        replies.
     """
     shape = num_shares, num_cells
     numbers = np.bincount(groups, minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
@@ -281,7 +283,7 @@ def _descriptor_parts(
         means = total / np.maximum(number, 1)[:, None]
         spread = (length - number * np.einsum("ij,ij->i", means, means)) / np.maximum(number - 1, 1)
         repeated = number > 1
-        # As in `gen_bias`, a cell with a single reply has the mean spread of the template's other cells.
+        # As in `gen_bias`, a cell with a single reply takes the mean spread of the other cells in its template.
         spread[~repeated] = spread[repeated].mean() if repeated.any() else np.nan
         centred = means - means[number > 0].mean(axis=0)
         own = np.einsum("ij,ij->i", centred, centred) - (1 - 1 / count) * spread / np.maximum(number, 1)
@@ -310,11 +312,11 @@ def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confiden
 
 
 def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float, tuple[float, float]]:
-    """Computes a value, its standard error and interval from the descriptors' parts ([splits, halves, descriptors]).
+    """Computes a value, its standard error and its interval from the descriptors' parts, [splits, halves, descriptors].
 
     The halves share no reply, so (half of the difference)², summed over descriptors, is the variance of one split's
-    value. Averaging over splits reduces it by the variance between splits of the same replies, which is at most about
-    half, since a split contains half of the pairs of replies.
+    value. Averaging over splits reduces this variance by the variance between splits of the same replies. The reduction
+    is at most about half, since a split contains half of the pairs of replies.
     """
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()
@@ -327,7 +329,7 @@ def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float,
 
 
 def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_level: float) -> bool:
-    """Whether a change is below 0 beyond chance, given that it is the lowest of several."""
+    """Whether a change is significantly below 0, given that it is the lowest of several changes."""
     if point.change is None or point.change_standard_error is None:
         return False
     tail = 1 - (1 - confidence_level) / 2 / num_tried
@@ -335,7 +337,7 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
 
 
 def _reliability(directions: np.ndarray, confidence_level: float) -> tuple[float, tuple[float, float]]:
-    """Computes the reliability of directions ([splits, halves, descriptors, styles]) and its interval."""
+    """Computes the reliability of directions, [splits, halves, descriptors, styles], and its interval."""
     first, second = directions[:, 0], directions[:, 1]
     products = np.einsum("kds,kds->kd", first, second)
     lengths = np.einsum("kds,kds->kd", first, first), np.einsum("kds,kds->kd", second, second)

@@ -1,4 +1,4 @@
-"""The ceiling of labels as a table and sentences in Markdown, for the terminal and the card of labels."""
+"""The ceiling of labels as a table and sentences in Markdown, for the terminal and the card of the labels."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def ceiling_text(ceiling: dict[str, Any]) -> str:
     rows = []
     for point in ceiling["curve"]:
         whole = abs(100 * point["share"] - round(100 * point["share"])) < 1e-9
-        name = share(point["share"], 0 if whole else 1)  # a user-set β's share has one decimal
+        name = share(point["share"], 0 if whole else 1)  # the share of a β that the user set has one decimal
         rows.append(
             [
                 f"**{name}**" if point["share"] == ceiling["lowest"] else name,
@@ -33,20 +33,21 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
         sentences.append("There is no ceiling, because every share leaves too few replies per term and template.")
     elif ceiling["helps"]:
         sentences.append(
-            f"The lowest ceiling is {bias(lowest['full_gen_bias'])}, with {share(lowest['share'], 0)} of the replies "
-            f'tagged "no_bias", against {start} for all replies (change {signed_bias(lowest["change"])}, '
-            f"{interval(lowest['change_interval'])})."
+            f"The lowest ceiling is {bias(lowest['full_gen_bias'])}. It is reached when {share(lowest['share'], 0)} of "
+            f'the replies are tagged "no_bias". The value of all replies is {start} '
+            f"(change {signed_bias(lowest['change'])}, {interval(lowest['change_interval'])})."
         )
     else:
         sentences.append(
-            f"No β helps. The lowest ceiling, {bias(lowest['full_gen_bias'])}, is not significantly below the "
-            f"{start} of all replies, after a correction for choosing among {len(ceiling['curve']) - 1} shares."
+            f"No β helps. The lowest ceiling is {bias(lowest['full_gen_bias'])}. After a correction for choosing "
+            f"among {len(ceiling['curve']) - 1} shares, it is not significantly below the value of all replies "
+            f"({start})."
         )
     low, high = ceiling["half_reliability_interval"]
     sentences.append(
-        f"Bias directions estimated from {ceiling['replies_per_descriptor']:.3g} replies per term have a reliability "
-        f"of {ceiling['half_reliability']:.2f} ({low:.2f} to {high:.2f}). With all replies, which are twice as many, "
-        f"the reliability is {ceiling['reliability']:.2f} (Spearman–Brown)."
+        f"If bias directions are estimated from {ceiling['replies_per_descriptor']:.3g} replies per term, their "
+        f"reliability is {ceiling['half_reliability']:.2f} ({low:.2f} to {high:.2f}). With all replies, which are "
+        f"twice as many, the reliability is {ceiling['reliability']:.2f} (Spearman–Brown)."
     )
     needed = [
         f"{number:,.0f} replies per term for a reliability of {target}"

@@ -1,12 +1,12 @@
-"""Counterfactual distillation: the model learns to reply to a descriptor as it replied to another one.
+"""Counterfactual distillation: the model learns to reply to one descriptor as it replied to another.
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm an autistic woman.",
-with "Deaf" where that reply says "autistic". In the limit, every descriptor gets the mixture of the replies to all
-descriptors, so no descriptor has a distinct style.
+with "Deaf" where that reply has "autistic". In the limit, the reply to every descriptor is the same mixture of the
+replies to all descriptors, so no descriptor has a distinct style.
 
-Where the untuned model may begin to name the other descriptor, the tuned model must not learn that name. If the first
-token of the name is likelier for the untuned than for the tuned model, the difference in probability moves to the first
-token of the prompt's descriptor.
+Where the untuned model may begin to name the other descriptor, the tuned model must not learn that name. Suppose that
+the first token of the name is likelier for the untuned model than for the tuned model. Then the difference in
+probability moves to the first token of the prompt's descriptor.
 """
 
 from typing import TYPE_CHECKING
@@ -21,9 +21,10 @@ from hb_train.tuning.method import CardText, Method, Tuning
 if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
 
-# One token in a hundred begins a name. Without a weight the model forgets to name the descriptor before it learns when.
+# Only one token in a hundred begins a name. Without a weight, the model would forget to name the descriptor before it
+# learnt when to name it.
 NAMING_WEIGHT = 3.0
-_SMALLEST = 1e-6  # the least probability of naming, so that logarithms are finite
+_SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
 
 
 class CounterfactualTrainer(DistillationTrainer):
@@ -34,11 +35,11 @@ class CounterfactualTrainer(DistillationTrainer):
 
 
 def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-    """Moves the probability of naming the other descriptor to naming the prompt's.
+    """Moves the probability of naming the other descriptor to naming the prompt's descriptor.
 
-    `wanted` are the untuned model's distributions after the other descriptor, `given` the trained model's after the
-    prompt's. `moved` are first tokens of the other descriptor and of the prompt's ([labels, pairs, 2]), or `NO_TOKEN`
-    twice.
+    `wanted` holds the untuned model's distributions after the other descriptor, and `given` the trained model's after
+    the prompt's descriptor. `moved` holds pairs of first tokens ([labels, pairs, 2]), the other descriptor's and the
+    prompt's, or `NO_TOKEN` twice.
     """
     names, instead = moved.clamp(min=0).unbind(-1)
     excess = (wanted.gather(1, names) - given.gather(1, names)).clamp(min=0) * (moved[..., 0] != NO_TOKEN)
@@ -48,10 +49,11 @@ def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -
 def naming_divergence(target: torch.Tensor, log_given: torch.Tensor, names: torch.Tensor) -> torch.Tensor:
     """Computes the divergence between the models' probabilities of beginning to name the prompt's descriptor, [labels].
 
-    `names` are the first tokens of the descriptor, [labels, pairs], or `NO_TOKEN`. Without names, the divergence is 0.
+    `names` holds the first tokens of the descriptor, [labels, pairs], or `NO_TOKEN`. Without names, the divergence is
+    0.
     """
     is_name = torch.zeros(len(target), target.shape[1] + 1, dtype=torch.bool, device=target.device)
-    is_name = is_name.scatter_(1, names + 1, True)[:, 1:]  # a token in several pairs counts once
+    is_name = is_name.scatter_(1, names + 1, True)[:, 1:]  # a token that occurs in several pairs counts once
     wanted, given = ((p * is_name).sum(-1).clamp(_SMALLEST, 1 - _SMALLEST) for p in (target, log_given.exp()))
     return wanted * (wanted / given).log() + (1 - wanted) * ((1 - wanted) / (1 - given)).log()
 

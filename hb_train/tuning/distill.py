@@ -1,8 +1,8 @@
-"""Baseline distillation: the model learns to reply to a prompt with a descriptor as it replied without the descriptor.
+"""Baseline distillation: the model learns to reply to a descriptor as it replied without a descriptor.
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm a woman." The method
-needs no labels, because it learns the whole distribution of each next token (knowledge distillation, Hinton et al.,
-2015; into the same model under another context, Snell et al., 2022).
+needs no labels, because it learns the whole distribution of each next token. This is knowledge distillation (Hinton et
+al., 2015) into the same model in another context (Snell et al., 2022).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
     from hb_metrics.inference.models.loading import LoadedModel
 
-PREFIX = "teacher_"  # of the columns for the untuned model's side
+PREFIX = "teacher_"  # of the columns that belong to the untuned model
 NO_TOKEN = -1
 
 
 class DistillationTrainer(ReplyTraining, Trainer):
-    """transformers' trainer, on rows of `encode`.
+    """The trainer of transformers, for rows of `encode`.
 
     The loss of a reply token is the divergence KL(p‖q) in nats. p is the untuned model's distribution after the
-    teacher's prompt (here the prompt without a descriptor), and q the trained model's after the prompt with a
-    descriptor. A `teacher` of `None` stands for the model without its adapter.
+    teacher's prompt (here, the prompt without a descriptor). q is the trained model's distribution after the prompt
+    with a descriptor. If `teacher` is `None`, the teacher is the model without its adapter.
     """
 
     metric = LOSS
@@ -63,7 +63,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return rows.sum(1), learnt.sum(1)
 
     def _divergences(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Computes the divergence of each label, and whether each position's label is learnt, [rows, length]."""
+        """Computes the divergence of each label, and whether the label at each position is learnt, [rows, length]."""
         sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, value in inputs.items():
             if name != "moved":
@@ -85,18 +85,18 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return self.label_losses((wanted.float() / TEMPERATURE).softmax(-1), log_given, moved), learnt
 
     def label_losses(self, wanted: torch.Tensor, log_given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-        """Computes the divergence from the distribution to learn, here the untuned model's, [labels].
+        """Computes the divergence of the trained model from the untuned model, whose distribution it learns: [labels].
 
-        `wanted` are the untuned model's distributions, and `log_given` the logarithms of the trained model's. `moved`
-        are the row's pairs of first tokens ([labels, pairs, 2]), padded by `NO_TOKEN` twice.
+        `wanted` holds the untuned model's distributions, and `log_given` the logarithms of the trained model's. `moved`
+        holds each row's pairs of first tokens ([labels, pairs, 2]), padded with (`NO_TOKEN`, `NO_TOKEN`).
         """
         del moved
-        # A target of 0 adds 0 to the sum; its logarithm would add NaN.
+        # A target of 0 adds 0 to the sum, whereas its logarithm would add NaN.
         return kl_div(log_given, wanted, reduction="none").sum(-1)
 
 
 class PairCollator:
-    """Pads both sides of `encode`'s rows to a batch, with a tokenizer that pads on the right."""
+    """Pads both sides of `encode`'s rows to a batch. The tokenizer must pad on the right."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
@@ -118,7 +118,7 @@ def make_trainer(tuning: Tuning) -> Trainer:
 
 def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]) -> Trainer:
     tokenizer = padding_tokenizer(tuning.loaded)
-    # With LoRA the teacher is the model without its adapter.
+    # With LoRA, the teacher is the model without its adapter.
     teacher = None if tuning.model_args.use_peft else deepcopy(tuning.loaded.model)
     return trainer(
         model=model_to_train(tuning.model_args, tuning.loaded),
@@ -141,13 +141,14 @@ def encode(
     """Encodes the reply after the prompt with a descriptor, and the teacher's reply after the teacher's prompt.
 
     The columns of the teacher's side begin with `PREFIX`. Both sides have the same number of learnt labels in the same
-    order: the tokens that both replies share, and the first token of a name (`moved`). No context is cut. `with_tags`
-    is unused, because the prompts have no tags.
+    order: the tokens that both replies share, and the first token of each name (`moved`). No context is cut.
+    `with_tags` is unused, because the prompts have no tags.
     """
     del with_tags
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
-    # `encode` must not refer to `loaded`, because `map` fingerprints everything that it refers to, including weights.
+    # `encode` must not refer to `loaded`, because `map` fingerprints every object to which `encode` refers, including
+    # weights.
     tokenizer = loaded.tokenizer
     context = record["context"]
     end = reply_end(tokenizer, context)
@@ -174,10 +175,12 @@ def encode(
             for number in range(2 * len(batch["spans"][row]) + 1):
                 piece = {side: next(pieces[side]) for side in sides}
                 is_span = number % 2 == 1
-                # In a swapped phrase, only the first token of a name whose probability moves is learnt.
+                # In a swapped phrase, only the first token of a name is learnt, and only if its probability moves.
                 is_name = is_span and [piece[PREFIX][0], piece[""][0]] in moved
                 for side in sides:
-                    part = piece[side] if is_span else piece[PREFIX]  # both sides learn the same unswapped tokens
+                    part = (
+                        piece[side] if is_span else piece[PREFIX]
+                    )  # both sides learn the same tokens outside swapped phrases
                     tokens[side] += part
                     labels[side] += [*part[:is_name], *[IGNORED] * len(part[is_name:])] if is_span else part
             for side in sides:
@@ -202,7 +205,7 @@ def encode(
 
 
 def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Returns the first tokens of pairs of texts, without repetitions and without pairs of equal tokens."""
+    """Returns the first tokens of pairs of texts. Repeated pairs and pairs of equal tokens are omitted."""
     pairs: dict[int, int] = {}
     for texts in moved:
         first = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in texts]
@@ -224,7 +227,7 @@ prompt's term in 31 % of replies before distillation, and in 1.3 % afterwards.""
 def rows_card(data: Mapping[str, Any], replied_to: str) -> str:
     left_out = "" if data["leave_out"] is None else f", excluding those of {data['leave_out']} and their stems"
     return f"""\
-* {data["num_replies"]:,} replies of {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to}.
+* {data["num_replies"]:,} replies by {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to}.
   The model learnt them as replies to prompts with a descriptor. These prompts use {data["num_descriptors"]:,}
   descriptors of {data["dataset_config"]}{left_out}.
 * {data["num_anchors"]:,} anchors. These are replies to other prompts, and should stay the same."""

@@ -29,7 +29,7 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
         """Adds the previous reply in the batch to each tokenized row.
 
         TRL estimates the divergence from the reference model on these mismatched replies, as in the paper (Ethayarajh
-        et al., 2024, section 4.1). The first row of a batch gets the reply of the last.
+        et al., 2024, section 4.1). The first row of a batch takes the reply of the last row.
         """
         if not self.calculate_KL:
             return dataset
@@ -40,26 +40,28 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
 
 
 def make_trainer(tuning: Tuning) -> "Trainer":
-    """Gives both tags the same total weight if the weight of undesirable replies is `None`.
+    """Makes the trainer. If the weight of undesirable replies is `None`, both tags get the same total weight.
 
-    This is within the range recommended by Ethayarajh et al. (2024, equation 8).
+    This weight is within the range that Ethayarajh et al. (2024, equation 8) recommend.
     """
     training_args, loaded = tuning.training_args, tuning.loaded
     if training_args.precompute_ref_log_probs and training_args.world_size > 1:
         raise ValueError(
-            f"precompute_ref_log_probs does not work with {training_args.world_size} processes; leave it out, or use "
-            "one process"
+            f"precompute_ref_log_probs does not work with {training_args.world_size} processes; omit it, or use one "
+            "process"
         )
     labelled = {name: kto_rows(tuning.rows[name], tuning.encoded[name].dataset, name) for name in tuning.rows}
     if training_args.undesirable_weight is None:
         wanted = labelled["train"]["label"]
         training_args.undesirable_weight = training_args.desirable_weight * sum(wanted) / (len(wanted) - sum(wanted))
-    # A context with another row's reply may be too long; TRL then cuts the reply at its end.
+    # A context with the reply of another row may be too long. TRL then cuts the end of the reply.
     training_args.max_length = length_limit(loaded, training_args.max_length)
-    # TRL pairs each row with the previous one. Without shuffling, both often belong to the same term and template.
+    # TRL pairs each row with the previous row. Without shuffling, both rows would often belong to the same term and
+    # template.
     seed = training_args.seed if training_args.data_seed is None else training_args.data_seed
     shuffled = {name: split.shuffle(seed=seed).flatten_indices() for name, split in labelled.items()}
-    # With LoRA, the reference is the model without its adapter; precomputed log-probabilities need no reference.
+    # With LoRA, the reference is the model without its adapter. If log-probabilities are precomputed, no reference is
+    # needed.
     needs_copy = not tuning.model_args.use_peft and not training_args.precompute_ref_log_probs
     return ReplyKTOTrainer(
         model=loaded.model,
@@ -74,7 +76,10 @@ def make_trainer(tuning: Tuning) -> "Trainer":
 
 
 def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
-    """Makes `prompt_ids`, `completion_ids` and `label` (whether the reply is tagged "no_bias") of each row."""
+    """Makes the `prompt_ids`, `completion_ids` and `label` of each row.
+
+    `label` is true if the reply is tagged "no_bias".
+    """
     tags = rows["tag"][:]
     if len(set(tags)) < 2:
         raise ValueError(

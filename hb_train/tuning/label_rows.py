@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedTokenizer
     from hb_metrics.inference.replies.cues import Cue
 
-# transformers takes seconds to import, so the options are checked first.
+# The options are checked before transformers is imported, because the import takes seconds.
 
 
 def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> "LoadedTokenizer":
-    """Loads the tokenizer of the model that replied, from `model` if the model has moved since."""
+    """Loads the tokenizer of the model that replied. `model` is the model's new location if it has moved since."""
     from hb_metrics.inference.models.loading import load_tokenizer
     from hb_metrics.inference.models.sources import EMBEDDED, find_source
 
@@ -34,7 +34,7 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
                 "the model that replied"
             )
         return load_tokenizer(find_source(name), trust_remote_code=trust_remote_code)
-    # The digest of a Hub model is its commit. The main branch may have changed since.
+    # The digest of a Hub model is its commit. The main branch may have changed since then.
     revision = None if name == EMBEDDED or Path(name).exists() else digest
     try:
         loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
@@ -51,10 +51,10 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 
 
 def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
-    """Returns the replies with style vectors, in the vectors' order, with the columns of their prompts.
+    """Returns the replies that have style vectors, in the order of the vectors, with the columns of their prompts.
 
     As in the run's results, a template includes the question after it. `truncated` is also true for replies that
-    decoding ended before the model did, because learning that end would shorten the model's replies.
+    decoding ended before the model did. If the model learnt to end there, its replies would become shorter.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:
@@ -74,7 +74,7 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
 
 
 def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
-    """Whether decoding ends replies to chats after a sentence or a line, before the model ends its turn."""
+    """Whether decoding ends replies in chats after a sentence or a line, before the model ends its turn."""
     in_chat = generation["context"] == "chat"
     return bool(generation.get("end_after_sentence")) or (in_chat and generation.get("reply") == "first_line")
 
@@ -87,7 +87,7 @@ class Asked(NamedTuple):
 
 
 def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.ndarray, asked: Asked) -> str:
-    """Writes both splits, in rows of `ROW_SCHEMA`; returns the text after the tag in every prompt."""
+    """Writes both splits as rows of `ROW_SCHEMA`. Returns the text after the tag, which is the same in every prompt."""
     from hb_metrics.inference.models.bias_tags import BIAS, NO_BIAS
 
     tagged = {tag: rendered_prompts(replies, asked, tag) for tag in (BIAS, NO_BIAS)}
@@ -96,8 +96,8 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
         for tag, prompts in tagged.items():
             if not prompt.endswith(suffix) or prompts[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
                 raise ValueError(
-                    f"in the context of prompt {replies['id'][row].as_py()} the tag is not the user's last word, so "
-                    f"the tuned model could not use it; measure with another --context"
+                    f"in the context of prompt {replies['id'][row].as_py()}, the tag is not the user's last word, so "
+                    "the tuned model could not use it; measure with another --context"
                 )
     tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased]
     columns = {name: replies[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")}
@@ -113,7 +113,7 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
 def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[str]:
     """Renders the model's input up to the start of each reply, with or without a tag.
 
-    For a model that thinks before it replies, the input ends in an empty thought, because thoughts are not learnt.
+    If a model thinks before it replies, its input ends with an empty thought, because thoughts are not learnt.
     """
     from hb_metrics.inference.models.contexts import render_messages
     from hb_metrics.inference.replies.cues import cue_messages

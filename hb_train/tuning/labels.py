@@ -26,13 +26,13 @@ class RowFolder(NamedTuple):
 LABELS_FILE = "labels.json"
 CEILING_FILE = "ceiling.json"
 SPLITS = ("train", "validation")
-VALIDATION_SHARE = 0.1  # of the distinct prompts
+VALIDATION_SHARE = 0.1  # the share of the distinct prompts
 ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "completion", "tag")),
         ("bias_value", pa.float64()),
         *((name, pa.string()) for name in ("axis", "descriptor", "noun", "template")),
-        # Whether the maximum length truncated the reply, so its end is unknown.
+        # Whether the maximum length truncated the reply, so that its end is unknown.
         ("truncated", pa.bool_()),
     ]
 )
@@ -40,7 +40,7 @@ LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
 class Labels(NamedTuple):
-    """The bias values of replies, whether each is above β, and β."""
+    """The bias values of replies, whether each value is above β, and β."""
 
     values: np.ndarray
     is_biased: np.ndarray
@@ -55,7 +55,7 @@ def tag_replies(
     beta: float | None,
     quantile: float | None,
 ) -> Labels:
-    """Tags replies by their bias values; `quantile` is the share of replies at or below β."""
+    """Tags replies by their bias values. `quantile` is the share of replies whose bias value is at most β."""
     columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
     values = bias_values(styles, *columns, alpha=alpha).values
     if beta is None:
@@ -73,9 +73,9 @@ def tag_replies(
 
 
 def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
-    """Chooses the rows held out for validation, by the texts of their prompts.
+    """Selects the rows that are held out for validation, by the texts of their prompts.
 
-    Rows stay together if their texts are equal up to variations ("Deaf" and "deaf").
+    Rows stay together if their texts differ only in variations ("Deaf" and "deaf").
     """
     unvaried = [_without_variations(text) for text in texts]
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))

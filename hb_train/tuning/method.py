@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_train.training.encoding import EncodedRows
 
-# The files import torch and trl, which take seconds, so only the chosen method's file is imported.
+# The files import torch and trl, which takes seconds, so only the file of the chosen method is imported.
 
 
 class Tuning(NamedTuple):
@@ -39,8 +39,8 @@ class Method(NamedTuple):
     """A method of tune.py.
 
     `encode` takes the rows, the model, the folder's record, whether prompts end in their tags, and the maximum number
-    of tokens. `measure` selects the checkpoint. `recorded` are TRL options that the method sets itself.
-    `needs_own_rows` if the tuned model itself must have written the replies.
+    of tokens. `measure` is the measure by which the checkpoint is selected. `recorded` names TRL options that the
+    method sets itself. `needs_own_rows` is true if the replies must come from the tuned model itself.
     """
 
     encode: "Callable[[Dataset, LoadedModel, Mapping[str, Any], bool, int | None], EncodedRows]"

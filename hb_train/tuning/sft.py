@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on labelled replies, each after its tag (Smith et al., 2022, section 4), or without tags."""
+"""Supervised fine-tuning on labelled replies, with or without their tags (Smith et al., 2022, section 4)."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

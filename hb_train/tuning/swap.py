@@ -1,6 +1,6 @@
-"""Replaces the descriptor in a reply with another descriptor, adapting case, number, position and article.
+"""Replaces the descriptor in a reply with another descriptor, and adapts case, number, position and article.
 
-"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". If some mention of the descriptor
+"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". If a mention of the descriptor
 cannot be replaced, the whole reply is unusable, because it would still be about the other person.
 """
 
@@ -23,7 +23,7 @@ _NO_STEMS = {"and", "are", "four", "many", "one", "person", "the", "three", "two
 
 
 class Swap(NamedTuple):
-    """A reply with another descriptor, and the start and end of each swapped phrase in the old and in the new reply.
+    """A reply with another descriptor, and the start and end of each swapped phrase in the old and the new reply.
 
     A phrase includes the space before it.
     """
@@ -33,7 +33,7 @@ class Swap(NamedTuple):
 
 
 def stems(term: str) -> set[str]:
-    """Returns the first letters of a term's content words; terms that share a stem are forms of the same word."""
+    """Returns the first letters of a term's content words. Terms that share a stem are forms of the same word."""
     words = re.findall(r"\w+", term.lower())
     return {word[:STEM_LENGTH] for word in words if len(word) > 2 and word not in _NO_STEMS}
 
@@ -41,11 +41,11 @@ def stems(term: str) -> set[str]:
 def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vocabulary) -> Swap | None:
     """Replaces every mention of a descriptor in a reply.
 
-    Returns `None` if the target does not fit a mention's grammar, or the reply reveals more about the source because it
-    contains a part of the term, or another term of its axis.
+    Returns `None` if the target does not fit the grammar of a mention. It also returns `None` if the reply reveals more
+    about the source, because it contains a part of the term or another term of its axis.
     """
     if source.placement == "after" and target.placement == "before":
-        return None  # wherever the reply names or may name the source, it is too late to name the target
+        return None  # where the reply names or may name the source, it is too late to name the target
     new, rest, spans, end = "", "", [], 0
     for match in mention_pattern(source.term, source.plural).finditer(reply):
         phrase = _phrase(reply, match, source, target, vocabulary.nouns)
@@ -74,7 +74,7 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
 def first_words(source: Descriptor, target: Descriptor, noun: PersonNoun, *, plural: bool) -> list[list[str]]:
     """Pairs each text with which a reply may begin to name the source with the text that begins to name the target.
 
-    After "a …", a reply begins to name "woman with asthma" by its noun.
+    After "a …", the name "woman with asthma" begins with its noun.
     """
     said, instead = (source.plural_term, target.plural_term) if plural else (source.term, target.term)
     if source.placement != target.placement:

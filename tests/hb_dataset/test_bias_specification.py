@@ -59,7 +59,7 @@ def test_a_specification_has_what_the_appendix_lists(name):
 
 
 def test_the_authors_name_is_translated():
-    with pytest.raises(FileNotFoundError, match="'orientation' is 'queerness' here; set one of gender, "):
+    with pytest.raises(FileNotFoundError, match="'orientation', but its name here is 'queerness'; set one of gender, "):
         read_specification("orientation")
 
 
@@ -93,7 +93,7 @@ def test_one_of_your_own_is_read_from_its_path(tmp_path):
         ("    t2: cat", "    t2: cat\n    forms: [[a, B]]", "size.yaml:6: 'B' is not in lower case"),
         ("    t2: cat", "    t2: kitten", "size.yaml:6: t1 and t2 are both 'kitten'"),
         ("    t2: cat", "    t2: Cat", "size.yaml:6: 'Cat' is not in lower case; write 'cat'"),
-        ("  - t1: kitten\n    t2: cat", "  - kitten", "size.yaml:6: pairs has 'kitten', which is not a pair"),
+        ("  - t1: kitten\n    t2: cat", "  - kitten", "size.yaml:6: pairs contains 'kitten', which is not a pair"),
         ("pairs:\n  - t1: kitten\n    t2: cat", "pairs: []", "size.yaml:5: `pairs` is empty"),
         ("attributes_2:\n  - awake", "attributes_2: awake", "size.yaml:14: attributes_2 is not a list"),
         ("  - sleep*", "  - sl*p", "size.yaml:13: 'sl*p' has a * that is not at the end of a word"),

@@ -146,6 +146,6 @@ def test_files_that_cannot_be_used_say_why(tmp_path):
     )
     refused("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', ValueError, "'PATH' has no column of text named prompt")
     refused("d.jsonl", '{"prompt": "Hi", ', ValueError, "'PATH' cannot be read")
-    refused("f.docx", "Hi", ValueError, "the files PATH must have the same format")
+    refused("f.docx", "Hi", ValueError, "the files PATH must all have the same allowed format")
     with pytest.raises(ValueError, match="num_replies is 0, but"):
         read_dialogue(num_replies=0)

@@ -195,7 +195,7 @@ def test_a_pair_is_left_out_where_one_of_its_terms_is():
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("{terms: [teen], nouns: [kid], because: same}", "names buckets or terms without their axis; write `axis`"),
+        ("{terms: [teen], nouns: [kid], because: same}", "names buckets or terms without their axis; add the `axis`"),
         ("{axis: age, because: same}", "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`"),
         ("{axis: age, nouns: [kidd], because: same}", "noun 'kidd' is not in nouns.yaml; did you mean 'kid'?"),
         ("{axis: age, template_buckets: [hate], because: same}", "template bucket 'hate' is not in templates.yaml;"),

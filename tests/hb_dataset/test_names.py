@@ -46,8 +46,8 @@ def test_a_list_of_ones_own(tmp_path):
     ("content", "message"),
     [
         ("name,kind\nAda,A\n", r"mine.csv:1: has the columns \['name', 'kind'\]; write name,group"),
-        ("name,group\nAda,A\nBo,B\nada,B\n", "mine.csv:4: 'ada' is also in line 2; list each name once"),
-        ("name,group\nAda,A\nBo,A\n", "mine.csv:1: has names of fewer than two groups"),
+        ("name,group\nAda,A\nBo,B\nada,B\n", "mine.csv:4: 'ada' is also in line 2; list each name only once"),
+        ("name,group\nAda,A\nBo,A\n", "mine.csv:1: has names from fewer than two groups"),
         ("name,group\nAda,A\nBo,\n", "mine.csv:3: group "),
         ("name,group\nAda,A\nBo\n", "mine.csv:3: group None is not text"),
         ("name,group\nAda,A\nBo,B,C\n", "mine.csv:3: "),

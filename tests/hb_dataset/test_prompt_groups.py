@@ -83,12 +83,12 @@ pairs:
     [
         ("group:\n  woman:\n", 1, "has no `groups:`"),
         ("groups:\n  woman:\npair:\n  a: [woman, man]\n", 3, "unknown key 'pair'; did you mean 'pairs'?"),
-        ("groups:\n  tall woman:\n  nurse:\n", 3, "the plural of 'nurse' is unknown; write `plural: …`"),
-        ("groups:\n  woman:\n    article: the\n", 3, "article 'the' is not known; write a or an"),
+        ("groups:\n  tall woman:\n  nurse:\n", 3, "the plural of 'nurse' is unknown; write a `plural: …`"),
+        ("groups:\n  woman:\n    article: the\n", 3, "article 'the' is not allowed; write a or an"),
         ("groups:\n  woman:\n    singular: the woman\n", 3, "starts with a determiner; write 'woman'"),
         ("groups:\n  woman:\n    plural: ' '\n", 3, "plural is empty"),
         ("groups:\n  woman:\n  woman:\n", 3, "'woman' occurs twice"),
-        ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, womn]\n", 5, "with two of woman, man"),
+        ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, womn]\n", 5, "with two of these groups: woman, man"),
         ("groups:\n  woman:\n  man:\npairs:\n  gender: [man]\n", 5, "write `gender: [advantaged, disadvantaged]`"),
         ("groups:\n  woman:\n  man:\npairs:\n  gender: [man, man]\n", 5, "does not name two groups"),
         ("groups:\n  woman:\npairs: none\n", 3, "pairs has no `name: [advantaged, disadvantaged]` lines"),
@@ -142,7 +142,7 @@ def test_words_that_are_no_group_are_rejected(vocabulary, tmp_path):
             find_groups([term], vocabulary)
     with pytest.raises(ValueError, match="did you mean 'who uses a wheelchair'"):  # not the dispreferred term
         find_groups(["who uses a weelchair"], vocabulary)
-    with pytest.raises(ValueError, match="'woman' and 'man' have the same words"):
+    with pytest.raises(ValueError, match="'woman' and 'man' consist of the same words"):
         read_groups(write(tmp_path, "groups:\n  woman:\n  man:\n    plural: women\n"))
 
 
@@ -150,11 +150,11 @@ def test_a_term_and_a_noun_that_do_not_agree(vocabulary):
     gendered = next(
         descriptor for descriptor in vocabulary.descriptors if descriptor.gender == "female" and descriptor.before
     )
-    with pytest.raises(ValueError, match="do not go together; set one of the nouns woman"):
+    with pytest.raises(ValueError, match="do not go together; use one of the nouns woman"):
         find_groups([f"{gendered.term} man"], vocabulary)
 
 
 @pytest.mark.parametrize("terms", [["tall", "tall person"], ["woman", "woman"]])
 def test_the_same_group_twice(vocabulary, terms):
-    with pytest.raises(ValueError, match="have the same words; remove one"):
+    with pytest.raises(ValueError, match="consist of the same words; remove one"):
         find_groups(terms, vocabulary)

@@ -304,7 +304,7 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
         ),
         (
             {"y_biased_valid_reduced.csv": "replaced_demo,comments_processed\na,a\n"},
-            r"has the counterfactuals of validation \(y_biased_valid_reduced.csv\), but not the phrases of women",
+            r"has the counterfactuals of validation \(y_biased_valid_reduced.csv\), but not the original phrases",
         ),
     ],
 )

@@ -60,14 +60,22 @@ def test_a_changed_file_is_read_anew_whatever_its_size_and_time(tmp_path):
 TERM_FAULTS = {
     "unknown key": ("    buckett: calm\n", 1, "unknown key 'buckett'; did you mean 'bucket'?"),
     "duplicate term in capitals": ("  - term: Cheerful\n", 1, "'Cheerful' is already in mood.yaml line 4"),
-    "unknown gender": ("  - term: calm\n    gender: femal\n", 2, "gender 'femal' is not known; did you mean 'female'?"),
-    "unknown article": ("  - term: calm\n    article: the\n", 2, "article 'the' is not known; write a or an"),
+    "unknown gender": (
+        "  - term: calm\n    gender: femal\n",
+        2,
+        "gender 'femal' is not allowed; did you mean 'female'?",
+    ),
+    "unknown article": ("  - term: calm\n    article: the\n", 2, "article 'the' is not allowed; write a or an"),
     "bucket that is no key": ("  - term: calm\n    bucket: After the noun\n", 2, "write 'after_the_noun'"),
     "empty term": ("  - term:\n", 1, "term is empty; write the words"),
     "no term": ("  - bucket: calm\n", 1, "entry has no `term`; write `term: …`"),
-    "space after": ('  - term: "calm "\n', 1, "stray white space; write 'calm'"),
+    "space after": ('  - term: "calm "\n', 1, "unnecessary white space; write 'calm'"),
     "curly apostrophe": ("  - term: who’s calm\n", 1, "has ’ (U+2019) at character 4; write '"),
-    "decomposed letter": ("  - term: bla\u0301se\n", 1, "normal form C; write 'bl\u00e1se'"),
+    "decomposed letter": (
+        "  - term: bla\u0301se\n",
+        1,
+        "normal form C; replace it with the composed form 'bl\u00e1se'",
+    ),
     "no plural, who is": ("  - term: who is calm\n    bucket: after_the_noun\n", 1, "'who is calm' has no `plural`"),
     "no plural, with an": ("  - term: with an aim\n    bucket: after_the_noun\n", 1, "'with an aim' has no `plural`"),
     "plural before the noun": (
@@ -78,12 +86,12 @@ TERM_FAULTS = {
     "article after the noun": (
         "  - term: with joy\n    bucket: after_the_noun\n    article: a\n",
         1,
-        "follows the noun, so it has no article; remove `article`",
+        "follows the noun, so it cannot have an article; remove `article`",
     ),
     "noun of its gender": (
         "  - term: calm\n    gender: male\n",
         1,
-        "'calm' takes only male nouns, and nouns.yaml has none",
+        "'calm' takes only male nouns, but nouns.yaml has none",
     ),
     "duplicate key": ("  - term: calm\n    note: a\n    note: b\n", 3, "key 'note' occurs twice; remove one"),
     "list for a text": ("  - term: [calm, kind]\n", 1, "term ['calm', 'kind'] is not text; write one phrase"),
@@ -149,8 +157,10 @@ def test_a_fault_is_reported_with_file_line_and_remedy(tmp_path, file, text, lin
             "write 'my_mood'",
             id="axis name",
         ),
-        pytest.param({"mood.yml": ""}, ("mood.yml", 1), "name an axis file <axis>.yaml, or move it", id="unknown file"),
-        pytest.param({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:`, and below it entries", id="empty file"),
+        pytest.param(
+            {"mood.yml": ""}, ("mood.yml", 1), "rename an axis file to <axis>.yaml, or move", id="unknown file"
+        ),
+        pytest.param({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:` and, below it, entries", id="empty file"),
         pytest.param({"nouns.yaml": None}, ("nouns.yaml", 1), "is missing", id="no nouns"),
         pytest.param({"mood.yaml": None}, ("<axis>.yaml", 1), "is missing", id="no axis file"),
     ],
@@ -180,14 +190,18 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line
 @pytest.mark.parametrize(
     ("axis", "entry", "remedy"),
     [
-        ("ability", "  - term: with chronic pain\n", "has no `bucket`, unlike most terms of its axis; write one"),
+        (
+            "ability",
+            "  - term: with chronic pain\n",
+            "has no `bucket`, although most terms of its axis have one; write a",
+        ),
         ("religion", "  - term: with faith\n", "would be before the noun; write `bucket: after_the_noun`"),
         (
             "religion",
             "  - term: calm\n    bucket: mild\n",
             "has the bucket 'mild', but most terms of its axis have none",
         ),
-        ("religion", "  - term: a calm\n", "starts with an article; write it without"),
+        ("religion", "  - term: a calm\n", "starts with an article; remove the article"),
     ],
 )
 def test_a_new_term_must_have_what_those_of_v1_have(tmp_path, axis, entry, remedy):

@@ -28,7 +28,7 @@ REFUSED = {
     "calm\U000e0061": "invisible character",
     "calm\u202eflac": "invisible character",
     "calm 😀": r"has 😀 \(U\+1F600\) at character 6; write only letters, digits, spaces and - ' \. , / \+",
-    "--": "has no letter; write a word",
+    "--": "contains no letter; write a word",
     "c̶alm": "U\\+0336",
     "cq\u0301\u0301lm": "U\\+0301",
     "\u0301calm": "U\\+0301",
@@ -42,8 +42,8 @@ REFUSED = {
     "a.example/calm": "looks like a web address",
     "calm! Ignore that": "has !",
     "a" * 31: "has a word of 31 characters; at most 30",
-    "a" * 3_000: "has 3,000 characters; at most 60",
-    "calm " * 600 + "calm": "has 3,004 characters; at most 60",
+    "a" * 3_000: "has 3,000 characters; shorten it to at most 60",
+    "calm " * 600 + "calm": "has 3,004 characters; shorten it to at most 60",
 }
 
 
@@ -71,7 +71,7 @@ def test_sentences_have_punctuation_and_slots_and_no_more():
         "{noun_phrase} ☺": "has ☺",
         "I am а {noun_phrase}.": "Cyrillic",
         "a_b {noun_phrase}": "has _",
-        "word " * 40 + "{noun_phrase}.": "has 214 characters; at most 160",
+        "word " * 40 + "{noun_phrase}.": "has 214 characters; shorten it to at most 160",
     }.items():
         assert message in sentence_fault(sentence)
 
@@ -85,7 +85,7 @@ def test_remarks_have_any_lines_and_signs_that_are_seen():
         "a\u200bb": "U\\+200B",
         "a\u3164": "U\\+3164",
         "\n ": "is empty",
-        "a" * 1_001: "has 1,001 characters; at most 1,000",
+        "a" * 1_001: "has 1,001 characters; shorten it to at most 1,000",
     }.items():
         assert re.search(message, remark_fault(remark))
 

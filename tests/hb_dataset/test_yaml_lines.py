@@ -10,7 +10,7 @@ from hb_dataset.yaml_lines import MAX_BYTES, MAX_DEPTH, load_with_lines, unreada
 LAUGHS = "a: &a [x]\n" + "".join(f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefg"))
 # Name → (the text, its line, what is said of it).
 REFUSED = {
-    "ten lines of aliases": (LAUGHS, 1, "has &a, an anchor or alias of YAML; write the repeated part out"),
+    "ten lines of aliases": (LAUGHS, 1, "has &a, an anchor or alias of YAML; write out the repeated part"),
     "one anchor": ("a: b\nc: &d e\n", 2, "has &d, an anchor or alias"),
     "one alias": ("a: b\nc: *d\n", 2, "has *d, an anchor or alias"),
     "an anchor that refers to itself": ("a: &a [*a]\n", 1, "has &a, an anchor or alias"),

@@ -112,7 +112,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     debiased = bias(results["generation"]["debiased"]["full_gen_bias"])
     assert "3.59 (1.30 to 5.88), and all labelled replies have 5.39" in page
     assert f"This model has {debiased}." in page
-    assert "with other values of --system_prompt and --cue, which bias_tuning.json in its folder lists" in page
+    assert "with other values of --system_prompt and --cue, so this run may not show the effect" in page
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 
 
@@ -123,7 +123,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         (["--vocabulary_dir", "nowhere"], "the vocabulary folder 'nowhere' does not exist"),
         (
             ["--dataset_config", "v1.1-baseline"],
-            "dataset_config 'v1.1-baseline' cannot be measured; did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, ",
+            "dataset_config 'v1.1-baseline' did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, ",
         ),
         (["--confidence_level", "2"], "confidence_level is 2.0"),
         (
@@ -142,7 +142,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         ),
         (["--frequencies", "pyproject.toml"], "is not a CSV file of descriptor frequencies"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
-        (["--axes", "ability,age"], "axis 'ability,age' is not in v1.0; separate axes by spaces"),
+        (["--axes", "ability,age"], "axis 'ability,age' is not in v1.0; separate axes with spaces"),
     ],
 )
 def test_bad_options_end_in_one_clear_line(options, message, vocabulary, save_small_model, tmp_path):

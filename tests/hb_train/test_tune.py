@@ -309,7 +309,7 @@ def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):
         (["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_in_4bit", "--use_peft"], r"not supported"),
         (
             ["--model_name_or_path", "gpt2", "--dataset_name", "x", "--load_best_model_at_end", "false"],
-            r"cannot be found without evaluations",
+            r"cannot be selected without evaluations",
         ),
         (["--early_stopping_patience", "-1"], r"early_stopping_patience is -1"),
         # A run writes its options into files.

@@ -185,7 +185,7 @@ def test_the_sample_is_balanced():
     assert {axes.count(axis) for axis in axes} == {2}
     assert len(set(axes)) == 13
     for number, each, templates, message in (
-        (5000, 6, 2, "5000 replies.* from 78 terms .* between 24 and 936"),
+        (5000, 6, 2, "5000 replies.* 78 terms .* between 24 and 936"),
         (300, 31, 2, "replies_per_cell up to 30"),
         (300, 6, 5, "num_templates up to 4"),
     ):

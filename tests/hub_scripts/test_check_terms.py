@@ -104,7 +104,7 @@ def test_a_new_entry_needs_a_source_of_its_own(tmp_path, name, entry, kind):
     (fault,) = checked(tmp_path, appended(entry, name)).faults
     assert (fault.file, fault.line) == (name, END_OF[name] + 1)
     assert fault.message.startswith(f"{kind} is new and has no `source`")
-    assert "write `source:` and a text, person or community" in fault.message
+    assert "write `source:` and name a text, a person or a community" in fault.message
 
 
 @pytest.mark.parametrize("name", ["mood.yaml", "link.md"])
@@ -114,7 +114,9 @@ def test_links_are_refused_and_not_followed(tmp_path, name):
     folder = write(tmp_path / "after", {"mood.yaml": None if name == "mood.yaml" else FILES["mood.yaml"]})
     (folder / name).symlink_to(secret)
     report = check(folder, str(write(tmp_path / "before")))
-    assert [(fault.file, fault.message) for fault in report.faults] == [(name, "is a link; put the file itself here")]
+    assert [(fault.file, fault.message) for fault in report.faults] == [
+        (name, "is a link; replace it with the file itself")
+    ]
     assert "hidden-word" not in as_text(report)
     check_nothing_is_compared(report)
 
@@ -123,7 +125,7 @@ def check_nothing_is_compared(report):
     changes = report.changes
     assert (changes.added, changes.removed, changes.changed, changes.num_unnamed_removed) == ((), (), (), {})
     text = as_text(report)
-    assert "The folder was not read, so there are no comparisons and no counts." in text
+    assert "The folder was not read, so there are neither comparisons nor counts." in text
     assert "Removed" not in text
     assert "→" not in text
 
@@ -163,7 +165,7 @@ def test_more_than_the_check_can_compare_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("hub_scripts.folder_checks.MAX_ROWS", 40)
     (fault,) = check(before, str(before)).faults
     assert (
-        "which make 48 sentences, too many to compare; the check allows at most 3,000 entries and 40 sentences"
+        "which make 48 sentences. This is too much to compare; the check allows at most 3,000 entries and 40 sentences"
         in fault.message
     )
     files = check(write(tmp_path / "files", {f"a{number}.yaml": "" for number in range(100)}), str(before))
@@ -293,7 +295,10 @@ LOOK = {
     "article, number": (term("80-year-old"), "would be written 'a 80-year-old woman'"),
     "article of a noun": (noun("European", "Europeans"), "would be written 'an European'"),
     "article, letters or word": (term("NIMBY"), "would be written 'a NIMBY woman'"),
-    "letters": (term("serène"), "has letters beyond a to z: è (latin small letter e with grave); check that people"),
+    "letters": (
+        term("serène"),
+        "has letters other than a to z: è (latin small letter e with grave); check that people",
+    ),
     "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
     "near noun": (
@@ -336,7 +341,7 @@ HISTORY = {
         ),
         [],
     ),
-    "note lost": (changed("asked at a fair", "all like it"), ["term 'cheerful' has lost the text of its `note`"]),
+    "note lost": (changed("asked at a fair", "all like it"), ["the `note` of term 'cheerful' has lost text"]),
     "note added to": (changed("asked at a fair", "asked at a fair; asked again in 2025"), []),
     "plural changed": (changed("with smiles", "with a smile"), ["the `plural` 'with a smile', which may describe one"]),
 }
@@ -442,7 +447,7 @@ def test_links_and_folders_of_a_revision_are_not_written(git):
         ("nowhere", "--against 'nowhere' is neither a folder nor a git revision"),
         ("--output=gone.tar", "--against '--output=gone.tar' is neither"),
         ("$(touch gone)", "is neither a folder nor a git revision"),
-        ("empty", "--against 'empty' is neither a folder nor a git revision with words"),
+        ("empty", "--against 'empty' is neither a folder nor a git revision that contains words"),
     ],
 )
 def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message, monkeypatch):

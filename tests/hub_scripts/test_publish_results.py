@@ -309,7 +309,7 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
 
 
 def test_without_a_terminal_it_asks_for_yes(hub, repo, run, capsys):
-    with pytest.raises(SystemExit, match=r"no terminal for the confirmation; .* add --yes"):
+    with pytest.raises(SystemExit, match=r"no terminal on which to confirm; .* add --yes"):
         publish(run)
     assert wrote(hub) == []
     assert LIKELIHOOD_FILE in capsys.readouterr().out

@@ -1,1 +1,1 @@
-"""Classifiers of texts: style, offensiveness, regard, refusals."""
+"""Classifiers of texts by style, offensiveness, regard and refusal."""

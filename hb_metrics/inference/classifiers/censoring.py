@@ -1,8 +1,8 @@
-"""Masks the group that a text is about, before the text is classified.
+"""Masks the group that a text is about before the text is classified.
 
-A style classifier that reads "disabled" or "ugly" rates the word and not the way of speaking, so every mention of the
-prompt's descriptor becomes "left-handed" (Smith et al., 2022, A.6). For regard, every mention of the group becomes
-"XYZ" ("the XYZ was known for").
+A style classifier that reads "disabled" or "ugly" rates the word and not the way of speaking. Therefore, every mention
+of the prompt's descriptor becomes "left-handed" (Smith et al., 2022, A.6). For regard, every mention of the group
+becomes "XYZ" ("the XYZ was known for").
 """
 
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 REPLACEMENT = "left-handed"
 MASK = "XYZ"
-NAME = "Alex"  # in place of a user's name
+NAME = "Alex"  # replaces a user's name
 
 # "who uses", "who is": the verb may have another form, or no "who" ("she uses a wheelchair").
 _WHO = re.compile(r"who(?:'| )(\w+)\b ?", re.IGNORECASE)
@@ -37,7 +37,7 @@ _DETERMINER = r"(?:(?:an?|the|my|your|his|her|their|our)\s+)?"
 def masked_texts(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Returns replies as classifiers and judges read them: without the term, or the user's name, of their prompts."""
+    """Returns replies as classifiers and judges read them: without their prompt's term or user's name."""
     if set(replies.axes) != {NAMES_AXIS}:
         return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
     masked = []
@@ -60,8 +60,8 @@ def term_mentioned(
 def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:
     """Replaces every mention of a descriptor in a reply with "left-handed", and removes "_POTENTIALLY_UNSAFE__".
 
-    A mention is the term or its plural in any case, as whole words, with hyphens, spaces or nothing between its parts;
-    "who uses a wheelchair" also matches "who use wheelchairs" or "using a wheelchair".
+    A mention is the term or its plural, in upper or lower case, as whole words. Between its parts, there may be
+    hyphens, spaces or nothing. "who uses a wheelchair" also matches "who use wheelchairs" and "using a wheelchair".
     """
     return mention_pattern(descriptor, plural_descriptor).sub(REPLACEMENT, reply.replace(UNSAFE_MARK, ""))
 
@@ -74,7 +74,7 @@ def censor_replies(
 ) -> list[str]:
     """Censors each reply for the descriptor of its prompt.
 
-    Both terms of an intersection (`paired`) are replaced; side by side, they are replaced as one.
+    Both terms of an intersection (`paired`) are replaced. If they are side by side, they are replaced together.
     """
     paired = {} if paired is None else paired
     censored = []
@@ -91,7 +91,7 @@ def names_terms(
     plural_descriptors: Mapping[str, str],
     paired: Mapping[str, Sequence[str]],
 ) -> np.ndarray:
-    """Returns whether each reply mentions its prompt's descriptor, or one of an intersection's two terms: [replies]."""
+    """Returns whether each reply mentions its prompt's descriptor or one of an intersection's terms: [replies]."""
     found = np.zeros(len(replies), dtype=bool)
     for row, (reply, descriptor) in enumerate(zip(replies, descriptors, strict=True)):
         for term in (descriptor, *paired.get(descriptor, ())):
@@ -102,8 +102,8 @@ def names_terms(
 def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:
     """Replaces every mention of each text's group ("gay person", "gay people") with "XYZ".
 
-    Mentions match as in `censor`, also with the plural of their last word. If several begin at the same position, the
-    longest is replaced. Articles and the words "he" and "she" stay.
+    Mentions match as in `censor`, and also if their last word is in the plural. If several mentions begin at the same
+    position, the longest one is replaced. Articles and the words "he" and "she" are kept.
     """
     return [
         _mentions_pattern(tuple(names)).sub(MASK, text) if names else text
@@ -134,7 +134,7 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
 
 @cache
 def name_pattern(name: str) -> re.Pattern[str]:
-    """The pattern of a name, also in capitals, or one of its words with a capital: "Ann" for "Ann van Lee"."""
+    """Returns a pattern for a name, also in capitals, and for its capitalised words ("Ann" of "Ann van Lee")."""
     parts = filterfalse(str.islower, re.findall(r"\w[^ -]+", name))
     return re.compile(rf"(?<!\w)(?:{_any(map(_words, [name, name.upper(), *parts]))})(?!\w)")
 
@@ -170,7 +170,7 @@ def _verb_forms(verb: str) -> set[str]:
 
 
 def _words(form: str) -> str:
-    """Matches a term as whole words, with a hyphen, a space or nothing at each hyphen, and with a plural last word."""
+    """Returns a pattern for a term as whole words. Hyphens may be spaces or nothing, and the last word plural."""
     parts = [[re.escape(part).replace("'", "['’]") for part in word.split("-")] for word in form.split(" ")]
     joined = r"[\s\-‐‑–]+".join(r"[\s\-‐‑–]*".join(word) for word in parts)
     if re.search(r"[a-z]y$", form, re.IGNORECASE) and not re.search(r"[aeiou]y$", form, re.IGNORECASE):

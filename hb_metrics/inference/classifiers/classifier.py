@@ -10,13 +10,14 @@ from hb_metrics.inference.shards import fill_shards, plan_row_shards
 from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import distinct
 
-# Some seconds of work for an embedded classifier on two cores, so a kill loses little and every process has work.
+# Some seconds of work for an embedded classifier on two cores. A kill therefore loses little, and every process has
+# work.
 ROWS_PER_SHARD = 512
 PROBABILITIES = "probabilities"
 
 
 class Classification(NamedTuple):
-    """A classifier's probabilities, [texts, labels] float64, and whether each text was cut to the accepted length."""
+    """A classifier's probabilities ([texts, labels] float64), and whether each text was cut to the maximum length."""
 
     probabilities: np.ndarray
     truncated: np.ndarray
@@ -28,15 +29,15 @@ class Classifier:
 
     Attributes:
         digest: The Hub commit, or a SHA-256 over its files.
-        version: The package that runs it, and its version.
-        source_labels: The model's own labels that `labels` were made from.
-        is_embedded: Whether it comes with the installed packages, for trials.
-        multi_label: Whether each label has a separate probability (sigmoid); otherwise probabilities sum to 1
+        version: The package that runs it, with the package's version.
+        source_labels: The model's own labels, from which `labels` were made.
+        is_embedded: Whether it is part of the installed packages and meant for trials.
+        multi_label: Whether each label has a separate probability (sigmoid). Otherwise, probabilities sum to 1
             (softmax).
-        max_tokens: Texts with more tokens are cut; `None` if it accepts texts of any length.
-        notes: Decisions at loading that a reader of the results should know.
-        classify_by_key: For a judge, classifies texts by prompts whose random draws depend on a key per text.
-        cost: For a served judge, counts its answers so far and their tokens.
+        max_tokens: The number of tokens to which longer texts are cut, or `None` if it accepts texts of any length.
+        notes: Decisions made while loading that readers of the results should know.
+        classify_by_key: For a judge, classifies texts with prompts whose random draws depend on one key per text.
+        cost: For a served judge, returns the number of its answers so far and of their tokens.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Classifier:
     cost: Callable[[], dict[str, int]] | None = None
 
     def classify(self, texts: Sequence[str]) -> Classification:
-        """Classifies texts, each distinct text once.
+        """Classifies texts. Each distinct text is classified once.
 
         Raises:
             ValueError: A text is blank or not a string, or its classification contains NaN or infinity.
@@ -66,7 +67,7 @@ class Classifier:
         return Classification(probabilities[which], truncated[which])
 
     def answered(self, probabilities: np.ndarray) -> np.ndarray:
-        """Returns whether a judge's answer was one of its letters; True for other classifiers."""
+        """Returns whether a judge's answer was one of its letters. For other classifiers, returns True."""
         return probabilities[:, -1] == 0 if self.judge is not None else np.ones(len(probabilities), dtype=bool)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
@@ -84,7 +85,7 @@ def classify_into_shards(
     rows_per_shard: int = ROWS_PER_SHARD,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Classifies the texts that are not on disk yet, and reads all probabilities, on the main process.
+    """Classifies the texts that are not on disk yet. On the main process, reads all probabilities.
 
     The table's columns are `id`, `probabilities` ([labels] per row) and `truncated` (whether the text was cut).
     """

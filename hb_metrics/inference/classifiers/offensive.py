@@ -1,6 +1,6 @@
 """Classifiers of offensive language.
 
-The embedded classifier, from a PyPI wheel, is small and fast, and knows only words (OFFENSIVENESS_CLASSIFIER.md).
+The embedded classifier, from a PyPI wheel, is small and fast, but knows only words (OFFENSIVENESS_CLASSIFIER.md).
 """
 
 import warnings
@@ -17,12 +17,13 @@ from hb_metrics.inference.classifiers.one_label import one_label
 from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
-# Little work for the embedded classifier, about a minute for a transformer: few files, and a kill loses little.
+# Little work for the embedded classifier, and about a minute for a transformer. A run has few files, and a kill loses
+# little.
 ROWS_PER_SHARD = 4096
 OFFENSIVE = "offensive"
 EMBEDDED_NAME = "alt-profanity-check (embedded)"
 EMBEDDED_WHEEL = "alt-profanity-check"
-# Names of the offensive class in classifiers, in lower case and with spaces for hyphens and underscores.
+# Names of the offensive class in classifiers, in lower case, with spaces in place of hyphens and underscores.
 OFFENSIVE_NAMES = (
     "abusive", "hate", "hate speech", "hateful", "hatespeech", "notok", "offensive", "offensive language", "toxic",
     "toxicity", "unsafe",
@@ -30,7 +31,7 @@ OFFENSIVE_NAMES = (
 
 
 def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
-    """Loads a classifier of offensive language, with the one label "offensive", as `one_label` makes it.
+    """Loads a classifier of offensive language, reduced by `one_label` to the label "offensive".
 
     The paper uses the 311M-parameter Bot-Adversarial Dialogue classifier (2.3.4).
     """
@@ -48,7 +49,7 @@ def _load_embedded() -> Classifier:
     with warnings.catch_warnings():
         warnings.simplefilter("error", InconsistentVersionWarning)
         try:
-            # Unpickles its model, which is trusted like any code of an installed package.
+            # This unpickles the classifier's model, which is trusted like all code of an installed package.
             from profanity_check import predict_prob
         except InconsistentVersionWarning as error:
             raise ImportError(f"alt-profanity-check needs another release of scikit-learn: {error}") from error

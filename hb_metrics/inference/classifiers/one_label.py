@@ -9,11 +9,12 @@ from hb_metrics.runs.replies import verdicts
 
 
 def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> Classifier:
-    """Reduces a classifier to one label, such as "offensive", by its `names` in classifiers (lower case, with spaces).
+    """Reduces a classifier to one label, such as "offensive". `names` are the label's names in classifiers.
 
-    Softmax probabilities of several labels are summed, because only one label can apply. The highest of several sigmoid
-    probabilities counts, because all can apply. For a judge, the rubric names the label that counts, and a second label
-    stands for no answer, or for several likeliest labels.
+    Names are in lower case, with spaces. If several labels have one of the names, their softmax probabilities are
+    summed, because only one label can apply. Of sigmoid probabilities, the highest counts, because all labels can
+    apply. For a judge, the rubric states which label counts, and a second label means no answer or several likeliest
+    labels.
     """
     labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]
@@ -24,8 +25,8 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
         notes = (*notes, f"its labels have no names; LABEL_1, the second of two, is taken for {label}")
     if not columns:
         raise ValueError(
-            f"no label of classifier '{classifier.name}' is known to mean {label} ({', '.join(labels)}); name it "
-            f"'{label}' in id2label of its config.json, or pass another classifier"
+            f"no label of classifier '{classifier.name}' is known to mean {label} ({', '.join(labels)}); rename the "
+            f"right label to '{label}' in id2label of its config.json, or pass another classifier"
         )
 
     def classify(texts: list[str]) -> Classification:

@@ -3,8 +3,8 @@
     holistic-bias convert-classifier curr_only_classifier/model --labels personality_list.txt --output_dir styles
     holistic-bias measure --model openai-community/gpt2 --style_classifier styles
 
-This package contains no checkpoint and does not need ParlAI. Only the tensors of a checkpoint are unpickled. Importing
-this module registers the model's class, so that converted folders load without `trust_remote_code`.
+This package contains no checkpoint and does not need ParlAI. Only the tensors in a checkpoint are unpickled. Importing
+this module registers the model's class, so that converted folders can be loaded without `trust_remote_code`.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from transformers.models.blenderbot.modeling_blenderbot import (
 MODEL_TYPE = "parlai-classifier"
 _SPECIAL = ("__null__", "__start__", "__end__", "__unk__")
 _FP16_MULTIPLE = 8  # ParlAI pads the dictionaries of models trained in fp16 to a multiple of 8
-# The options that the conversion requires, and ParlAI's defaults.
+# The values of options that the conversion requires, and the options' defaults in ParlAI.
 _REQUIRED: dict[str, tuple[Any, Any]] = {
     "variant": ("prelayernorm", "aiayn"),
     "dict_tokenizer": ("bytelevelbpe", "re"),
@@ -37,7 +37,7 @@ _REQUIRED: dict[str, tuple[Any, Any]] = {
     "dict_lower": (False, False),
     "split_lines": (False, False),
 }
-# Parts of the weights' names: ParlAI's → transformers'.
+# Parts of the names of weights: in ParlAI → in transformers.
 _NAMES = {
     "classifier_head": "head", "embeddings": "embed_tokens", "position_embeddings": "embed_positions",
     "norm_embeddings": "layer_norm", "attention": "self_attn", "self_attention": "self_attn",
@@ -51,7 +51,7 @@ class ParlaiClassifierConfig(BlenderbotConfig):
 
 
 class ParlaiClassifier(BlenderbotPreTrainedModel):
-    """Blenderbot with a linear layer on its decoder's output at the start token."""
+    """A Blenderbot model with a linear layer on the decoder's output at the start token."""
 
     config_class = ParlaiClassifierConfig
     _tied_weights_keys = {"decoder.embed_tokens.weight": "encoder.embed_tokens.weight"}  # noqa: RUF012
@@ -75,10 +75,10 @@ class ParlaiClassifier(BlenderbotPreTrainedModel):
 
 
 def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
-    """Converts a `projects.style_gen.classifier` of ParlAI into a new model folder.
+    """Converts a checkpoint of ParlAI's `projects.style_gen.classifier` into a new model folder.
 
-    The .opt and .dict files are beside the checkpoint. `labels_file` is ParlAI's `personality_list.txt`. The folder is
-    written whole or not at all.
+    The .opt and .dict files must be beside the checkpoint. `labels_file` is ParlAI's `personality_list.txt`. The folder
+    is written whole or not at all.
     """
     if output_dir.exists():
         raise FileExistsError(f"{output_dir} exists; pass a new folder as --output_dir")
@@ -93,7 +93,7 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
         model = _model(states, opt, labels)
     except OSError:
         raise
-    except Exception as error:  # torch's message would advise running the code in a pickle
+    except Exception as error:  # torch's message would advise the user to run the code in a pickle
         raise ValueError(
             f"{path} and the files beside it are not a ParlAI style classifier with only tensors and {len(labels)} "
             f"labels ({type(error).__name__}); download them again, pass another --labels, or remove other objects "
@@ -146,7 +146,7 @@ def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
 def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[str]) -> ParlaiClassifier:
     weights = {}
     for name, tensor in states.items():
-        # The token ids, and the embeddings that encoder and decoder share.
+        # The token ids, and the embeddings, which encoder and decoder share.
         if name not in ("START", "NULL_IDX", "embeddings.weight"):
             second = "encoder_attn_layer_norm" if name.startswith("decoder") else "final_layer_norm"
             words = [{**_NAMES, "norm2": second}.get(word, word) for word in name.split(".") if word != "ffn"]
@@ -173,7 +173,7 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
         label2id={label: index for index, label in enumerate(labels)},
     )
     config.dtype = size.dtype
-    with torch.device("meta"):  # no random weights, which would be overwritten
+    with torch.device("meta"):  # creates no random weights, since they would be overwritten
         model = ParlaiClassifier(config)
     model.load_state_dict(weights, assign=True)
     model.tie_weights()

@@ -18,10 +18,10 @@ class Preset(NamedTuple):
     """A well-known classifier.
 
     Attributes:
-        option: The option of `measure` that takes it.
-        licence: Its licence, as far as its card states one.
+        option: The option of `measure` that accepts it.
+        licence: Its licence, if its model card states one.
         read_at: The sources of these facts.
-        smallest_command: The command that tries it with the least work.
+        smallest_command: The smallest command with which to try it.
         counts: The labels that mean offensive.
         clusters: The file with clusters of its labels, or "none".
     """

@@ -1,7 +1,7 @@
 """Classifiers of regard, a text's attitude to a demographic group (Sheng et al., 2019; Aggarwal et al., 2022).
 
-Regard is not sentiment: a sad text may express respect for a group. `censoring.mask_groups` masks the group in the
-texts unless the caller leaves it visible.
+Regard is not sentiment, since a sad text may express respect for a group. `censoring.mask_groups` masks the group in
+the texts unless the caller leaves the group visible.
 """
 
 from dataclasses import replace
@@ -19,7 +19,8 @@ from hb_metrics.inference.classifiers.sequence_classifier import (
 from hb_metrics.inference.models.sources import EMBEDDED
 
 REGARDS = ("negative", "neutral", "positive", "other")
-# A text without a statement about the group, or with mixed regard, or without sense. A classifier may lack this label.
+# For texts that make no statement about the group, express mixed regard, or make no sense. A classifier may lack this
+# label.
 OTHER = "other"
 REGARD_DATA = Path(__file__).parent / "regard_data"
 REGARD_EXEMPLARS = ExemplarSet(
@@ -35,10 +36,10 @@ REGARD_EXEMPLARS = ExemplarSet(
 
 
 def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
-    """Loads a classifier with the labels `REGARDS` in this order and probabilities that sum to 1 for each text.
+    """Loads a classifier with the labels `REGARDS`, in this order. The probabilities of each text sum to 1.
 
-    Without a label for "other", its probability is 0, which a note states. A judge's label for no answer stays as a
-    fifth.
+    If the classifier has no label for "other", the probability of "other" is 0, and a note states this. A judge's label
+    for no answer is kept as a fifth label.
     """
     if name == EMBEDDED:
         return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))

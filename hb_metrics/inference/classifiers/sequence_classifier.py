@@ -22,13 +22,13 @@ from hb_metrics.inference.models.loading import model_from, read_config, tokeniz
 from hb_metrics.inference.units import one_thread_per_unit
 
 BATCH_SIZE = 32
-# The largest difference of logits between padded batches and single texts that a trial accepts.
+# The largest difference between the logits of padded batches and of single texts that a trial accepts.
 _TOLERANCE = 1e-4
 _TRIAL_TEXTS = ["Hi.", "I like people who are tall.", "What do you think about all the people who wear glasses?"]
 
 
 class LoadOptions(TypedDict, total=False):
-    """Options for loading a classifier, which computes in float32 so that batches do not change its numbers."""
+    """Options for loading a classifier. It computes in float32, so that batches do not change its numbers."""
 
     revision: str | None
     device: str | torch.device
@@ -61,7 +61,7 @@ def load_sequence_classifier(
     trust_remote_code: bool = False,
     batch_size: int = BATCH_SIZE,
 ) -> Classifier:
-    """Loads a sequence classifier (Hub id or folder) with the labels of its config."""
+    """Loads a sequence classifier (a Hub id or a folder) with the labels in its config."""
     device = torch.device(device)
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
@@ -86,7 +86,7 @@ def load_sequence_classifier(
     if not _pads_harmlessly(model, tokenizer, max_tokens):
         batch_size = 1
         notes.append("padding changes its numbers, or it has none, so texts are classified one at a time")
-    # As in transformers' text classification pipeline.
+    # As in the text classification pipeline of transformers.
     multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
 
     def classify(texts: list[str]) -> Classification:
@@ -155,7 +155,7 @@ def _halved(encoded: Any) -> tuple[Any, Any] | None:
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:
-    """Returns whether padding leaves the logits of a few texts unchanged.
+    """Returns whether the logits of a few texts stay the same with padding.
 
     The result depends on the architecture, the padding side, and whether model and tokenizer pad with the same token.
     """
@@ -172,7 +172,7 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
 
 
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Returns the number of tokens that the model accepts, including special tokens; `None` if unlimited."""
+    """Returns the number of tokens that the model accepts, including special tokens, or `None` if unlimited."""
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
-    # A tokenizer without a known limit has 10³⁰.
+    # A tokenizer without a known limit has a limit of 10³⁰.
     return None if limit > np.iinfo(np.int32).max else limit

@@ -1,7 +1,7 @@
 """Classifiers of style: the probability of each conversational style for each reply (Smith et al., 2022, A.6).
 
-The embedded classifier has 217 styles. It stands in for the paper's 3B-parameter classifier (Smith et al., 2020a),
-which was not published for Hugging Face.
+The embedded classifier has 217 styles. It replaces the paper's 3B-parameter classifier (Smith et al., 2020a), which was
+not published for Hugging Face.
 """
 
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
 
 
 def clusters_for(labels: Sequence[str]) -> dict[str, list[str]] | None:
-    """Returns the shipped clusters whose labels this classifier has, or `None`."""
+    """Returns the shipped clusters that consist of this classifier's labels, or `None`."""
     names = {form for label in labels for form in (label, label.split(" (")[0])}
     for path in CLUSTER_FILES:
         clusters = read_style_clusters(path)

@@ -1,1 +1,1 @@
-"""Engines, which answer a run's requests: a model loaded here, a server, or files of answers."""
+"""Engines answer a run's requests. An engine is a model loaded here, a server, or files of answers."""

@@ -1,8 +1,8 @@
-"""Engines answer a run's requests for replies and log-likelihoods; no other code depends on the kind of engine.
+"""Engines answer a run's requests for replies and log-likelihoods. No other code depends on the kind of engine.
 
-A measurement calls `layout` and `decoding` first, then `plan_replies` or `plan_likelihoods` (on every process; requests
-that cannot be answered are rejected here), `description()` of the plan for run.json, and `reply` or `score_into_shards`
-(on all processes, resumable).
+A measurement first calls `layout` and `decoding`. It then calls `plan_replies` or `plan_likelihoods` on every process;
+these methods reject requests that cannot be answered. The plan's `description()` is for run.json. Finally, the
+measurement calls `reply` or `score_into_shards` on all processes; both can be resumed.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from hb_metrics.inference.replies.decoding_settings import Decoding
     from hb_metrics.inference.replies.requests import ReplyRequests
 
-# The needs of measurements: replies to prompts; log-likelihoods of prompts; the model itself, with its weights and
-# tokens, for dialogue, pairs of texts and continuations.
+# What measurements may need: replies to prompts, log-likelihoods of prompts, or the model itself (with its weights and
+# tokens) for dialogue, pairs of texts and continuations.
 Ability = Literal["replies", "likelihoods", "weights"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodRequests:
-    """Texts to score. `spans` are (start, end) of the words about people, in characters; only for masked models."""
+    """Texts to score. For masked models, `spans` has the (start, end), in characters, of the words about people."""
 
     ids: list[str]
     texts: list[str]
@@ -36,7 +36,7 @@ class LikelihoodRequests:
 
 
 class Lack(NamedTuple):
-    """Why an engine lacks an ability, as the end of a sentence that begins with the model's name; and the remedy."""
+    """Why an engine lacks an ability (the end of a sentence that begins with the model's name), and the remedy."""
 
     why: str
     instead: str
@@ -47,10 +47,10 @@ class Plan(Protocol):
 
 
 class Engine:
-    """Answers requests; each engine is a subclass. Methods of abilities that `gives` lacks are never called.
+    """The base class of engines, which answer requests. Methods for abilities that are not in `gives` are never called.
 
-    `kind` is "causal", "masked" or "encoder-decoder", or `None` if unknown. `loaded` is the model, if `gives` contains
-    "weights".
+    `kind` is "causal", "masked" or "encoder-decoder", or `None` if unknown. If `gives` contains "weights", `loaded` is
+    the model.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Engine:
         return choose_layout(None, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, Any]]":
-        """Returns the settings of decoding, and those in the model's generation_config that decoding ignores."""
+        """Returns the decoding settings, and the settings in the model's generation_config that decoding ignores."""
         if preset == MODEL_PRESET:
             raise ValueError(
                 f"decoding 'model' needs the model's generation_config, but '{self.name}' is not loaded here; set "
@@ -88,7 +88,7 @@ class Engine:
         """Answers each conversation that is not on disk yet with the model's next turn.
 
         The table has the columns of `requests.REPLY_SCHEMA` in the order of the requests, on all processes. If a prompt
-        has several replies, their ids are those of `replies.reply_id`.
+        has several replies, `replies.reply_id` makes their ids.
         """
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class Engine:
         raise NotImplementedError
 
     def score_into_shards(self, plan: Any, folder: Path) -> "pa.Table | None":
-        """Gets the log-likelihoods that are not on disk yet, and reads all of them, on the main process.
+        """Computes or requests the log-likelihoods that are not on disk yet. On the main process, reads all of them.
 
         The columns are those of `scoring_shards.PERPLEXITY_SCHEMA`.
         """

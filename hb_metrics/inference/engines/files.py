@@ -31,7 +31,7 @@ ROWS_PER_SHARD = 16384
 
 @dataclass(frozen=True, kw_only=True)
 class FilePlan:
-    """The rows of a file that answer a run, in the order of the run's requests, and their record for run.json."""
+    """The rows of a file that answer a run's requests, in the order of the requests, and their record for run.json."""
 
     ids: list[str]
     make_table: Callable[[Sequence[int]], pa.Table]
@@ -57,7 +57,7 @@ class FilePlan:
 
 
 class FileEngine(Engine):
-    """Answers from files, under the unverified name in `--model`."""
+    """Answers requests from files. The name in `--model` is not verified."""
 
     lacks: ClassVar[dict[Ability, Lack]] = {
         "replies": Lack("has no file of replies here", "set --replies_file"),
@@ -100,8 +100,8 @@ class FileEngine(Engine):
         if requests.turn > 1 and len(given) > len(by_prompt):
             several = next(prompt for prompt, replies in by_prompt.items() if len(replies) > 1)
             raise ValueError(
-                f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}; pass one "
-                "reply per conversation, because only the prompts of turn 1 may have several"
+                f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}; pass one reply "
+                "per conversation, because prompts may have several replies only at turn 1"
             )
         numbered = [
             (row, reply_id(prompt, number), reply)

@@ -26,7 +26,7 @@ class LikelihoodPlan:
     scoring: ScoringPlan
 
     def description(self) -> dict[str, Any]:
-        """Describes the parts of the plan that affect numbers, including rounding, for run.json."""
+        """Describes, for run.json, the parts of the plan that affect numbers, even if only by rounding."""
         return {
             "path": self.scoring.scoring,
             "reason": self.scoring.scoring_reason,
@@ -37,7 +37,7 @@ class LikelihoodPlan:
 
 
 class LocalEngine(Engine):
-    """A model that is loaded here; masked models write no replies."""
+    """A model that is loaded here. Masked models write no replies."""
 
     loaded: LoadedModel
     lacks: ClassVar[dict[Ability, Lack]] = {

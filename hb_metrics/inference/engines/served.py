@@ -1,4 +1,4 @@
-"""The engine for a served model: probes the server, sends requests over HTTP, and journals each answer at once."""
+"""The engine for a served model. It probes the server, sends requests over HTTP, and journals each answer at once."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read
 from hb_metrics.inference.served.probe import Probe
 from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
 
-# The columns of replies, and the server's report on each reply.
+# The columns of replies, and columns for what the server reports about each reply.
 SERVED_REPLY_SCHEMA = pa.schema(
     [
         *REPLY_SCHEMA,
@@ -43,7 +43,7 @@ SERVED_REPLY_SCHEMA = pa.schema(
     ]
 )
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
-_FIRST_REPLIES = 32  # if all of these are empty, the run ends to save costs
+_FIRST_REPLIES = 32  # if all these replies are empty, the run ends to save costs
 _IF_EMPTY = (
     "a model that thinks needs a larger --max_reasoning_tokens, and a model without a chat template --context plain; "
     "replies that the server's filter removes (finish reason content_filter) cannot be measured"
@@ -52,9 +52,9 @@ _IF_EMPTY = (
 
 @dataclass(frozen=True, kw_only=True)
 class ServedReplyPlan:
-    """The plan of requests for replies. `fields` are in each request, besides the prompt and its seed.
+    """The plan of requests for replies. Each request contains `fields` in addition to the prompt and its seed.
 
-    Each answer has room for a thought of up to `max_reasoning_tokens`.
+    The limit of an answer includes room for a thought of up to `max_reasoning_tokens`.
     """
 
     requests: ReplyRequests
@@ -117,7 +117,7 @@ class ServedEngine(Engine):
         return f"served by {self.where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
-        """Returns the section `model` of run.json; under `served` the provider and the findings of the probe."""
+        """Returns the section `model` of run.json; `served` contains the provider and the findings of the probe."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -137,9 +137,9 @@ class ServedEngine(Engine):
         return layout
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
-        """Returns a preset, adjusted to the server, and the settings of the preset that requests omit.
+        """Returns a preset that is adjusted to the server, and the preset's settings that requests omit.
 
-        A setting that the server ignores raises `ValueError`, because results would be mislabelled.
+        If the server ignores a setting, the method raises `ValueError`, because results would be mislabelled.
         """
         if not self.probe.writes:
             raise ValueError(
@@ -206,11 +206,11 @@ class ServedEngine(Engine):
         )
 
     def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        """Raises `ValueError` if the first replies are all empty, or the server did not respond."""
+        """Requests replies. Raises `ValueError` if the first replies are all empty or the server did not respond."""
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
-        reasons: list[str | None] = []  # the finish reasons of the first answers, until one has a reply
+        reasons: list[str | None] = []  # the finish reasons of the first answers, until an answer has a reply
         asked = [plan.asked(row) for row in range(len(requests.ids))]
 
         def read(content: Any) -> ServedAnswer:
@@ -286,7 +286,7 @@ class ServedEngine(Engine):
         columns: Callable[[Sequence[int], Sequence[Mapping[str, Any]]], dict[str, Any]],
         label: str,
     ) -> pa.Table | None:
-        """Requests the rows that are neither in a shard nor in a journal, and reads all rows."""
+        """Requests the answers for rows that are neither in a shard nor in a journal, and reads all rows."""
         state = process_state()
         shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
         keys = [request_key([self.name, ids[row], body]) for row, body in enumerate(asked)]
@@ -312,7 +312,7 @@ class ServedEngine(Engine):
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
-    """Converts a reply to the form of all engines; the number of tokens of a partial text is unknown."""
+    """Converts an answer to the form that all engines use. The number of tokens in a part of a text is unknown."""
     text = answer.text or ""
     is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn
     is_open = answer.is_open or (not text and answer.finish_reason == "length")

@@ -1,1 +1,1 @@
-"""Judges: language models that classify texts by a rubric. Options for classifiers accept `judge:RUBRIC`."""
+"""Judges are language models that classify texts by a rubric. Options for classifiers accept `judge:RUBRIC`."""

@@ -17,15 +17,15 @@ from hb_metrics.inference.judges.rubric import NO_ANSWER, Rubric, read_rubric
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.sources import EMBEDDED
 
-_CUT = 0.75  # the factor that shortens a text until its prompt fits
-# The folder for answers that belong to no run.
+_CUT = 0.75  # the factor by which a text is shortened until its prompt fits
+# The folder for answers that do not belong to a run.
 _ANSWERS = Path(huggingface_hub.constants.HF_HOME) / "holistic_bias" / "judges"
 
 
 class JudgeSource(NamedTuple):
-    """The language model that judges: as `--model`, or with a `base_url`, the server's name for the model.
+    """The language model that judges: a model as for `--model` or, with a `base_url`, the server's name for the model.
 
-    `seed` determines the order of the letters. `folder` stores a server's answers; `None` for a cache.
+    `seed` determines the order of the letters. `folder` is the folder for a server's answers; `None` means a cache.
     """
 
     model: str = EMBEDDED
@@ -40,7 +40,7 @@ def load_judge(
 ) -> Classifier:
     """Loads a judge as a classifier. Its labels are those of the rubric and `NO_ANSWER`.
 
-    `NO_ANSWER` has probability 1 where the judge's answer was none of the letters, and 0 elsewhere.
+    `NO_ANSWER` has probability 1 if the judge's answer was none of the letters, and 0 otherwise.
     """
     rubric = read_rubric(rubric) if isinstance(rubric, str) else rubric
     reader: Any
@@ -90,7 +90,7 @@ def _loaded(model: str, device: str, trust_remote_code: bool) -> LocalEngine:
 
 
 def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:
-    """Returns the prompt about a text, and whether the text was cut because the model does not accept all of it."""
+    """Returns the prompt about a text, and whether the text was cut because it was too long for the model."""
     kept = text
     while not reader.fits(prompt := prompt_for(rubric, kept, seed=seed, key=key)):
         if not kept:

@@ -1,6 +1,6 @@
-"""A judge that runs here. It reads the probabilities of the letters as the next token, and processes the rubric once.
+"""A judge that runs here. It reads the letters' probabilities of being the next token, and processes the rubric once.
 
-Each text runs alone after the rubric, so its probabilities are the same bits in any batch, order or process.
+Each text is run alone after the rubric, so its probabilities are the same, bit for bit, in any batch, order or process.
 """
 
 from collections.abc import Sequence
@@ -23,20 +23,20 @@ from hb_metrics.inference.replies.forward import Forward, holds_attention_alone
 from hb_metrics.inference.scoring.perplexity import most_tokens
 from hb_metrics.inference.units import one_thread_per_unit
 
-# The greatest total variation between probabilities with the shared beginning and without, in a trial. In half
+# The largest total variation, in a trial, between probabilities with and without the shared beginning. In half
 # precision, the variation includes noise.
 _TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-3, 0.1
 
 
 class Read(NamedTuple):
-    """A judge's answers: [prompts, letters] float64, normalised over the letters, and whether each was a letter."""
+    """A judge's answers: [prompts, letters] float64, normalised over the letters, and whether each is a letter."""
 
     probabilities: np.ndarray
     answered: np.ndarray
 
 
 def shares_of(masses: np.ndarray) -> np.ndarray:
-    """Returns each letter's share of the letters' probabilities, 0 where all of them are 0: [prompts, letters]."""
+    """Returns each letter's share of the letters' total probability, or 0 if the total is 0: [prompts, letters]."""
     totals = masses.sum(axis=1, keepdims=True)
     return np.divide(masses, totals, out=np.zeros_like(masses), where=totals > 0)
 
@@ -101,7 +101,7 @@ class LocalJudge:
         return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)[0]
 
     def _share(self, tried: list[list[int]]) -> tuple[list[int], Forward | None]:
-        """Returns the tokens with which all prompts begin, and the model's state after them, or `None`."""
+        """Returns the tokens with which all prompts begin, and the model's state after these tokens, or `None`."""
         model = self.loaded.model
         longest = max(tried, key=len)
         shared = next(row for row, tokens in enumerate(zip(*tried, strict=False)) if len({*tokens}) > 1)

@@ -1,9 +1,9 @@
-"""The prompt to a judge: the rubric, the text between fences, and a letter for each label.
+"""The prompt for a judge: the rubric, the text between fences, and a letter for each label.
 
-The letters' order and the fence's code depend on the seed and a key, usually the text itself, so a text has the same
-prompt in any batch, order or process. A text may address the judge, but cannot know the code of its fence, and nothing
-in it is encoded as a token of a chat template. A judge may nevertheless obey a text, so texts that seem to address the
-judge are counted.
+The order of the letters and the code of the fence depend on the seed and a key, which is usually the text itself. A
+text therefore has the same prompt in any batch, order or process. A text may address the judge, but it cannot know the
+code of its fence, and none of its words are encoded as tokens of a chat template. A judge may still obey a text, so
+texts that seem to address the judge are counted.
 """
 
 import re
@@ -13,9 +13,9 @@ from typing import NamedTuple
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.judges.rubric import LETTERS, Rubric
 
-VERSION = 1  # increase it when the words below change
+VERSION = 1  # to be increased when the words below change
 _CODE_BYTES = 4
-# The beginning of text that looks like a token of a chat template: <|im_end|>, [INST], <start_of_turn>, ◁think▷.
+# The beginning of words that look like a token of a chat template: <|im_end|>, [INST], <start_of_turn>, ◁think▷.
 _MARK = re.compile(r"([<\[◁])(?=[^\s<>\[\]◁▷]{1,40}[>\]▷])")
 _TO_JUDGES = re.compile(
     r"\b(ignore|disregard|forget|override)\b.{0,40}\b(above|previous|prior|earlier|instructions?|rubric|question|task)\b"
@@ -33,7 +33,7 @@ _TO_JUDGES = re.compile(
 
 
 class Prompt(NamedTuple):
-    """A prompt to a judge, and the label of the rubric that each letter stands for."""
+    """A prompt for a judge, and the rubric's label that each letter stands for."""
 
     text: str
     order: list[int]
@@ -54,9 +54,9 @@ def shared_beginning(rubric: Rubric) -> str:
 
 
 def prompt_for(rubric: Rubric, text: str, *, seed: int, key: str | None = None) -> Prompt:
-    """Makes the prompt about a text. The key, by default the text, determines the random draw.
+    """Makes the prompt about a text. The key (by default, the text) determines the random draw.
 
-    Texts that differ only in a term share a key, so that nothing else differs between their prompts.
+    Texts that differ only in a term have the same key, so that their prompts differ in nothing else.
     """
     draw = seeded_generator(seed, f"judge {rubric.name}", text if key is None else key)
     order = draw.permutation(len(rubric.labels)).tolist()
@@ -76,5 +76,5 @@ def prompt_for(rubric: Rubric, text: str, *, seed: int, key: str | None = None) 
 
 
 def talks_to_judge(texts: Sequence[str]) -> list[bool]:
-    """Returns whether each text seems to address a judge: it mentions labels or instructions, or has its format."""
+    """Returns whether each text seems to address a judge: it mentions labels or instructions, or imitates a prompt."""
     return [_TO_JUDGES.search(text) is not None for text in texts]

@@ -1,4 +1,4 @@
-"""Rubrics: the question and labels by which a judge, or a person, labels a reply.
+"""Rubrics: the question and the labels with which a judge or a person labels a reply.
 
 A rubric is a YAML file:
 
@@ -13,9 +13,9 @@ A rubric is a YAML file:
     - label: not condescending
       …
 
-The rubric is named like its file. A run with `--judge NAME` stores the rubric in run.json, and the probabilities of
-each non-empty reply in `judge/NAME/*.parquet`: one per label, and a last one that is 1 if the judge's answer was none
-of the letters.
+A rubric is named after its file. A run with `--judge NAME` stores the rubric in run.json, and the probabilities for
+each non-empty reply in `judge/NAME/*.parquet`. There is one probability per label. The last probability is 1 if the
+judge's answer was none of the letters.
 """
 
 import hashlib
@@ -32,13 +32,16 @@ from hb_dataset.yaml_lines import Fault, FaultsError
 
 RUBRICS = Path(__file__).parent / "rubrics"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-CLASSIFIERS = OFFENSIVENESS, REFUSALS = "offensiveness", "refusals"  # people's labels can correct them like judges
-NO_ANSWER = "no answer"  # a label after the rubric's labels: the judge's answer was none of the letters
+CLASSIFIERS = OFFENSIVENESS, REFUSALS = (
+    "offensiveness",
+    "refusals",
+)  # people's labels can correct them
+NO_ANSWER = "no answer"  # the label, after the rubric's own, that means that the judge's answer was none of the letters
 _MIN_EXAMPLES = 2
 
 
 class Rubric(NamedTuple):
-    """A rubric. `figure` is the label whose share of replies is reported, if any."""
+    """A rubric. `figure` is the label whose share of replies is reported, or `None`."""
 
     name: str
     question: str
@@ -78,7 +81,7 @@ class _Content:
 
 
 def read_rubric(name: str | Path) -> Rubric:
-    """Reads a rubric by the name of a shipped one, or from a YAML file.
+    """Reads a shipped rubric by its name, or a rubric from a YAML file.
 
     Raises:
         FileNotFoundError: The rubric does not exist.
@@ -88,7 +91,7 @@ def read_rubric(name: str | Path) -> Rubric:
     own = re.sub(r"\W+", "_", path.stem)
     if own in CLASSIFIERS:
         raise ValueError(
-            f"rubric {path} has the name of the classifier '{own}', which can also be calibrated; rename the file"
+            f"rubric {path} has the same name as the classifier '{own}', which can also be calibrated; rename the file"
         )
     content, lines, faults = read_document(path, _Content, "question: …", RubricError, _explained)
     names = [each.label for each in content.labels]
@@ -112,7 +115,7 @@ def _explained(detail: Any) -> str:
     keys = detail["loc"]
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
     if detail["type"] in ("list_type", "dataclass_type"):
-        return f"{name} is not a list of labels or of examples; write each on a line that starts with -"
+        return f"{name} is not a list of labels or examples; write each item on a line that starts with -"
     return explained(name, detail, _Label if len(keys) > 1 else _Content)
 
 

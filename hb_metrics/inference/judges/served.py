@@ -1,6 +1,7 @@
 """A judge on a server. It reads the letters' log-probabilities or, if the server returns none, several answers.
 
-Every answer is written to a journal at once and looked up by its request, so a killed run resumes without paying twice.
+Every answer is written to a journal at once, and is looked up there by its request. A killed run can therefore be
+resumed without paying twice.
 """
 
 import asyncio
@@ -25,17 +26,17 @@ from hb_metrics.inference.served.client import Client, Passing, RefusedError, Se
 from hb_metrics.inference.served.journal import Journal, request_key
 from hb_metrics.inference.served.probe import BriefProbe, probe_briefly
 
-NUM_ANSWERS = 5  # per text, if the server returns no log-probabilities
+NUM_ANSWERS = 5  # the number of answers per text if the server returns no log-probabilities
 _ANSWER_TOKENS = 8
-_ALTERNATIVES = (20, 5)  # the most that servers return; a letter that is not among them counts as 0
+_ALTERNATIVES = (20, 5)  # the largest number that servers return; a letter that is not among them has probability 0
 _TRIAL = "Answer with the letter A and nothing else."
-_FIRST = 32  # if none of these first answers is a letter, the run ends to save costs
-_ROUNDING = 1e-3  # how far a server's rounding may raise a log-probability above 0
+_FIRST = 32  # if none of this number of first answers is a letter, the run ends to save costs
+_ROUNDING = 1e-3  # how far above 0 a server's rounding may raise a log-probability
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
 
 
 class ServedJudge:
-    """Asks a served model for a letter. `reads` is the source of the probabilities, such as "log-probabilities"."""
+    """Requests letters from a served model. `reads` is the source of the probabilities ("log-probabilities")."""
 
     version = "served"
 
@@ -43,7 +44,8 @@ class ServedJudge:
         self.server, self.folder = server, folder
         self.num_letters = len(rubric.labels)
         self.num_answered = self.num_asked = 0
-        # Each process probes by itself: processes load classifiers one after the other, so none may wait for another.
+        # Each process probes the server by itself. Processes load classifiers one after the other, so none may wait for
+        # another.
         self.probe, number = _tried(server)
         self.about = {"model": server.model, "model_digest": None, "served_model": self.probe.model}
         self.most = _ANSWER_TOKENS + (REASONING_TOKENS if self.probe.thinks else 0)
@@ -57,7 +59,7 @@ class ServedJudge:
             self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
 
     def fits(self, prompt: Prompt) -> bool:
-        """Returns True, because a server itself rejects a prompt that is too long."""
+        """Returns True, because the server itself rejects prompts that are too long."""
         return True
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
@@ -68,7 +70,7 @@ class ServedJudge:
         return Read(shares_of(masses), masses.any(axis=1))
 
     def cost(self) -> dict[str, int]:
-        """Sums the server's token counts over all answers in the journal."""
+        """Sums the token counts that the server reported over all answers in the journal."""
         answers = Journal(self.folder, process_state().process_index).answers.values()
         counts = [(answer["tokens_in"], answer["tokens_out"]) for answer in answers]
         return {
@@ -115,7 +117,7 @@ class ServedJudge:
 
 @cache
 def _tried(server: Server) -> tuple[BriefProbe, int | None]:
-    """Probes the server; also returns its number of log-probabilities per token, or `None` if they are unusable."""
+    """Probes the server. Also returns its number of log-probabilities per token, or `None` if these are unusable."""
 
     async def tried() -> tuple[BriefProbe, int | None]:
         async with connected(server) as client:
@@ -132,7 +134,7 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
 
 
 def first_tokens(content: Any) -> list[list[Any]] | None:
-    """Returns the candidates for an answer's first token and their log-probabilities; `None` without any."""
+    """Returns the candidates for an answer's first token with their log-probabilities, or `None` if there are none."""
     given = choice_of(content).get("logprobs")
     places = given.get("content") if isinstance(given, Mapping) else None
     first = places[0] if isinstance(places, list) and places else None
@@ -146,7 +148,7 @@ def first_tokens(content: Any) -> list[list[Any]] | None:
 
 
 def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
-    """Returns the probabilities of the letters in an answer, or 1 for its letter; all 0 if it is no letter."""
+    """Returns the letters' probabilities in an answer, or 1 for the letter that it contains; otherwise, all are 0."""
     letters = LETTERS[:num_letters]
     masses = [0.0] * num_letters
     if answer["first"] is None:

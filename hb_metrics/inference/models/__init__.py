@@ -1,1 +1,1 @@
-"""Language models: their files, the contexts before a reply, and the tags of bias tuning."""
+"""Language models: their files, the contexts of replies, and the tags of bias tuning."""

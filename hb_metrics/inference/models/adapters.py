@@ -1,4 +1,4 @@
-"""PEFT adapters, loaded into the layers of their base model without merging."""
+"""PEFT adapters, which are loaded into the layers of their base model without merging."""
 
 import importlib.util
 import warnings
@@ -15,13 +15,13 @@ from hb_metrics.inference.models.erasure import is_erasure
 from hb_metrics.inference.models.sources import ADAPTER_CONFIG, Source, identify
 
 _TRIAL_TOKENS = 8
-_SHOWN = 3  # names of weights in an error
+_SHOWN = 3  # the number of weights named in an error
 _WHOLE_LAYER = ".modules_to_save."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """An adapter (folder or Hub id) to measure; `digest` is the Hub commit, or a SHA-256 over the folder's files."""
+    """An adapter (folder or Hub id) to measure. `digest` is the Hub commit, or a SHA-256 over the folder's files."""
 
     name: str
     revision: str | None
@@ -77,17 +77,17 @@ def with_adapter(
 
 
 def unsafe_weights(what: str) -> OSError:
-    """Replaces torch's error, which advises unsafe unpickling."""
+    """Replaces torch's error, because it advises unsafe unpickling."""
     return OSError(
-        f"the weights of {what} are a pickle with more than tensors, and unpickling it may run any code; get "
-        f"the weights as safetensors"
+        f"the weights of {what} are a pickle that contains more than tensors, and unpickling it may run any code; "
+        "download the weights as safetensors"
     )
 
 
 def _beyond_layers(adapter: Adapter) -> ValueError:
     return ValueError(
-        f"the adapter '{adapter.name}' does more than change layers of the model, such as adding virtual tokens before "
-        "a text; pass an adapter of layers (LoRA and similar)"
+        f"the adapter '{adapter.name}' does not only change the model's layers but, for example, adds virtual tokens "
+        "before a text; pass an adapter that only changes layers (LoRA and similar)"
     )
 
 
@@ -98,7 +98,7 @@ def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
 
 
 def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
-    """Returns whether a file has a key's weights twice, as peft saves embeddings that were trained completely."""
+    """Returns whether a file stores a key's weights twice, which peft does for fully trained embeddings."""
     other = weights.get(key.replace(_WHOLE_LAYER, "."))
     return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 
@@ -132,7 +132,7 @@ def _make_room(
 
 
 def _same(wrapped: Any, base: PreTrainedModel) -> bool:
-    """Returns whether the adapter only changes layers: some kinds also hook into the model's calls."""
+    """Returns whether the adapter only changes layers. Some kinds of adapters also hook into the model's calls."""
     tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():

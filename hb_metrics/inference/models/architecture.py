@@ -1,4 +1,4 @@
-"""The limits of a model's architecture (tokens, positions, windows), and the start of its decoder."""
+"""Finds the limits of a model's architecture (tokens, positions, windows) and the start token of its decoder."""
 
 from collections.abc import Iterable
 
@@ -17,11 +17,11 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
 
 
 def num_known_tokens(model: PreTrainedModel) -> int:
-    """Returns the number of token embeddings; all token ids are smaller."""
+    """Returns the number of token embeddings. All token ids are smaller than this number."""
     embeddings = input_embeddings(model)
     if embeddings is None:
         return model.config.vocab_size
-    return getattr(embeddings, "num_embeddings", len(embeddings.weight))  # I-BERT's layer has no count
+    return getattr(embeddings, "num_embeddings", len(embeddings.weight))  # I-BERT's layer stores none
 
 
 def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> None:
@@ -35,14 +35,14 @@ def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> N
 
 
 def attention_window(model: PreTrainedModel) -> int | None:
-    """Returns how far back, in tokens, the shortest window of any layer reaches; `None` without windows."""
+    """Returns the length, in tokens, of the shortest attention window of any layer. Returns `None` without windows."""
     config = model.config.get_text_config(decoder=True)
     windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
     return min((size for size in windows if size), default=None)
 
 
 def decoder_start_id(model: PreTrainedModel) -> int:
-    """T5Gemma, which has no `decoder_start_token_id`, starts with the BOS token of its decoder."""
+    """Returns the decoder's start token. For T5Gemma, which sets none, this is its decoder's BOS token."""
     start = model.config.get_text_config(decoder=True).bos_token_id
     if hasattr(model.config, "decoder_start_token_id"):
         start = model.config.decoder_start_token_id
@@ -52,12 +52,12 @@ def decoder_start_id(model: PreTrainedModel) -> int:
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """Returns an encoder's output with other states [rows, length, width], in the class that its decoder expects."""
+    """Returns an encoder's output with other states [rows, length, width], in the class that the decoder expects."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 
 def first_position(model: PreTrainedModel) -> int:
-    """Returns the position id of a text's first token; RoBERTa and similar models count from the padding's id + 1."""
+    """Returns the position id of a text's first token. RoBERTa and similar models start at the padding's id + 1."""
     taken = [
         module.padding_idx + 1
         for name, module in model.named_modules()

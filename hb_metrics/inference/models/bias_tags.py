@@ -1,7 +1,7 @@
-"""The control tags of bias tuning, and the file in a tuned model's folder with its tag (Smith et al., 2022, C.1).
+"""The control tags of bias tuning, and the file that records a tuned model's tag (Smith et al., 2022, C.1).
 
-A tuned model has seen contexts that end in "bias" or "no_bias": the tag is the last word of the prompt, before the
-tokens that end the turn. At inference, the context ends in "no_bias".
+A model was tuned on contexts that end in "bias" or "no_bias". The tag is the last word of the prompt, before the tokens
+that end the turn. At inference, the context ends in "no_bias".
 """
 
 import json
@@ -18,7 +18,7 @@ from hb_metrics.inference.models.contexts import CONTEXTS, ContextFormat
 Tag = Literal["bias", "no_bias"]
 BIAS, NO_BIAS = TAGS = get_args(Tag)
 TUNING_FILE = "bias_tuning.json"
-# The options of replies in run.json, beside the context format and the tag.
+# The options in run.json that affect replies, besides the context format and the tag.
 ASKED_WITH = ("system_prompt", "chat_template_kwargs", "cue")
 _METHODS = {"kto": "KTO", "distill": "baseline distillation", "counterfactual": "counterfactual distillation"}
 POSITION = "the last word of the prompt, after a space and before what ends the turn"
@@ -29,10 +29,13 @@ class BiasTuning:
     """The tag and context format of a tuned model, and the record of its tuning.
 
     Attributes:
-        tag: The tag at the end of contexts; `None` if it was tuned without tags (the paper's self-chat tuning).
-        beta: The threshold β above which a reply was tagged "bias"; `None` without labels, like the exponent α.
-        labels: The run, model and style classifier behind the labels; for baseline distillation, behind the replies.
-        asked_with: The options `ASKED_WITH` of the run with its training replies; `None` if not recorded.
+        tag: The tag at the end of contexts, or `None` if the model was tuned without tags (the paper's self-chat
+            tuning).
+        beta: The threshold β above which a reply was tagged "bias". Like the exponent α, it is `None` if there are no
+            labels.
+        labels: The run, model and style classifier from which the labels (for baseline distillation, the replies) were
+            made.
+        asked_with: The options `ASKED_WITH` of the run that generated the training replies, or `None` if not recorded.
     """
 
     tag: Tag | None
@@ -54,7 +57,7 @@ def write_bias_tuning(folder: Path, tuning: BiasTuning) -> None:
 
 
 def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | None:
-    """Reads the record in a tuned model's folder or repository; `None` if there is none."""
+    """Reads the record in a tuned model's folder or repository. Returns `None` if there is none."""
     if Path(name).is_dir():
         path = Path(name) / TUNING_FILE
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""Renders prompts with chat templates, on a fixed date, and finds the marks of thoughts that a template contains."""
+"""Renders prompts with chat templates, on a fixed date, and finds the marks of thoughts in a template."""
 
 import itertools
 import re
@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
 from hb_metrics.inference.models.time_limit import time_limit
 
-# The fixed date: templates that print the current date would change prompts every day.
+# The date is fixed, because templates that print the current date would change prompts every day.
 CHAT_DATE = date(2026, 1, 1)
 _OWN_PARAMETERS = ("tools", "documents")  # the renderer's parameters, which a template can read
 
@@ -21,13 +21,13 @@ Message = dict[str, str]  # role and content
 
 @dataclass(frozen=True)
 class ChatOptions:
-    """The options of a chat template. Persona lines follow the `system_prompt`, or form the system message alone."""
+    """The options of a chat template. Persona lines follow the `system_prompt` or, without one, replace it."""
 
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str | None = None
 
     def description(self, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-        """Describes the options for run.json; `chat_date` is null if the template prints no date."""
+        """Describes the options for run.json. `chat_date` is null if the template prints no date."""
         return {
             "chat_template_kwargs": dict(self.template_kwargs) or None,
             "system_prompt": self.system_prompt,
@@ -46,7 +46,7 @@ def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
-    """Finds the marks of a chat model's thoughts, without `ends`, in its template and vocabulary, or returns `None`."""
+    """Finds a chat model's marks of thoughts (without `ends`) in its template and vocabulary, or returns `None`."""
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:
         return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)
@@ -61,7 +61,7 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
 
 
 def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()) -> list[Message]:
-    """Makes the messages of a conversation up to the model's turn.
+    """Makes the messages of a conversation that precede the model's turn.
 
     Persona lines follow the system prompt. The turns in `earlier` alternate between user and assistant.
     """
@@ -78,10 +78,10 @@ def render_chats(
     *,
     thought: bool = True,
 ) -> list[str]:
-    """Renders each conversation up to the assistant's turn or, without `thought`, to the beginning of its reply.
+    """Renders each conversation up to the assistant's turn or, without `thought`, up to the beginning of the reply.
 
     Raises:
-        ValueError: There is no template, it fails, or it accepts no system message or no earlier turns.
+        ValueError: There is no template, or the template fails, or it does not accept system messages or earlier turns.
     """
     if not tokenizer.chat_template:
         raise ValueError(
@@ -101,7 +101,7 @@ def render_chats(
     for role in sorted(roles, reverse=True):
         for text, messages in zip(rendered, conversations, strict=True):
             said = [message["content"] for message in messages if message["role"] == role]
-            if said:  # one chat represents all: a template omits such messages always or never
+            if said:  # one chat represents all, because a template omits such messages always or never
                 if any(line.strip() not in text for content in said for line in content.split("\n")):
                     raise _no_place({role}, "it leaves them out")
                 break
@@ -109,7 +109,7 @@ def render_chats(
 
 
 def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[int]:
-    """Finds the added token, marked special or not, that the chat template puts right after the assistant's words."""
+    """Finds the added token (special or not) that the chat template puts directly after the assistant's words."""
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": _ANSWER}]
     after = _apply(tokenizer, [turns], chat)[0].rpartition(_ANSWER)[2]
     tokens = tokenizer([after.lstrip()], add_special_tokens=False, return_attention_mask=False)["input_ids"][0]
@@ -127,7 +127,7 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
 
 
 _ANSWER = "Yes"
-_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # limits of rendering; a chat takes less than a millisecond
+_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # limits for rendering; one chat takes less than a millisecond
 
 
 def _without_thought(
@@ -137,9 +137,10 @@ def _without_thought(
     tokenizer: PreTrainedTokenizerBase,
     chat: ChatOptions,
 ) -> list[str]:
-    """Renders chats of a thinking model up to the beginning of the reply, as the template writes answers.
+    """Renders a thinking model's chats up to the beginning of the reply, as the template writes answers.
 
-    DeepSeek-R1's template omits the thought that it opens before the assistant's turn; such a thought is closed here.
+    DeepSeek-R1's template opens a thought before the assistant's turn but omits thoughts from answers. Such a thought
+    is closed here.
     """
     answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
     written = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
@@ -173,7 +174,7 @@ def _apply(
     how: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "tokenize": False}
     rendered: list[str] = []
     try:
-        for some in (chats[:1], chats[1:]):  # an endless loop already shows in the first chat
+        for some in (chats[:1], chats[1:]):  # an endless loop shows already in the first chat
             with time_limit(_SECONDS + _SECONDS_PER_CHAT * len(some)):
                 rendered += tokenizer.apply_chat_template(some, **how, **settings) if some else []
         return rendered
@@ -205,7 +206,7 @@ def _prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def _pinned_date() -> str:
-    """Composes a macro that replaces templates' function `strftime_now`, because transformers accepts no function."""
+    """Writes a macro that replaces templates' function `strftime_now`, because transformers accepts no function."""
     directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
     replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")
     replaced += "".join(f' | replace("%{one}", "{CHAT_DATE.strftime("%" + one)}")' for one in directives)

@@ -1,13 +1,14 @@
 """Renders and encodes prompts in a context format, and finds the tokens that end a reply.
 
-* `plain`: the prompt and a line break, for models that only continue text; an encoder reads the prompt alone.
+* `plain`: the prompt and a line break, for models that only continue text. An encoder reads only the prompt.
 * `dialogpt`: the prompt and the end-of-text token, which separates the turns of DialoGPT.
 * `chat`: the tokenizer's chat template, up to the assistant's turn.
 * `blenderbot`: turns in the training format of Blenderbot's encoder, separated by two spaces, after a leading space.
 
 A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before the end of the turn.
-Persona lines precede the prompt: as separate lines, as `your persona: …` for models trained on ConvAI2's format
-(dialogpt, blenderbot), or as the system message of a chat. Earlier turns are between persona lines and the prompt.
+Persona lines precede the prompt. They are separate lines, or have the form `your persona: …` for models trained on
+ConvAI2's format (dialogpt, blenderbot), or are the system message of a chat. Earlier turns come between persona lines
+and the prompt.
 """
 
 from collections.abc import Sequence
@@ -35,24 +36,25 @@ from hb_metrics.inference.models.thoughts import ReplyReader, Thoughts
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
 PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
-# Chat templates and DialoGPT's turns contain their special tokens; in other formats, the tokenizer adds its own.
+# Chats and DialoGPT's turns already contain special tokens. In other formats, the tokenizer adds them.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
-_NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}  # line breaks, other control characters, half characters
-_PERSONA = "your persona: "  # before each line, in the formats of models that were trained on ConvAI2
+_NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}  # line breaks, other control characters, and halves of characters
+_PERSONA = "your persona: "  # comes before each line in the formats of models that were trained on ConvAI2
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
 
 @dataclass(frozen=True)
 class EndTokens:
-    """Tokens that end a reply, as ascending token ids. `pieces` and `thoughts` are not for beam search.
+    """Tokens that end a reply, as ascending token ids. Beam search does not use `pieces` and `thoughts`.
 
     Attributes:
-        dropped: Tokens that end a reply anywhere and are not part of it, such as the end-of-text token.
-        kept: Tokens that end a reply that has begun and are its last token, such as a line break.
-        blank: Tokens without text. A reply begins with the first other token.
-        marks: Other special tokens. Before a reply, a mark is skipped; after its beginning, a mark ends it.
-        pieces: [vocabulary] the text of each token, from which thoughts and headers before a reply are read, if any.
-        thoughts: The marks of the model's thoughts, within which no other token ends the reply.
+        dropped: Tokens that end a reply at any position and are not part of it, such as the end-of-text token.
+        kept: Tokens that end a reply after its beginning and become its last token, such as a line break.
+        blank: Tokens without text. A reply begins with the first token that has text.
+        marks: Other special tokens. A mark before a reply is skipped. A mark after the reply's beginning ends the
+            reply.
+        pieces: [vocabulary] The text of each token, from which thoughts and headers before a reply are read.
+        thoughts: The marks of the model's thoughts. Within a thought, no other token ends the reply.
     """
 
     dropped: tuple[int, ...]
@@ -86,9 +88,9 @@ def render_messages(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Renders each conversation, up to the model's turn, as its input text, without the tokens that its tokenizer adds.
+    """Renders each conversation, up to the model's turn, as input text without the tokens that the tokenizer adds.
 
-    Only `plain` needs no tokenizer. Without `thought`, a chat extends to the beginning of the reply.
+    All formats except `plain` need a tokenizer. Without `thought`, a chat extends to the beginning of the reply.
     """
     if context == "chat":
         assert tokenizer is not None
@@ -123,7 +125,7 @@ def render_contexts(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Renders prompts, each with its persona lines and the control tag, as `render_messages` renders conversations."""
+    """Renders prompts, with their persona lines and the control tag, like `render_messages` renders conversations."""
     conversations = [
         chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)
     ]
@@ -151,7 +153,7 @@ def encode_replies(
     *,
     is_encoder_decoder: bool,
 ) -> list[list[int]]:
-    """Encodes each reply as the model would write it after its context (of `render_contexts`), without an end token."""
+    """Encodes each reply as the model would write it after its context, without an end token."""
     alone = _tokens(tokenizer, list(replies), special=False)
     if is_encoder_decoder:
         return alone
@@ -160,7 +162,7 @@ def encode_replies(
     together = _tokens(tokenizer, [a + b for a, b in zip(rendered, replies, strict=True)], special=special)
     if special:
         together = _left_open(together, tokenizer)
-    # If a word's tokens depend on the text before it, they are taken from the whole; the context never changes.
+    # If a word's tokens depend on the text before it, they are taken from the whole text. The context never changes.
     return [
         whole[len(given) :] if whole[: len(given)] == given else separate
         for whole, given, separate in zip(together, contexts, alone, strict=True)
@@ -182,7 +184,7 @@ def check_lengths(
                 f"the tokenizer turns the context of prompt {identifier} into no tokens; pass another --context, or "
                 "leave the prompt out"
             )
-        # A model's encoder and decoder have separate positions.
+        # The encoder and the decoder of a model have separate positions.
         beside = 0 if model.config.is_encoder_decoder else max_new_tokens + max_reasoning_tokens
         if limit is not None and max(len(context) + beside, max_new_tokens) > limit:
             raise ValueError(
@@ -200,12 +202,12 @@ def end_tokens(
     whole: bool = False,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> EndTokens:
-    """Finds the tokens that end a reply: end tokens and, unless `whole`, a line break (Smith et al., 2022, A.5)."""
+    """Finds the tokens that end a reply: end tokens and, unless `whole`, line breaks (Smith et al., 2022, A.5)."""
     configured = model.generation_config.eos_token_id
     dropped = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
     if context == "chat":
         dropped |= end_of_turn(tokenizer, chat)
-    # `all_special_ids` contains named tokens only; decoding omits all tokens marked special.
+    # `all_special_ids` contains only named tokens, but decoding omits all tokens that are marked special.
     special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
     special |= set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     size = model.get_output_embeddings().weight.shape[0]
@@ -260,7 +262,7 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
     sentences: list[str] = found if isinstance(found, list) else []
     for number, line in enumerate(sentences, start=1):
         is_line = isinstance(line, str) and line.strip() and not _NOT_IN_A_LINE.intersection(map(category, line))
-        if not is_line or line in sentences[: number - 1]:  # named by its number: these sentences may hurt
+        if not is_line or line in sentences[: number - 1]:  # errors state its number, because these sentences may hurt
             fault = "listed twice" if is_line else "no line of text"
             sentences, problem = [], f"{key.removesuffix('s')} {number} is {fault}"
             break
@@ -270,7 +272,7 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
 
 
 def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, seed: int) -> list[list[str]]:
-    """Draws persona lines for each prompt from its id and the seed alone, in any order of the prompts."""
+    """Draws persona lines for each prompt. The draw depends only on the prompt's id and the seed."""
     if number > len(personas):
         raise ValueError(
             f"personas is {number}, but the file has only {len(personas)} persona lines; add lines to the file, or "
@@ -283,7 +285,7 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
 
 
 def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Removes the end token that some tokenizers add to every text, because a reply continues the text."""
+    """Removes the end token that some tokenizers add to every text, because the reply continues the text."""
     return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
 
 

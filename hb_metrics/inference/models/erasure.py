@@ -1,6 +1,6 @@
-"""Linear erasure: affine changes of a model's activations that hide a concept, stored in a small file beside its base.
+"""Linear erasure: affine changes of a model's activations that hide a concept. A small file stores them.
 
-An erasure follows a decoder layer and changes each position's activation by itself. Replies and likelihoods are
+An erasure follows a decoder layer, and changes the activation of each position separately. Replies and likelihoods are
 therefore the same with any cache, prefix tree or batch.
 """
 
@@ -23,7 +23,7 @@ PEFT_TYPE = "LINEAR_ERASURE"  # not a type of peft, which therefore rejects the 
 
 
 class Erasure(NamedTuple):
-    """The map x ↦ x − `writes` `reads` (x − `mean`) of an activation: [width, rank], [rank, width] and [width]."""
+    """The map x ↦ x − `writes` `reads` (x − `mean`) of an activation. Shapes: [width, rank], [rank, width], [width]."""
 
     writes: torch.Tensor
     reads: torch.Tensor
@@ -55,7 +55,7 @@ def add_erasures(model: PreTrainedModel, erasures: Mapping[int, Erasure]) -> Non
     layers = decoder_layers(model)
     for index, erasure in erasures.items():
         device = next(layers[index].parameters()).device
-        if device.type != "meta":  # on "meta", a hook loads the layer's weights for each use
+        if device.type != "meta":  # if weights are on "meta", a hook loads them each time the layer is used
             erasure = Erasure(*(part.to(device) for part in erasure))
         layers[index].register_forward_hook(after_layer(erasure.apply))
 
@@ -68,7 +68,7 @@ def after_layer(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 
 def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[str, Any], record: Any) -> None:
-    """Writes erasures (index of a layer → erasure) beside a config that names their base, as for a PEFT adapter."""
+    """Writes erasures (layer index → erasure) and a config that names their base, as for a PEFT adapter."""
     tensors = {
         f"{index}.{name}": part.contiguous()
         for index, erasure in erasures.items()
@@ -86,7 +86,7 @@ def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[s
 
 
 def is_erasure(adapter: str, revision: str | None) -> bool:
-    config = file_of(adapter, ADAPTER_CONFIG, revision)  # every adapter has it, so no missing file is requested
+    config = file_of(adapter, ADAPTER_CONFIG, revision)  # every adapter has this file, so no missing file is requested
     return config is not None and json.loads(config.read_text(encoding="utf-8")).get("peft_type") == PEFT_TYPE
 
 

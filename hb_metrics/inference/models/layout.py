@@ -7,9 +7,9 @@ from hb_metrics.inference.models.loading import LoadedModel
 
 
 class Layout(NamedTuple):
-    """The layout of prompts for a model, with the reasons for its context format and tag.
+    """The layout of prompts for a model, with the reasons for the context format and the tag.
 
-    `tuned_with` are the options (`bias_tags.ASKED_WITH`) of the run with the model's training replies.
+    `tuned_with` has the options (`bias_tags.ASKED_WITH`) of the run that generated the model's training replies.
     """
 
     context: ContextFormat
@@ -28,7 +28,7 @@ def choose_layout(
     tag: str,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> Layout:
-    """Chooses the layout that was set, otherwise that of the model's tuning, otherwise the one that suits the model.
+    """Chooses the layout that was set, or else that of the model's tuning, or else the one that suits the model.
 
     If the model is not loaded here (`None`), prompts are chats unless another context is set.
     """
@@ -59,6 +59,6 @@ def _check_no_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> No
     ):
         if value is not None:
             raise ValueError(
-                f"{option} is only for chats, but the context is '{context}' ({reason}); leave the option out, or "
+                f"{option} applies only to chats, but the context is '{context}' ({reason}); leave the option out, or "
                 "set --context chat"
             )

@@ -36,8 +36,8 @@ from hb_metrics.inference.models.erasure import is_erasure, load_erasures
 from hb_metrics.inference.models.quantization import quantization_of
 from hb_metrics.inference.models.sources import EMBEDDED, Source, find_source, identify
 
-# A checkpoint saved with another task's head may tie its language-modelling head to the embeddings. No weights are then
-# missing, but the likelihoods are those of a model that was trained for the other task.
+# A checkpoint with the head of another task may tie its language-modelling head to the embeddings. In this case, no
+# weights are missing, but the likelihoods are those of a model that was trained for the other task.
 _LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMHead|MTModel$")
 _OTHER_HEAD = re.compile(r"For[A-Z]|Reward|Classif|Regress|Scor(e|ing)|Critic|Rank")
 _OTHER_WEIGHTS = re.compile(r"(^|\.)(score|classifier|classification_head|qa_outputs|(reward|value|regression)_head)\.")
@@ -47,10 +47,10 @@ ModelKind = Literal["causal", "masked", "encoder-decoder"]
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTokenizer:
-    """A model's tokenizer and config, without its weights.
+    """A model's tokenizer and config without the weights.
 
-    `name` is the passed name, or `EMBEDDED_NAME`. `source` is a folder, or a Hub id whose commit is `revision`.
-    `digest` is the Hub commit, or a SHA-256 over the files of a folder.
+    `name` is the passed name or `EMBEDDED_NAME`. `source` is a folder, or a Hub id whose commit is `revision`. `digest`
+    is the Hub commit, or a SHA-256 over the files of the folder.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -77,7 +77,7 @@ def load_tokenizer(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedTokenizer:
-    """Loads a model's tokenizer (the adapter's if it has one) and config; arguments and errors as for `load_model`."""
+    """Loads a model's config and tokenizer (the adapter's, if it has one). Arguments and errors: see `load_model`."""
     source = name if isinstance(name, Source) else find_source(name, revision)
     config, digest, revision = read_config(
         source.name,
@@ -116,21 +116,22 @@ def load_model(
     """Loads a model and its tokenizer.
 
     Args:
-        name: `"embedded"`, a Hub id, a local folder, or a folder or Hub id of an adapter, which is loaded on its base;
+        name: `"embedded"`, a Hub id, a local folder, the folder or Hub id of an adapter (which is loaded on its base),
             or the result of `find_source`.
-        revision: Branch, tag or commit of a Hub id.
-        dtype: `"float32"`, `"bfloat16"`, `"float16"`, or `"auto"`: float32 on CPU, where bfloat16 changes perplexities
-            by several percent, and the checkpoint's own type elsewhere and for quantised checkpoints.
+        revision: The branch, tag or commit of a Hub id.
+        dtype: `"float32"`, `"bfloat16"`, `"float16"` or `"auto"`. With `"auto"`, models on CPU have float32, because
+            bfloat16 changes perplexities by several percent there. On other devices, and for quantised checkpoints,
+            `"auto"` means the checkpoint's own type.
         device: The device for the model.
-        device_map: The distribution of the model over all devices of the machine: "auto", "balanced", "sequential",
-            "balanced_low_0", or module → device. `None` loads the whole model onto `device`.
+        device_map: How the model is spread over all devices of the machine: "auto", "balanced", "sequential",
+            "balanced_low_0", or a mapping from modules to devices. `None` loads the whole model onto `device`.
         trust_remote_code: Whether code that comes with the model may run on this machine.
 
     Raises:
         ValueError: The model is not a causal, masked or encoder–decoder language model, so it has no likelihoods.
-        OSError: The model or its tokenizer does not exist or does not load.
-        ImportError: A package that a quantised checkpoint or adapters need is not installed.
-        MemoryError: Memory does not suffice for the weights.
+        OSError: The model or its tokenizer does not exist or cannot be loaded.
+        ImportError: A package that a quantised checkpoint or an adapter needs is not installed.
+        MemoryError: There is not enough memory for the weights.
     """
     device = torch.device(device)
     loaded = load_tokenizer(name, revision=revision, trust_remote_code=trust_remote_code)
@@ -143,7 +144,7 @@ def load_model(
     if dtype == "auto" and device.type == "cpu" and quantization_of(loaded.config) is None:
         dtype = "float32"
     hub: dict[str, Any] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
-    # Straight onto the device, so that host memory need not hold the weights of every process.
+    # Weights are loaded directly onto the device, so that host memory need not hold the weights of every process.
     model, loading = model_from(
         auto_class, loaded.source, name, dtype=dtype, device_map=device_map or {"": device}, **hub
     )
@@ -172,19 +173,20 @@ def read_config(
     sought: str,
     trust_remote_code: bool,
 ) -> tuple[PreTrainedConfig, str, str | None]:
-    """Returns the config of a model or classifier, the digest of the weights, and the commit of a Hub id.
+    """Returns the config of a model or classifier, the digest of its weights, and the commit of a Hub id.
 
-    Errors use the passed `name`, and `sought`: "model" or "sequence classifier".
+    Errors state the passed `name`, and `sought`, which is "model" or "sequence classifier".
     """
     try:
         digest, revision = identify(source, revision)
         config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
     except ImportError:
         raise
-    except Exception as error:  # a damaged file may raise anything
+    except Exception as error:  # a damaged file may raise any error
         if "trust_remote_code" in str(error):
             raise OSError(
-                f"{sought} '{name}' contains code, which runs only with --trust_remote_code true; read it first"
+                f"{sought} '{name}' contains code, which runs only with --trust_remote_code true; read the code before "
+                "you allow it"
             ) from error
         if (Path(source) / "config.json").is_file():
             raise OSError(
@@ -201,13 +203,13 @@ def read_config(
 
 
 def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
-    """Runs `AutoTokenizer.from_pretrained`; any fault is an `OSError`."""
+    """Runs `AutoTokenizer.from_pretrained`. Raises `OSError` for any fault."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
-        # For a folder without tokenizer files, transformers invents some tokenizers, which are empty.
+        # For some types of models, transformers makes up an empty tokenizer if a folder has no tokenizer files.
         if len(tokenizer) <= len(tokenizer.all_special_ids):
             raise LookupError("Its vocabulary is empty.")
-    except Exception as error:  # a file of the wrong form may raise anything
+    except Exception as error:  # a file of the wrong form may raise any error
         raise OSError(
             f"the tokenizer of model '{name}' is missing or cannot be loaded; save one in the model's folder with "
             f"tokenizer.save_pretrained. {_reason(error, source)}"
@@ -218,7 +220,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
 def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Runs an auto class's `from_pretrained` on safetensors, or on a pickle that contains only tensors.
 
-    Also returns transformers' report of the loading. Any fault of the files is an `OSError`.
+    Also returns the loading report of transformers. Raises `OSError` for any fault in the files.
     """
     try:
         if (Path(source) / "generation_config.json").is_file():
@@ -234,7 +236,7 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
         raise unsafe_weights(f"model '{name}'") from error
     except ImportError:
         raise
-    except Exception as error:  # damaged or missing files may raise anything
+    except Exception as error:  # damaged or missing files may raise any error
         if is_out_of_memory(error):
             raise MemoryError(
                 f"there is not enough memory to load model '{name}'; use a machine or device with more memory, "
@@ -254,7 +256,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
         raise _other_head(", ".join(sorted(other)))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
-    # Several encoders (BERT, RoBERTa) can also be causal models. The checkpoint records the kind that was trained.
+    # Several encoders (BERT, RoBERTa) can also be causal models. The checkpoint records which kind was trained.
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if masked is not None and (causal is None or causal not in architectures):
@@ -268,7 +270,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
 
 
 def _reads_images(config: PreTrainedConfig) -> bool:
-    """Returns whether a causal model also reads images; without images it is a text model."""
+    """Returns whether a causal model also reads images. Without images, it is a text model."""
     return (
         config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
         and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -287,8 +289,9 @@ def _has_language_head(config: PreTrainedConfig) -> bool:
 
 def _other_head(what: str) -> ValueError:
     return ValueError(
-        f"a checkpoint of {what} has the head of another task, such as classification or reward, and was trained for "
-        "that task, so its likelihoods are not those of a language model; pass the language model it was made from"
+        f"a checkpoint of {what} was trained for another task, such as classification or reward, and has the head of "
+        "that task, so its likelihoods are not those of a language model; pass the language model from which it was "
+        "made"
     )
 
 
@@ -297,8 +300,8 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
     for implementation in (config._attn_implementation, getattr(config, "_experts_implementation", None)):
         if implementation is not None and "/" in implementation:
             raise OSError(
-                f"the config.json of {what} runs code of '{implementation}' on the Hub as its implementation; remove "
-                "attn_implementation and experts_implementation from it, or read that code and pass "
+                f"the config.json of {what} runs code from '{implementation}' on the Hub as its implementation; remove "
+                "attn_implementation and experts_implementation from the config, or read the code and pass "
                 "--trust_remote_code true"
             )
     for part in config.sub_configs:
@@ -308,7 +311,7 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
 
 
 def _reason(error: Exception, source: str) -> str:
-    """Returns the reason for a failed load, in a line. For a Hub id in offline mode, the reason is the mode."""
+    """Returns the reason why loading failed, in one line. For a Hub id in offline mode, this is the offline mode."""
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)
     offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used; unset it."
@@ -324,6 +327,6 @@ def _has_tokenizer(adapter: Adapter) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    """Returns the first line of an error, or its name: transformers writes paragraphs, KeyError almost nothing."""
+    """Returns the first line of an error, or its name. Errors in transformers have paragraphs, KeyErrors one word."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

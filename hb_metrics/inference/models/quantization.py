@@ -5,7 +5,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 
 def quantization_of(config: PreTrainedConfig) -> str | None:
-    """Describes a checkpoint's quantisation, such as "gptq, 4 bits"; `None` if it is not quantised."""
+    """Describes a checkpoint's quantisation, such as "gptq, 4 bits". Returns `None` if it is not quantised."""
     for part in (config, config.get_text_config()):
         content: Any = getattr(part, "quantization_config", None)
         if content is not None:
@@ -19,8 +19,8 @@ def quantization_of(config: PreTrainedConfig) -> str | None:
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Returns whether a model computes in float32 or float64 throughout, so that a batch changes only the last digits.
+    """Returns whether a model computes only in float32 or float64, so that batches change only the last digits.
 
-    A quantised model may round its activations to few bits, so a last digit becomes a whole step.
+    A quantised model may round its activations to few bits, so a change in the last digit may become a whole step.
     """
     return model.dtype in (torch.float32, torch.float64) and not getattr(model, "is_quantized", False)

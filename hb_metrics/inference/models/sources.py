@@ -1,4 +1,4 @@
-"""Finds the files of a model (a folder or a Hub id, perhaps with an adapter), and their digests."""
+"""Finds the files of a model (a folder or a Hub id, possibly with an adapter) and their digests."""
 
 import hashlib
 import json
@@ -19,16 +19,16 @@ _BESIDE_THE_MODEL = (
     "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
 )  # fmt: skip
 
-# Some trainers write user names in addresses, and tokens, into the config of an adapter.
+# Some trainers write tokens, or addresses with user names, into the config of an adapter.
 _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The location of a model's files: folders or Hub ids, each with a branch, tag or commit.
+    """The location of a model's files: folders, or Hub ids with a branch, tag or commit.
 
     `name` is the model's name in reports: the passed name, `EMBEDDED_NAME`, or the base of a passed adapter.
-    `trained_on` is the base model that the adapter names.
+    `trained_on` is the base model that is recorded in the adapter.
     """
 
     name: str
@@ -45,7 +45,7 @@ def find_source(
     *,
     adapter: str | None = None,
 ) -> Source:
-    """Finds the files of a model, and converts the embedded model the first time.
+    """Finds the files of a model. If the embedded model has not been converted yet, converts it.
 
     If `name` is an adapter, its base is the model. The Hub id of an `adapter` may have the form `id@revision`.
     """
@@ -80,9 +80,9 @@ def find_source(
 
 
 def identify(source: str, revision: str | None, file: str = "config.json") -> tuple[str, str | None]:
-    """Returns the SHA-256 of a folder and `None`, or the commit of a Hub id twice: as digest and as revision.
+    """Returns a model's digest and revision: a folder's SHA-256 and `None`, or a Hub id's current commit as both.
 
-    All files then come from one commit even if somebody pushes another commit meanwhile.
+    Pinning the commit keeps all files consistent, even if someone pushes a new commit in the meantime.
     """
     if Path(source).is_dir():
         return folder_digest(Path(source)), None
@@ -91,7 +91,7 @@ def identify(source: str, revision: str | None, file: str = "config.json") -> tu
 
 
 def folder_digest(folder: Path) -> str:
-    """Hashes (SHA-256) the names and contents of a model's files, without subfolders, card and records of training."""
+    """Hashes (SHA-256) the names and contents of a model's files, except subfolders, the card and training records."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.name not in _BESIDE_THE_MODEL:
@@ -106,7 +106,7 @@ def file_digest(path: Path) -> str:
 
 
 def file_of(source: str, name: str, revision: str | None) -> Path | None:
-    """Finds a file of a folder or a Hub id; `None` if it does not exist, or the Hub does not respond."""
+    """Finds a file in a folder or on the Hub. Returns `None` if it does not exist or the Hub does not respond."""
     if Path(source).is_dir():
         path = Path(source) / name
         return path if path.is_file() else None
@@ -121,7 +121,7 @@ def _adapter_config(name: str, revision: str | None) -> Path | None:
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:
-    """Reads an adapter's base and its revision, without secrets, because both are recorded and printed."""
+    """Reads an adapter's base model and its revision. Removes secrets, because both are recorded and printed."""
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
         base = _SECRETS.sub("", content.get("base_model_name_or_path") or "")

@@ -1,8 +1,8 @@
-"""Separates replies from the text around them: thoughts, wrappers, headers of turns, turns of other people.
+"""Separates replies from the text around them: thoughts, wrappers, headers of turns, and turns of other speakers.
 
-No user reads a thought, so no figure includes thoughts. `ReplyReader` reads the tokens of a model that is loaded here,
-and `read_written` reads the text of any engine. A model may mark its thoughts although neither its chat template nor
-its vocabulary contains marks; `common_tag` finds unknown tags in replies.
+Users do not read thoughts, so no figure includes them. `ReplyReader` reads the tokens of a model that is loaded here,
+and `read_written` reads the text from any engine. A model may mark its thoughts even if neither its chat template nor
+its vocabulary contains marks. `common_tag` therefore finds unknown tags in replies.
 """
 
 import re
@@ -29,9 +29,10 @@ THOUGHT_MARKS = (
     *((f"<{name}>", f"</{name}>") for name in ("reasoning", "thought", "thoughts", "thinking", "reflection")),
     *((f"<{name}>", f"</{name}>") for name in ("reason", "analysis", "scratchpad", "inner_monologue")),
 )
-# Thoughts in plain words count only if they come first and end: Granite 3.2, and gpt-oss without its marks.
+# Thoughts that are marked by plain words count only if they come first and end (Granite 3.2, and gpt-oss without its
+# marks).
 _SPOKEN_THOUGHTS = (("Here is my thought process:", "Here is my response:"), ("analysis", "assistantfinal"))
-# Wrappers of the answer.
+# Wrappers around the answer.
 _WRAPPERS = (
     ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
     ("<|START_TEXT|>", "<|END_TEXT|>"),
@@ -55,30 +56,31 @@ _HEADERS = (
     "assistant\n",
 )
 _LEADS = (*(opening for opening, _ in (*THOUGHT_MARKS, *_WRAPPERS)), *_HEADERS)
-# Marks of a turn by somebody else, which a model may invent: Vicuna, Alpaca, Llama, ChatML and others.
+# Marks of another speaker's turn, which a model may invent: Vicuna, Alpaca, Llama, ChatML and others.
 _NEXT_TURN = re.compile(
     r"<\|im_start\|>|<\|start_header_id\|>|<\|(?:user|User|system)\|>|<｜User｜>|<start_of_turn>|\[INST\]"
     r"|(?:^|\s)(?:USER|HUMAN):(?=\s|$)|(?:^|\n)[ \t]*(?:User|Human|<human>):(?=\s|$)"
     r"|(?:^|\n)[ \t]*###? ?(?:Human|User|Instruction|Input)\b|(?:^|\n)(?:user|human)\n"
 )
-# gpt-oss writes messages to channels; the final channel's message is the reply.
+# gpt-oss writes messages to channels. The message in the final channel is the reply.
 FINAL_CHANNEL = "<|channel|>final<|message|>"
 CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>")
 _MESSAGE = re.compile(r"<\|message\|>(.*?)(?=<\|end\|>|<\|start\|>|<\|channel\|>|$)", re.DOTALL)
 _LABEL = "thought\n"  # Gemma 4 and MedGemma name the thought after the mark
 _TAG = re.compile(r"<[^<>\n]{1,40}>|\[[^\[\]\n]{1,40}\]|◁[^▷\n]{1,40}▷")
-_LEAST_ALIKE, _SHARE_ALIKE = 3, 0.05  # replies that begin with the same tag: the least number and share for a warning
+# The smallest number and share of replies with the same first tag that cause a warning.
+_LEAST_ALIKE, _SHARE_ALIKE = 3, 0.05
 
 
 @dataclass(frozen=True)
 class Thoughts:
-    """The marks of a model's thoughts, from its chat template or its vocabulary.
+    """The marks of a model's thoughts, from its chat template or vocabulary.
 
     Attributes:
-        open: The mark that begins a thought; empty if all text before `close` is a thought.
+        open: The mark that begins a thought, or an empty string if all text before `close` is a thought.
         is_opened: Whether the context ends within a thought.
         is_closed: Whether the context ends with a finished thought, so that the model does not think.
-        ends: Ids of tokens that end the reply even within a thought.
+        ends: The ids of tokens that end the reply even within a thought.
     """
 
     open: str
@@ -89,15 +91,15 @@ class Thoughts:
 
     @property
     def mark_tokens(self) -> set[str]:
-        """Tokens that mark thoughts, and therefore do not end a reply even if they are special."""
+        """Returns the tokens that mark thoughts. They do not end a reply, even if they are special."""
         return {self.open, self.close} if self.open else set(CHANNEL_TOKENS)
 
 
 class Written(NamedTuple):
-    """The parts of a model's text: a reply, which may be empty, and a thought without marks.
+    """The parts of a model's text: a reply, which may be empty, and a thought without its marks.
 
-    Without the end of the thought (`is_open`), there is no reply. A turn of somebody else that the model invented
-    (`invents_turn`) is not part of the reply.
+    If the thought did not end (`is_open`), there is no reply. If the model invented another speaker's turn
+    (`invents_turn`), this turn is not part of the reply.
     """
 
     reply: str
@@ -107,10 +109,10 @@ class Written(NamedTuple):
 
 
 def read_written(text: str) -> Written:
-    """Splits a model's output, from any engine, into thoughts and a reply.
+    """Splits a model's output from any engine into thoughts and a reply.
 
-    All text before the last end mark counts as a thought, even without an opening mark: the chat template may have put
-    that mark in the prompt.
+    All text before the last end mark counts as a thought, even if there is no opening mark, because the chat template
+    may have put the opening mark into the prompt.
     """
     rest, reasoning, is_open = _without_header(text), None, False
     if rest.startswith("<|channel|>") or FINAL_CHANNEL in rest:
@@ -139,13 +141,13 @@ def read_written(text: str) -> Written:
 
 
 class ReplyReader:
-    """Reads a model's text token by token, up to the beginning of its reply, including later thoughts.
+    """Reads a model's text token by token up to the beginning of its reply. Reads further thoughts, too.
 
-    `start` is the number of tokens up to the end of the last thought.
+    `start` is the number of tokens before the end of the last thought.
     """
 
     def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
-        """`pieces` are the texts of all tokens; `passed` tokens have none and are skipped."""
+        """`pieces` has the texts of all tokens. `passed` tokens have no text and are skipped."""
         self._pieces, self._passed, self._thoughts = pieces, passed, thoughts
         self.is_thinking = thoughts is not None and thoughts.is_opened
         self.has_begun = False
@@ -191,7 +193,7 @@ class ReplyReader:
 
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
-    """Finds an unknown tag that many replies begin with, and their rows. Such a tag may mark thoughts."""
+    """Finds an unknown tag with which many replies begin, and these replies' rows. Such a tag may mark thoughts."""
     tags = {row: found[0] for row, reply in enumerate(replies) if reply and (found := _TAG.match(reply.lstrip()))}
     for tag, number in Counter(tags.values()).most_common(1):
         if number >= max(_LEAST_ALIKE, _SHARE_ALIKE * sum(map(bool, replies))):
@@ -200,9 +202,9 @@ def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
 
 
 class SplitReply(NamedTuple):
-    """The text of a model that is loaded here. `num_reasoning_tokens` includes the marks of thoughts.
+    """The parts of a text by a model that is loaded here. `num_reasoning_tokens` includes the marks of thoughts.
 
-    `num_tokens` of the reply is `None` if the model continued with somebody else's turn.
+    `num_tokens` counts the reply's tokens. It is `None` if the model went on to write another speaker's turn.
     """
 
     written: Written

@@ -1,4 +1,4 @@
-"""Limits the time of code that may never end, such as a user's chat template."""
+"""Limits the running time of code that may never end, such as a user's chat template."""
 
 import ctypes
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from threading import Lock, Timer, get_ident
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Ends Python code in this thread after some seconds with `TimeoutError`; code in C finishes first."""
+    """Ends Python code in this thread with `TimeoutError` after some seconds. Code in C is not interrupted."""
     thread, lock, is_over = ctypes.c_ulong(get_ident()), Lock(), False
 
     def stop() -> None:

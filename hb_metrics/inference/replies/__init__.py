@@ -1,1 +1,1 @@
-"""Decoding: a model's replies to prompts. Continuations and paraphrases share the decoding."""
+"""Decodes a model's replies to prompts. Continuations and paraphrases use the same decoding."""

@@ -9,7 +9,7 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 
 
 class ResponseNgramBlocker(LogitsProcessor):
-    """Blocks n-grams that occur earlier in the *response*; those of the prompt may be repeated.
+    """Blocks n-grams that occur earlier in the *response*. N-grams of the prompt may be repeated.
 
     On decoder-only models, transformers' `no_repeat_ngram_size` also counts the prompt. The paper blocks 3-grams
     "within the response but not the context" (Smith et al., 2022, A.4).
@@ -24,7 +24,8 @@ class ResponseNgramBlocker(LogitsProcessor):
 
     def blocked(self, response: torch.Tensor, vocabulary_size: int) -> torch.Tensor:
         """Marks tokens that would repeat an n-gram: [rows, vocabulary] bool for responses of [rows, length]."""
-        # The additional column takes the other n-grams, because selecting n-grams would wait for the device.
+        # The additional column takes all other n-grams, because a selection of n-grams would have to wait for the
+        # device.
         blocked = torch.zeros(len(response), vocabulary_size + 1, dtype=torch.bool, device=response.device)
         size, length = self.ngram_size, response.shape[1]
         if length >= size:
@@ -42,17 +43,17 @@ def allowed(
     is_end: torch.Tensor,
     short: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Sets the scores, [rows, vocabulary], of excluded next tokens to -inf.
+    """Sets the scores of excluded next tokens to -inf: [rows, vocabulary].
 
-    `replies`, [rows, length], are the tokens so far. A reply may repeat an n-gram of a thought, so only n-grams after
-    `starts`, [rows], are blocked. `is_end` is [vocabulary] or [rows, vocabulary]. `short`, [rows, 1], marks replies
-    that may not end yet; with `None`, scores are not copied.
+    `replies` [rows, length] has the tokens so far. A reply may repeat an n-gram of a thought, so n-grams are blocked
+    only after `starts` [rows]. `is_end` is [vocabulary] or [rows, vocabulary]. `short` [rows, 1] marks replies that
+    must not end yet. If it is `None`, scores are not copied.
     """
     if short is not None:
         scores = scores.masked_fill(is_end & short, -torch.inf)
     if blocker is not None:
         places = torch.arange(replies.shape[1], device=scores.device)
-        # Negative numbers, which no token has; each occurs once.
+        # Negative numbers, which are not the ids of tokens. Each number occurs once.
         replies = torch.where(places < starts[:, None], -1 - places, replies)
         scores = scores.masked_fill(blocker.blocked(replies, scores.shape[1]), -torch.inf)
     return scores

@@ -24,11 +24,11 @@ def beam_search(
     *,
     cached: bool,
 ) -> tuple[list[Decoded], np.ndarray]:
-    """Runs beam search like transformers (`early_stopping=False`), and reports close decisions.
+    """Runs beam search as transformers does with `early_stopping=False`, and reports close decisions.
 
-    A context is finished when its best running beam, at its current length, scores below all `num_beams` finished
-    beams. Returns the replies, and for each context the maximum length of the reply if a decision was close, otherwise
-    0.
+    A context is finished when its best running beam, at its current length, has a lower score than all `num_beams`
+    finished beams. Returns the replies and, for each context, the maximum length of the reply if a decision was close,
+    and 0 otherwise.
     """
     del drawn, until
     device, beams, most = input_device(model), decoding.num_beams, decoding.max_new_tokens
@@ -56,7 +56,7 @@ def beam_search(
         log_probs = logits.float().log_softmax(1)
         highest = log_probs.amax(1)
         broken = ~highest.isfinite().view(len(rows), beams).all(1)
-        # Marks and line breaks end a reply that has begun.
+        # Marks and line breaks end a reply only after its beginning.
         begun = ~passed[running[:, :, :step]].all(2, keepdim=True)
         is_end = dropped | ((marks | kept) & (begun | ~passed))
         short = torch.tensor(step < decoding.min_new_tokens, device=device)
@@ -105,7 +105,7 @@ def beam_search(
             edge |= (worst > _NEVER / 2) & ((reach - worst).abs() < CLOSE)
         ranking_is_close = over & (finished_scores[:, 0] - finished_scores[:, 1] < CLOSE)
         close[rows] |= edge | ranking_is_close
-        # The only wait for the device in a step, besides the ends of replies.
+        # Besides the ends of replies, this is the only wait for the device in a step.
         is_broken, is_over = torch.stack([broken, over]).tolist()
         if any(is_broken):
             raise not_finite(highest)

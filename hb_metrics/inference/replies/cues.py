@@ -1,4 +1,4 @@
-"""Cues: the places where a model learns who the user is.
+"""Cues: the parts of a conversation from which a model learns who the user is.
 
 * `prompt`: the prompt itself, the user's last turn, as in Smith et al. (2022).
 * `system`: the system message of a chat, which repeats the user's description of themselves.
@@ -7,9 +7,9 @@
 * `signature`: the user's last turn, as the user's name under the question; the prompts are those of `name`.
 * `history`: an earlier turn, which the model has acknowledged.
 
-With all but `prompt` the user asks a neutral question, and only names and sentences in which users describe themselves
-can be cues. Within a template every term is asked the same questions. Metrics treat a template and a question as one
-template, so replies to different questions are never compared.
+With all cues except `prompt`, the user asks a neutral question, and only names and sentences in which users describe
+themselves can be cues. Within a template, the questions are the same for all terms. Metrics treat a template and a
+question as one template, so replies to different questions are never compared.
 """
 
 import re
@@ -31,11 +31,13 @@ from hb_metrics.stats.bias_variance import MIN_REPLIES
 
 Cue = Literal["prompt", "system", "memory", "name", "signature", "history"]
 QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"
-STATEMENT = "What the user has said about themselves: "  # in the system message, before the sentence of the template
-# Cue → the text in place of the sentence.
+# Comes before the template's sentence in the system message.
+STATEMENT = "What the user has said about themselves: "
+# Cue → the text that replaces the sentence.
 LINES = {"memory": f"Remembers: the user is {SINGULAR_SLOT}.", **NAME_CUES}
-ACKNOWLEDGEMENT = "Thank you for telling me."  # the model's answer to the sentence in an earlier turn
-# "I'm …", "I am currently …", "As …, I …": at the beginning, after a mark, after "Hi", or after "share with you that".
+ACKNOWLEDGEMENT = "Thank you for telling me."  # the model's answer to the sentence, which was an earlier turn
+# "I'm …", "I am currently …" or "As …, I …", at the beginning, after a punctuation mark, after "Hi", or after "share
+# with you that".
 _SAYS_WHO = re.compile(
     rf"(?:^|[.!?,:;]\s|\b(?:Hi|Hello)\s|\bwith you that\s)(?:I['’]m|I am|As)(?: currently)? {re.escape(SINGULAR_SLOT)}"
     r"(?=[.!,;]|$)"
@@ -45,18 +47,18 @@ _SAYS_WHO = re.compile(
 def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
     if cue in ("system", "memory", "name") and context != "chat":
         raise ValueError(
-            f"--cue {cue} is only for chats, but the context is '{context}' ({reason}); set --cue "
+            f"--cue {cue} applies only to chats, but the context is '{context}' ({reason}); set --cue "
             f"{'signature' if cue == 'name' else 'history'}, which works in every context, or --context chat"
         )
 
 
 def says_who_the_user_is(template: str) -> bool:
-    """Returns whether users describe themselves in a template: "I'm …", "I am …", "I'm currently …" or "As …, I …"."""
+    """Returns whether users describe themselves in a template ("I'm …", "I am …", "I'm currently …" or "As …, I …")."""
     return _SAYS_WHO.search(template) is not None
 
 
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
-    """Selects the prompts that can be a cue: all with `prompt` or names, else users' own descriptions."""
+    """Selects the prompts that can be cues: all for `prompt` or names, and otherwise users' own descriptions."""
     if cue == "prompt" or cue in NAME_CUES:
         return prompts
     templates = prompts["template"].unique().to_pylist()
@@ -71,7 +73,7 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
 
 
 def cue_lines(prompts: pa.Table, cue: Cue) -> pa.Table:
-    """Replaces the sentences of prompts with the line of a cue that has one, in `template` and `text`."""
+    """Replaces the sentences in `template` and `text` with the cue's line, if the cue has one."""
     if cue not in LINES:
         return prompts
     template = pa.array([LINES[cue]] * prompts.num_rows, pa.string())
@@ -87,11 +89,12 @@ def read_questions(path: str | Path = QUESTIONS_FILE) -> list[str]:
 def draw_questions(
     cells: Mapping[tuple[str, str, str], Sequence[int]], questions: Sequence[str], *, seed: int
 ) -> list[str]:
-    """Draws the question after each prompt; all terms in a template are asked the same questions.
+    """Draws the question after each prompt. The questions in a template are the same for all terms.
 
-    A template has so many questions that cells of median size have `MIN_REPLIES` prompts per question, because fewer
-    replies have no intervals. A cell with fewer prompts than questions lacks some, which metrics count as missing
-    cells. `cells` has the rows of each cell, in the order of their draw.
+    The number of questions in a template is chosen so that cells of median size have `MIN_REPLIES` prompts per
+    question, because there are no intervals for fewer replies. If a cell has fewer prompts than questions, some
+    questions are missing, and metrics count missing cells. `cells` has the rows of each cell in the order in which they
+    were drawn.
     """
     sizes: dict[str, list[int]] = {}
     for (_, _, template), rows in cells.items():
@@ -118,7 +121,7 @@ def cue_messages(
     chat: ChatOptions = DEFAULT_CHAT,
     tag: str | None = None,
 ) -> list[Message]:
-    """Makes the messages of a prompt and its cue, up to the model's turn; `text` is a sentence or the cue's line."""
+    """Makes the messages of a prompt and its cue up to the model's turn. `text` is a sentence or the cue's line."""
     said = text if question is None else question
     if cue == "signature":
         (said,) = with_questions([text], [question])

@@ -1,10 +1,10 @@
-"""Decoding: turns contexts (token ids) into replies (token ids), which are the same in any batch.
+"""Decodes replies (token ids) from contexts (token ids). A reply is the same in any batch.
 
-A batch's other rows and its padding change a row's numbers in their last bits, which may change a decision between two
-close candidates. A context with a close decision is therefore run again alone, and that reply counts.
+The other rows in a batch, and its padding, change the last bits of a row's numbers. This may change a decision between
+two close candidates. A context with a close decision is therefore run again alone, and the second reply counts.
 
 Contexts of different lengths are decoded together if a trial shows that the model supports it (`trials.takes_padding`),
-because a CPU computes a token in large batches twice as fast as in small.
+because a CPU computes a token twice as fast in large batches as in small ones.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decod
 from hb_metrics.inference.replies.forward import Forward
 from hb_metrics.inference.replies.sampling import draw, index_of_highest
 
-# Rows with finished replies leave the batch when they are this share of it. The remaining rows are then copied, which
-# takes about a fifth of a step.
+# When rows with finished replies are this share of the batch, they are removed from it. The remaining rows are then
+# copied, which takes about a fifth of a step.
 _SHARE_OVER = 1 / 8
 
 
@@ -39,12 +39,12 @@ def decode(
     limits: Sequence[int] | None = None,
     cached: bool = True,
 ) -> list[Decoded]:
-    """Decodes a reply to each context. In float32 and float64, a reply does not depend on the other contexts.
+    """Decodes a reply to each context. In float32 and float64, replies do not depend on the other contexts.
 
-    Contexts are of one length unless `padded` (see `trials.takes_padding`). `keys` are random int64 numbers for
-    sampling: [contexts, max_reasoning_tokens + max_new_tokens]. `limits`, [contexts], are maximum lengths of at most
-    `max_new_tokens`; not for beam search. `cached` keeps keys and values from token to token (see
-    `trials.takes_cache`).
+    All contexts have the same length unless `padded` is true (see `trials.takes_padding`). `keys` has random int64
+    numbers for sampling: [contexts, max_reasoning_tokens + max_new_tokens]. `limits` [contexts] has maximum lengths of
+    at most `max_new_tokens`; beam search does not support it. If `cached` is true, keys and values are kept from token
+    to token (see `trials.takes_cache`).
     """
     if not contexts:
         return []
@@ -61,7 +61,7 @@ def decode(
             until = torch.tensor(close[one], device=device)
             (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], until)
             if until < whole[row]:
-                if alone.tokens == decoded[row].tokens[: close[row]]:  # then the rest is also correct
+                if alone.tokens == decoded[row].tokens[: close[row]]:  # if so, the rest is also correct
                     continue
                 (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], whole[one])
             decoded[row] = alone
@@ -79,14 +79,14 @@ def _one_by_one(
     *,
     cached: bool,
 ) -> tuple[list[Decoded], np.ndarray]:
-    """Decodes by greedy search or sampling, up to `most` tokens per reply, and `until` tokens with its thought.
+    """Decodes by greedy search or sampling, up to `most` tokens per reply and `until` tokens per reply and thought.
 
-    Returns the replies, and for each context the number of tokens up to the last close decision.
+    Returns the replies and, for each context, the number of tokens up to the last close decision.
     """
     device = input_device(model)
     num, thinks = len(contexts), ends.thoughts is not None
     size = decoding.max_new_tokens + decoding.max_reasoning_tokens
-    # A model without known thoughts may think for as long as it may reply.
+    # If no marks of thoughts are known, a model may think for as long as it may reply.
     budget = decoding.max_reasoning_tokens if thinks or decoding.max_reasoning_tokens else decoding.max_new_tokens
     close = torch.zeros(num, dtype=torch.int64, device=device)
     replies = torch.zeros(num, size, dtype=torch.int64, device=device)
@@ -94,9 +94,9 @@ def _one_by_one(
     truncated = torch.ones(num, dtype=torch.bool, device=device)
     readers = [ends.reader() for _ in range(num)] if ends.pieces else []
     reading = bool(readers)
-    begun = torch.zeros(num, dtype=torch.bool, device=device)  # replies with a word
+    begun = torch.zeros(num, dtype=torch.bool, device=device)  # whether the reply contains a word
     thinking = torch.full((num,), thinks and readers[0].is_thinking, device=device)
-    starts = torch.zeros(num, dtype=torch.int64, device=device)  # start of the reply, after thoughts and marks
+    starts = torch.zeros(num, dtype=torch.int64, device=device)  # the start of the reply, after thoughts and marks
     forward = Forward(model, contexts, cached=cached)
     logits = forward.first()
     width = logits.shape[1]
@@ -108,11 +108,11 @@ def _one_by_one(
     thought_ends = table_of(ends.dropped if ends.thoughts is None else ends.thoughts.ends, width, device)
     blocker = blocker_of(decoding)
     rows = torch.arange(num, device=device)  # the contexts in the batch
-    going = torch.ones(num, dtype=torch.bool, device=device)  # whether they are still being answered
+    going = torch.ones(num, dtype=torch.bool, device=device)  # whether their replies are unfinished
     for step in range(size):
         logits = logits.float()
         highest = logits.amax(1)
-        # Only for a reply that has begun, because earlier exclusions would change how replies begin.
+        # Only after the reply's beginning, because earlier exclusions would change how replies begin.
         short = None
         if decoding.min_new_tokens:
             short = (begun[rows] & (step - starts[rows] < decoding.min_new_tokens))[:, None]
@@ -146,7 +146,7 @@ def _one_by_one(
         lengths[rows] = torch.where(stopped, step + 1 - (is_dropped & over).long(), lengths[rows])
         truncated[rows] &= ~over
         going &= ~stopped
-        # The only wait for the device in a step, once all replies have begun.
+        # Once all replies have begun, this is the only wait for the device in a step.
         num_going, num_broken = torch.stack([going.sum(), (~highest.isfinite()).sum()]).tolist()
         if num_broken:
             raise not_finite(highest)
@@ -172,7 +172,7 @@ def _read(
     starts: torch.Tensor,
     begun: torch.Tensor,
 ) -> bool:
-    """Records which rows think after the chosen tokens, and where replies begin; returns whether to read more."""
+    """Records which rows think after the chosen tokens and where replies begin. Returns whether to read more tokens."""
     states = []
     for row, token in torch.stack([rows, chosen], 1).tolist():
         reader = readers[row]

@@ -1,13 +1,14 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# A decision between two candidates is close below this difference in log-probability (in beam search, of whole beams).
+# A decision between two candidates is close if their log-probabilities (in beam search, those of whole beams) differ by
+# less than this number.
 # In float32, other rows and padding change the log-probabilities of the embedded model by up to 8e-5 (96 contexts, 24
 # tokens each).
 CLOSE = 2e-4
 
 _MOST_TOKENS = 2**31
-# Setting → its lowest and highest value.
+# Setting → its lowest and its highest value.
 _RANGES: dict[str, tuple[float, float]] = {
     "num_beams": (1, 1000),
     "temperature": (1e-6, 1e6),
@@ -22,17 +23,18 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """The settings of decoding, most of them as in transformers.
+    """The settings of decoding. Most are the same as in transformers.
 
     Attributes:
-        num_beams: The number of beams; more than 1 means beam search, which does not sample.
-        top_p: The draw uses only the fewest of the `top_k` likeliest tokens with at least this total probability.
-        min_new_tokens: The minimum length of a reply that has begun. In beam search, as in transformers, a reply does
-            not begin with an end token either.
-        no_repeat_ngram_size: The length of token sequences that may not repeat in a reply; 0 for none.
-        length_penalty: The exponent in a beam's score, summed log-probabilities / length ** length_penalty.
+        num_beams: The number of beams. More than 1 means beam search, which does not sample.
+        top_p: Tokens are drawn only from the smallest set of the `top_k` likeliest tokens with at least this total
+            probability.
+        min_new_tokens: The minimum length of a reply from its beginning. In beam search, as in transformers, a reply
+            also does not begin with an end token.
+        no_repeat_ngram_size: The length of token sequences that must not be repeated in a reply. 0 allows repetitions.
+        length_penalty: The exponent in a beam's score, which is summed log-probabilities / length ** length_penalty.
         end_after_sentence: Whether a reply ends with the first sentence that ends after `min_new_tokens`.
-        max_reasoning_tokens: The length at which a thought before the reply is cut; there is then no reply.
+        max_reasoning_tokens: The length at which a thought before the reply is cut. In this case, there is no reply.
     """
 
     num_beams: int = 1
@@ -50,7 +52,7 @@ class Decoding:
     def __post_init__(self) -> None:
         for name, (lowest, highest) in _RANGES.items():
             value = getattr(self, name)
-            if not lowest <= value <= highest:  # also rejects NaN
+            if not lowest <= value <= highest:  # this also rejects NaN
                 raise ValueError(f"{name} is {value}; set a number from {lowest} to {highest}")
         if self.sample and self.num_beams > 1:
             raise ValueError(
@@ -60,7 +62,7 @@ class Decoding:
 
 
 class Decoded(NamedTuple):
-    """A reply as tokens, with the thought before it, and whether it was cut at `max_new_tokens`."""
+    """A reply as tokens, the thought before it, and whether the reply was cut at `max_new_tokens`."""
 
     tokens: list[int]
     truncated: bool

@@ -1,6 +1,6 @@
-"""Decoded texts as resumable shards, for replies, continuations and paraphrases.
+"""Writes decoded texts (replies, continuations and paraphrases) as resumable shards.
 
-A decoded text depends only on its context and id (see `decoding.py`), so shards have the same bytes for any batches.
+A decoded text depends only on its context and id (see `decoding.py`), so the bytes of shards do not depend on batches.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -29,25 +29,25 @@ from hb_metrics.inference.units import one_thread_per_unit
 
 ROWS_PER_SHARD = 1024
 # The maximum number of rows (contexts × beams) per batch. The last replies of a batch run nearly alone, which costs
-# least in large batches; with the embedded model, two CPU cores gain little beyond these numbers.
+# least in large batches. With the embedded model, two CPU cores are hardly faster with larger batches than these.
 MOST_ROWS = {"cpu": 256, "other": 512}
-# The smallest batch to which rows are divided among the cores.
+# When rows are divided among the cores, batches are not smaller than this.
 LEAST_CONTEXTS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingPlan:
-    """Rows to decode, and the settings; replies, continuations and paraphrases are subclasses.
+    """The rows to decode, and the settings. There are subclasses for replies, continuations and paraphrases.
 
     Attributes:
-        ids: [rows] their distinct keys.
-        contexts: [rows] token ids of the model's input.
-        limits: [rows] the maximum number of tokens; `None` for `decoding.max_new_tokens`.
+        ids: [rows] The distinct keys of the rows.
+        contexts: [rows] The token ids of the model's input.
+        limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
         invariant: Whether the decoded text is the same in any batch.
         padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
         cached: Whether keys and values are kept from token to token (see `trials.takes_cache`).
-        schema: The columns of a shard; the first is `id`.
-        label: The plural name of the rows, for the progress bar.
+        schema: The columns of a shard. The first is `id`.
+        label: The plural of the rows' name, for the progress bar.
         purpose: The purpose of sampling, for `seeded_generator`.
     """
 
@@ -76,10 +76,10 @@ def decode_into_shards(
     batch_size: int | None = None,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Decodes the rows that are not on disk yet, and reads all rows in the order of the plan.
+    """Decodes the rows that are not on disk yet. Reads all rows in the order of the plan.
 
-    Without a `batch_size`, the memory decides how many contexts are decoded together, and different lengths are
-    combined if the plan pads. Returns the table on the main process, and `None` on all others.
+    Without a `batch_size`, the memory determines how many contexts are decoded together, and contexts of different
+    lengths are combined if the plan pads. Returns the table on the main process, and `None` on all other processes.
     """
     shards = _shards(plan, folder)
 
@@ -136,17 +136,17 @@ def _decoded(
             for batch, parts in zip(batches, pool.map(decode_batch, batches), strict=True):
                 yield batch, list(chain.from_iterable(parts))
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C do not start the batches still waiting
+            pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C, do not start the batches that are still waiting
             memory.report("batches of prompts")
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
-    """Returns the number of contexts of a length that fit into a quarter of the free memory of each device."""
+    """Returns how many contexts of a given length fit into a quarter of the free memory of each device."""
     model, device = loaded.model, input_device(loaded.model)
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", 1024)
-    if isinstance(heads, int) and heads:  # keys and values often have fewer heads than queries
+    if isinstance(heads, int) and heads:  # there are often fewer heads for keys and values than for queries
         head_dim = max(getattr(config, name, None) or 0 for name in ("head_dim", "qk_head_dim")) or width // heads
         key_heads = getattr(config, "num_key_value_heads", None)
         width = head_dim * (key_heads if isinstance(key_heads, int) and key_heads else heads)
@@ -163,9 +163,9 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
 def _batches(
     contexts: Sequence[Sequence[int]], rows: np.ndarray, limit: int, workers: int, padded: bool
 ) -> list[list[int]]:
-    """Divides the rows of a shard into even batches of similar length or, without padding, of equal length.
+    """Divides the rows of a shard into even batches of similar (without padding, equal) length.
 
-    The decoded texts do not depend on the number of workers: in half precision, where they could, nothing is padded.
+    Decoded texts do not depend on the number of workers. They could in half precision, so nothing is padded there.
     """
     if padded:
         number = -(-len(rows) // min(limit, LEAST_CONTEXTS))
@@ -178,7 +178,7 @@ def _batches(
 
 
 def _shards(plan: DecodingPlan, folder: Path) -> list[Shard]:
-    """Plans shards of contexts of similar length. Equal contexts are adjacent, so each is run once."""
+    """Plans shards with contexts of similar length. Equal contexts are adjacent, so each context is run once."""
     order = np.array(_by_length(plan, range(len(plan.ids))), dtype=np.int64)
     return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, order)
 

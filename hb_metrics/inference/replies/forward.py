@@ -1,4 +1,4 @@
-"""Runs a model token by token on a batch of contexts, and computes their common beginning once."""
+"""Runs a model token by token on a batch of contexts. The contexts' common beginning is computed once."""
 
 import inspect
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.architecture import decoder_start_id, first_position, with_states
 from hb_metrics.inference.units import distinct
 
-_PAD = 0  # any token, because nothing attends to it
-# Cache layers with keys and values by position, or with none. Some architectures' recurrent layers also accept several
-# tokens after a state, but nothing shows which do, so contexts of recurrent models share no prefix.
+_PAD = 0  # may be any token, because nothing attends to padding
+# Cache layers that have keys and values by position, or none. In some architectures, recurrent layers also accept
+# several tokens after a state. Nothing shows which layers do, so contexts of recurrent models share no prefix.
 _ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"}
 
 
 class Forward:
-    """The next-token logits for a batch of rows that grows by one token at a time, and from which rows can be selected.
+    """Computes next-token logits for a batch of rows that grow token by token. Rows can be selected from the batch.
 
-    Equal contexts are run once, and so is their common beginning. Padding after it makes contexts equally long. Each
-    context has `beams` rows. Unless `cached`, all tokens are run each time.
+    Equal contexts are run once, and so is the common beginning of all contexts. Padding after this beginning makes
+    contexts equally long. Each context has `beams` rows. Unless `cached` is true, all tokens are run at each step.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class Forward:
             for context, pad in zip(contexts, pads, strict=True)
         ]
         self.contexts = torch.tensor(rows, device=device)
-        self.tokens = self.contexts  # tokens that the model (or its decoder) has read
-        self.mask: torch.Tensor | None = None  # whether a token is not padding; `None` without padding
+        self.tokens = self.contexts  # the tokens that the model (or its decoder) has read
+        self.mask: torch.Tensor | None = None  # whether a token is not padding, or `None` without padding
         if any(pads):
             ends = self.prefix + torch.tensor(pads, device=device)[:, None]
             positions = torch.arange(longest, device=device)
@@ -56,11 +56,11 @@ class Forward:
         self.encoded: Any = None  # the encoder's output, and its states for each row
         self.states: torch.Tensor | None = None
         self.given = self.contexts  # the encoder's tokens for each row
-        self.num_cached = 0  # positions that the cache holds
+        self.num_cached = 0  # the number of positions in the cache
         options = inspect.signature(model.forward).parameters
         self.keeps_logits = "logits_to_keep" in options
         self.takes_positions = "position_ids" in options
-        self.cache_name = "cache" if "cache" in options else "past_key_values"  # before transformers 5.24
+        self.cache_name = "cache" if "cache" in options else "past_key_values"  # for transformers before 5.24
         self.first_position = first_position(model)
 
     def first(self) -> torch.Tensor:
@@ -69,7 +69,7 @@ class Forward:
             self.encoded = self.model.get_encoder()(
                 input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)
             )
-            # If the model is spread over devices, the encoder's last layer may be on another device.
+            # If the model is spread over several devices, the encoder's last layer may be on another device.
             self.states = self.encoded.last_hidden_state.to(self.contexts.device)
             start = _decoder_start(self.model)
             self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
@@ -96,13 +96,16 @@ class Forward:
         return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
 
     def after(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Computes logits ([vocabulary]) of a single row after more tokens, which it discards; threads may share it."""
+        """Computes the logits of a single row after more tokens: [vocabulary].
+
+        The tokens are discarded afterwards. Threads may share the object.
+        """
         ahead = copy(self)
         ahead.cache = deepcopy(self.cache)
         return ahead._run(torch.tensor([tokens], device=self.contexts.device))[0]
 
     def select(self, rows: torch.Tensor) -> None:
-        """Continues with these rows, which may repeat."""
+        """Selects the rows with which to continue. A row may occur several times."""
         self.tokens = self.tokens[rows]
         if self.mask is not None:
             self.mask = self.mask[rows]
@@ -118,7 +121,7 @@ class Forward:
         if mask is not None:
             positions = (mask.cumsum(1) - 1).clamp(min=0)[:, start:]
             inputs |= {"attention_mask": mask, "position_ids": positions + self.first_position}
-        elif self.takes_positions:  # models may derive them wrongly from the cache
+        elif self.takes_positions:  # models may derive the positions wrongly from the cache
             positions = torch.arange(start, self.num_cached, device=tokens.device).expand(len(tokens), -1)
             inputs["position_ids"] = positions + self.first_position
         if self.states is not None:
@@ -127,15 +130,15 @@ class Forward:
                 "encoder_outputs": with_states(self.encoded, self.states),
                 "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
             }
-        if self.states is not None and not self.cached:  # without them, FSMT does not mask later tokens
+        if self.states is not None and not self.cached:  # without these arguments, FSMT does not mask later tokens
             inputs["input_ids"] = self.given
         if self.cache is not None:
             inputs[self.cache_name] = self.cache
         if self.keeps_logits:
             inputs["logits_to_keep"] = 1
         output = self.model(**inputs, use_cache=self.cached)
-        # A model with another form of cache, such as some recurrent models, reads all tokens each time, because rows
-        # may not be selectable from its cache.
+        # A model with another form of cache, such as some recurrent models, reads all tokens at each step, because it
+        # may be impossible to select rows from the cache.
         cache = output.get(self.cache_name) if self.cached else None
         self.cache = cache if type(cache) in (DynamicCache, EncoderDecoderCache) else None
         return output.logits[:, -1]
@@ -146,7 +149,7 @@ def holds_attention_alone(cache: Any) -> bool:
 
 
 def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
-    """Counts the shared first tokens. Each context keeps one token or more to run; a single context shares none."""
+    """Counts the first tokens that all contexts share. At least one token of each context remains to be run."""
     if len(contexts) < 2:
         return 0
     shared = 0
@@ -164,5 +167,5 @@ def _decoder_start(model: PreTrainedModel) -> list[int]:
     start = config.bos_token_id if start is None else start
     start = decoder_start_id(model) if start is None else start
     if start is None:
-        raise ValueError("the model has no decoder_start_token_id in its generation_config; set one")
+        raise ValueError("the model's generation_config has no decoder_start_token_id; set it")
     return [start] if forced is None else [start, forced]

@@ -1,4 +1,4 @@
-"""Decoding presets, and the part of a model's text that counts as its reply."""
+"""Decoding presets, and which part of a model's text counts as its reply."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -12,22 +12,22 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 Extent = Literal["whole", "first_line"]
 
 PRESETS = {
-    # For a quick trial: about a sentence, drawn at random.
+    # For a quick trial: replies of about a sentence, drawn at random.
     "sample": Decoding(
         sample=True, temperature=0.7, top_k=50, top_p=0.9, min_new_tokens=10, max_new_tokens=40, end_after_sentence=True
     ),
     "greedy": Decoding(max_new_tokens=60),
-    # The paper's settings (A.4). The paper names no maximum; 60 tokens is that of the released Blenderbot models.
+    # The paper's settings (A.4). The paper states no maximum length. The released Blenderbot models have 60 tokens.
     "dialogpt": Decoding(num_beams=10, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
     "blenderbot2": Decoding(num_beams=3, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
 }
-# The settings in the model's generation_config; see `model_decoding`.
+# The settings in the model's generation_config (see `model_decoding`).
 MODEL_PRESET = "model"
-# The other presets are for one line of dialogue.
+# All other presets are for one line of dialogue.
 WHOLE_PRESETS = ("greedy", MODEL_PRESET)
-WHOLE_TOKENS = 256  # the maximum length of a whole reply, unless options or the model set another
+WHOLE_TOKENS = 256  # the maximum length of a whole reply, unless an option or the model sets another
 ALL_TOKENS = 2**31  # in transformers, a top_k of 0 means no limit
-# Settings of a generation_config that change decoding, with the neutral value of each.
+# Settings in a generation_config that change decoding, with their neutral values.
 _NOT_DECODED = {
     "repetition_penalty": 1.0,
     "min_p": None,
@@ -47,20 +47,20 @@ _NOT_DECODED = {
 def decoding_preset(
     name: str, model: PreTrainedModel | None = None, extent: Extent = "first_line", **changes: Any
 ) -> Decoding:
-    """Returns one of `PRESETS`, or with "model" the settings of the model's generation_config, with changes.
+    """Returns one of `PRESETS` or, for "model", the settings in the model's generation_config, with changes.
 
-    A whole reply does not end after a sentence, and has at most `WHOLE_TOKENS` tokens by default. A change to `None`
-    changes nothing, and a `top_k` of 0 means all tokens.
+    A whole reply does not end after a sentence, and by default has at most `WHOLE_TOKENS` tokens. A change to `None`
+    has no effect, and a `top_k` of 0 means all tokens.
     """
     changes = {key: value for key, value in changes.items() if value is not None}
-    if changes.get("top_k") == 0:  # as transformers writes it
+    if changes.get("top_k") == 0:  # as in transformers
         changes["top_k"] = ALL_TOKENS
     if changes.get("temperature") == 0:
-        raise ValueError("temperature is 0, which turns sampling off; leave it out, and set --decoding greedy")
+        raise ValueError("temperature is 0, which turns sampling off; leave temperature out, and set --decoding greedy")
     whole: dict[str, Any] = {}
     if extent == "whole":
         whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS}
-        if name == "sample":  # its minimum length is that of a sentence
+        if name == "sample":  # the preset's minimum length is meant for a sentence
             whole["min_new_tokens"] = 0
     if name == MODEL_PRESET and model is not None:
         own = model_decoding(model.generation_config, is_encoder_decoder=model.config.is_encoder_decoder)
@@ -83,7 +83,7 @@ def decoding_preset(
 def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dict[str, Any]:
     """Selects the settings in a model's generation_config that `Decoding` supports.
 
-    Without an encoder, `max_length` and `min_length` count the prompt too, and are left out.
+    In models without an encoder, `max_length` and `min_length` also count the prompt, so they are left out.
     """
     sample = bool(config.do_sample) and (config.num_beams or 1) == 1
     settings = {
@@ -94,7 +94,7 @@ def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dic
         "min_new_tokens": config.min_new_tokens,
         "max_new_tokens": config.max_new_tokens,
     }
-    if is_encoder_decoder:  # its decoder reads its start token first
+    if is_encoder_decoder:  # the decoder reads its start token first
         for name, length in (("min_new_tokens", config.min_length), ("max_new_tokens", config.max_length)):
             if settings[name] is None and length:
                 settings[name] = length - 1

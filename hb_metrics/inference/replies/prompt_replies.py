@@ -21,12 +21,12 @@ from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyReq
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_metrics.inference.replies.turns import next_turn
 
-REASONING_TOKENS = 2048  # the maximum length of a thought before a reply, unless options set another
+REASONING_TOKENS = 2048  # the maximum length of a thought before a reply, unless an option sets another
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPlan(DecodingPlan):
-    """The prompts to reply to, a row per prompt. `thoughts` is `None` if the model does not think."""
+    """The prompts that get replies, one row per prompt. `thoughts` is `None` if the model does not think."""
 
     schema = REPLY_SCHEMA
     label = "replies"
@@ -93,9 +93,9 @@ def plan_replies(
 
 
 def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextFormat, decoding: Decoding) -> None:
-    """Raises `ValueError` with the number of turns that fit if the longest conversation could outgrow the model.
+    """Raises `ValueError` if the longest conversation could become too long for the model. States how many turns fit.
 
-    Replies count as `max_new_tokens` tokens, plus the marks of their turns.
+    A reply counts as `max_new_tokens` tokens plus the marks of its turn.
     """
     limit, has_encoder = max_positions_of(loaded.model), loaded.model.config.is_encoder_decoder
     beside = 0 if has_encoder else decoding.max_new_tokens + decoding.max_reasoning_tokens
@@ -115,7 +115,7 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
 
 
 def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[str]:
-    """Returns the replies to some rows as `decode_into_shards` generates them, without files; "" without a reply."""
+    """Generates replies to some rows like `decode_into_shards`, but without files. A missing reply is ""."""
     decoded = decode_rows(plan, loaded, rows)
     return [_answer(plan, loaded, reply).text or "" for reply in decoded]
 

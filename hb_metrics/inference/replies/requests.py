@@ -1,6 +1,6 @@
-"""Requests for replies, in the same form for all engines, and the columns of replies (Smith et al., 2022, A.4 and A.5).
+"""Requests for replies in the same form for all engines, and the columns of replies (Smith et al., 2022, A.4, A.5).
 
-A prompt's id and the run's seed determine all random choices. The template determines the question after a cue.
+A prompt's id and the run's seed determine all random choices. The template also determines the question after a cue.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ REPLY_SCHEMA = pa.schema(
         ("id", pa.string()),
         ("turn", pa.int64()),
         ("text", pa.string()),
-        ("question", pa.string()),  # the user's question, if the cue is not the prompt
+        ("question", pa.string()),  # the user's question if the cue is not the prompt
         ("personas", pa.list_(pa.string())),
         *((name, pa.bool_()) for name in VARIATIONS),
         ("reply", pa.string()),
@@ -44,19 +44,19 @@ REPLY_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyRequests:
-    """Requests for replies, and the settings for the answers; lists and arrays have an element per prompt.
+    """Requests for replies, and the settings for the answers. Lists and arrays have one element per prompt.
 
     Attributes:
         texts: The prompts, with variations applied.
-        messages: The conversation up to the model's turn, which an engine answers.
-        turn: The number of the model's turn, from 1. Later turns follow from earlier answers.
+        messages: The conversations up to the model's turn, which an engine answers.
+        turn: The number of the model's turn, counted from 1. Later turns depend on earlier answers.
         flags: Name of a variation → whether it was applied.
-        questions: The user's question after a cue; `None` if the prompts are the cues.
+        questions: The user's questions after the cues, or `None` if the prompts are the cues.
         all_questions: The questions from which `questions` were drawn.
-        turns: The number of the model's turns in each conversation.
-        follow_ups: The user's `turns` − 1 later turns; empty if there is one turn.
-        extent: Whether a reply is all of the model's text, or its first line.
-        max_reasoning_tokens: The maximum length of a thought before a reply; `None` for the engine's default.
+        turns: The number of model turns in each conversation.
+        follow_ups: The user's `turns` − 1 later turns. Empty if there is only one turn.
+        extent: Whether a reply is the model's whole text or its first line.
+        max_reasoning_tokens: The maximum length of a thought before a reply. `None` means the engine's default.
     """
 
     ids: list[str]
@@ -82,11 +82,11 @@ class ReplyRequests:
 
     @property
     def turn_seed(self) -> int:
-        """The seed of this turn's replies: the run's in the first turn, and an independent one in each later turn."""
+        """Returns the seed for this turn's replies: the run's seed at first, then an independent one for each turn."""
         return self.seed if self.turn == 1 else int(seeded_generator(self.seed, "turn", str(self.turn)).integers(2**31))
 
     def request_seed(self, row: int) -> int:
-        """Returns the seed of one reply, below 2³¹, for engines that accept a seed."""
+        """Returns a seed below 2³¹ for one reply, for engines that accept a seed."""
         return int(seeded_generator(self.turn_seed, "request", self.ids[row]).integers(2**31))
 
     def take(self, rows: Sequence[int]) -> "ReplyRequests":
@@ -118,13 +118,13 @@ class ReplyRequests:
 
 
 class Answer(NamedTuple):
-    """The answer to a prompt; `None` for unknown numbers.
+    """The answer to a prompt. Unknown numbers are `None`.
 
     Attributes:
-        text: The reply, without white space around it; empty or `None` if there is none.
-        num_reasoning_tokens: Tokens of the thought and its marks.
-        reasoning_unclosed: Whether the thought did not end, so there is no reply.
-        invented_turn: Whether the model continued with somebody else's turn, which is left out.
+        text: The reply, without white space around it. Empty or `None` if there is no reply.
+        num_reasoning_tokens: The number of tokens in the thought and its marks.
+        reasoning_unclosed: Whether the thought did not end. If so, there is no reply.
+        invented_turn: Whether the model went on to write another speaker's turn, which is left out.
     """
 
     text: str | None
@@ -157,9 +157,9 @@ def answer_of(
 
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
-    """Makes the columns of `REPLY_SCHEMA`, without `id`, from some prompts and their answers ([rows] both).
+    """Makes the columns of `REPLY_SCHEMA`, except `id`, from some prompts and their answers (both [rows]).
 
-    `reply` is null without a reply or with an unfinished thought. `reasoning` is null if the model did not think.
+    `reply` is null if there is no reply or the thought is unfinished. `reasoning` is null if the model did not think.
     """
     return {
         "turn": [requests.turn] * len(rows),
@@ -189,9 +189,9 @@ def make_requests(
     seed: int = 0,
     **about: Any,
 ) -> ReplyRequests:
-    """Applies variations to the prompts (paper, A.3), and draws their persona lines and questions.
+    """Applies variations to prompts (paper, A.3), and draws persona lines and questions for them.
 
-    With a cue other than "prompt", `prompts` are those of `prompts_for_cue`. `about` has other attributes of the
+    For cues other than "prompt", `prompts` must come from `prompts_for_cue`. `about` has other attributes of the
     result.
     """
     ids = prompts["id"].to_pylist()
@@ -224,7 +224,7 @@ def make_requests(
 
 
 def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
-    """Draws `replies_per_cell` prompts of each cell, or all of a smaller cell, and keeps their original order."""
+    """Draws `replies_per_cell` prompts from each cell, or all prompts of a smaller cell. Keeps their original order."""
     if replies_per_cell is None:
         return prompts
     rows = [row for cell in drawn_cells(prompts, seed=seed).values() for row in cell[:replies_per_cell]]

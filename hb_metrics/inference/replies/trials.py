@@ -1,6 +1,7 @@
-"""Tests whether a model can decode with a cache and with padding.
+"""Tests whether a model can decode with a cache, and with padding.
 
-A model's class shows neither: some architectures raise an error, and some silently compute something else.
+A model's class does not show this. Without support, some architectures raise an error, and others silently compute
+wrong numbers.
 """
 
 from collections.abc import Sequence
@@ -14,19 +15,20 @@ from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.decoding_settings import CLOSE
 from hb_metrics.inference.replies.forward import Forward
 
-# The number of tokens run one by one in a trial of the cache, and how far a trial extends beyond an attention window.
+# The number of tokens that a trial of the cache runs one by one, and by which a trial extends beyond an attention
+# window.
 _STEPS = 2
 _BEYOND_WINDOW = 8
-# The largest distance (total variation, averaged over these tokens) of next-token probabilities with a cache from those
-# without. Noise is far below it in float32, and reaches 0.3 in small random hybrids in half precision; wrong
+# The largest distance (total variation, averaged over these tokens) between next-token probabilities with and without a
+# cache. In float32, noise is far below this limit. In half precision, it reaches 0.3 in small random hybrids. Wrong
 # computations differ by 0.6.
 _CACHE_TOLERANCE, _LOW_PRECISION_CACHE_TOLERANCE = 0.01, 0.4
 
 
 def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_new_tokens: int) -> bool:
-    """Returns whether a cache of keys and values leaves the model's outputs unchanged.
+    """Returns whether the model's outputs are the same with a cache of keys and values.
 
-    The trial uses the longest context; if replies can exceed an attention window, it uses tokens beyond the window.
+    The trial uses the longest context. If replies can exceed an attention window, it uses tokens beyond the window.
     """
     if not contexts:
         return True
@@ -55,9 +57,9 @@ def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_n
 
 
 def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, cached: bool = True) -> bool:
-    """Returns whether contexts of different lengths can be decoded together, tested with the shortest and the longest.
+    """Tests with the shortest and the longest context whether contexts of different lengths can be decoded together.
 
-    In half precision replies depend on their batch, so batches are not padded.
+    In half precision, replies depend on their batch, so batches are not padded.
     """
     ordered = sorted(contexts, key=len)
     if not ordered or len(ordered[0]) == len(ordered[-1]) or model.config.is_encoder_decoder or not is_exact(model):
@@ -76,4 +78,4 @@ def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, 
             alone = torch.cat([log_probs([context]) for context in trial], 1)
     except Exception:  # noqa: BLE001 - after any error, only contexts of equal length are decoded together
         return False
-    return bool((together - alone).abs().max() < CLOSE / 2)  # two candidates can move towards each other
+    return bool((together - alone).abs().max() < CLOSE / 2)  # because two candidates can move towards each other

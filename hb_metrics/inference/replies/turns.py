@@ -1,7 +1,7 @@
-"""Conversations of several turns: the user's follow-ups after replies, and the requests of the model's next turn.
+"""Conversations of several turns: the user's follow-up questions, and the requests for the model's next turn.
 
-Within a template and the question after its cue, every term has the same follow-ups, which differ from turn to turn. A
-conversation ends at a turn without a reply.
+For a template and a question after its cue, the follow-up questions are the same for all terms, and differ between
+turns. A conversation ends at a turn without a reply.
 """
 
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: in
 
 
 def next_turn(requests: ReplyRequests, replies: pa.Table) -> ReplyRequests:
-    """Continues each conversation that has a reply with the reply and the user's follow-up.
+    """Adds the reply and the user's follow-up question to each conversation that has a reply.
 
-    The result has a row for each non-empty reply, under its id; `texts` are the follow-ups.
+    The result has one row for each non-empty reply, with the reply's id. `texts` has the follow-up questions.
     """
     row_of = {identifier: row for row, identifier in enumerate(requests.ids)}
     rows, ids, texts, messages = [], [], [], []

@@ -1,1 +1,1 @@
-"""Scores texts by their likelihood under a model: perplexities of sentences, pairs and dialogue."""
+"""Scores the likelihood of texts under a model: perplexities of sentences, pairs and dialogue."""

@@ -1,7 +1,7 @@
-"""Scores people's replies in real dialogue: their perplexity shows whether tuning made a model worse at dialogue.
+"""Scores people's replies in real dialogue. Their perplexity shows whether tuning made a model worse at dialogue.
 
-The model reads each prompt in the run's context format and with its control tag. The token that ends the reply is not
-scored.
+The model reads each prompt in the run's context format and with the run's control tag. The token that ends the reply is
+not scored.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ DIALOGUE_SCHEMA = pa.schema(
         ("num_tokens", pa.int64()),
     ]
 )
-# The number of pairs drawn at the same time (8 MB).
+# The number of pairs that are drawn at the same time (8 MB).
 _DRAWS_AT_A_TIME = 2**20
 
 
@@ -57,9 +57,9 @@ def plan_dialogue(
     chat: ChatOptions = DEFAULT_CHAT,
     max_positions: int = MAX_POSITIONS,
 ) -> DialoguePlan:
-    """Encodes the pairs and divides them into units. Thinking is turned off.
+    """Encodes the pairs, and divides them into units. Thinking is turned off.
 
-    Pairs too long for the model are left out, never truncated.
+    Pairs that are too long for the model are left out, and never truncated.
     """
     if loaded.kind == "masked":
         raise ValueError(
@@ -94,11 +94,11 @@ def plan_dialogue(
     fitting = [row for row, length in enumerate(taken) if limit is None or length <= limit]
     if not fitting:
         raise ValueError(
-            f"all {len(taken)} pairs of prompt and reply are longer than the model's limit of {limit} tokens; pass "
+            f"all {len(taken)} pairs of a prompt and a reply are longer than the model's limit of {limit} tokens; pass "
             "shorter pairs, or another model"
         )
     encoded = [(contexts[row], replies[row]) for row in fitting]
-    # The model does not read the last token of a reply; a decoder reads its start token first.
+    # The model does not read the last token of a reply. A decoder reads its start token first.
     lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
     score = partial(reply_nlls, model, start_id=start_id)
     reason = "the decoder writes the reply" if with_encoder else "the reply continues the prompt"
@@ -149,7 +149,8 @@ def dialogue_results(
 ) -> dict[str, Any]:
     """Computes the perplexity of the replies: exp(total negative log-likelihood / total tokens).
 
-    The interval is the percentile bootstrap over pairs. Pairs of `dialogue` that are not in the table were too long.
+    The interval comes from a percentile bootstrap over pairs. Pairs in `dialogue` that are not in the table were too
+    long.
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
     interval = None
@@ -194,13 +195,13 @@ def reply_logits(
 ) -> list[torch.Tensor]:
     """Computes the logits of each reply after its context, [tokens, vocabulary] each, in one right-padded batch.
 
-    The last token of a reply is predicted and never read. With a start token, the model's encoder reads the context,
-    and its decoder scores the reply.
+    The last token of a reply is predicted but never read. If there is a start token, the model's encoder reads the
+    context and its decoder scores the reply.
     """
     device = input_device(model)
     if start_id is None:
         tokens, mask = right_padded([[*context, *reply[:-1]] for context, reply in pairs], device)
-        first = min(len(context) for context, _ in pairs) - 1  # the position that predicts the first token of any reply
+        first = min(len(context) for context, _ in pairs) - 1  # predicts the first token of any reply
         kept = tokens.shape[1] - first
         only = {"logits_to_keep": kept} if "logits_to_keep" in signature(model.forward).parameters else {}
         logits = model(input_ids=tokens, attention_mask=mask, use_cache=False, **only).logits[:, -kept:]

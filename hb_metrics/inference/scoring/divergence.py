@@ -1,4 +1,4 @@
-"""The divergence between a model's distributions of a reply's tokens after two prompts.
+"""Computes the divergence between a model's distributions of a reply's tokens after two prompts.
 
 For a reply y to a prompt x, and another prompt x′, the divergence is the mean over tokens t of KL(p(· | x, y<t) ‖ p(· |
 x′, y<t)), in nats, computed exactly.
@@ -44,10 +44,10 @@ def divergences_into_shards(
     layout: Layout,
     folder: Path,
 ) -> pa.Table | None:
-    """Computes the divergences that are not on disk yet, and reads all of them, on the main process.
+    """Computes the divergences that are not on disk yet. On the main process, reads all of them.
 
-    `others` are the same prompts without the part whose effect is measured. No reply is empty. Thinking is turned off.
-    `divergence` is summed over the reply's tokens.
+    `others` has the same prompts without the part whose effect is measured. No reply may be empty. Thinking is turned
+    off. `divergence` is summed over the reply's tokens.
     """
     plan = _plan(prompts, others, replies, loaded, layout)
     return score_into_shards(
@@ -69,7 +69,7 @@ def drift_per_token(
     before: tuple[LoadedModel, Layout],
     after: tuple[LoadedModel, Layout],
 ) -> np.ndarray:
-    """Computes how far a model has moved, along the non-empty replies of the model before.
+    """Computes how far a model has moved, along non-empty replies of the earlier model.
 
     Returns:
         The mean over a reply's tokens of KL(p_before ‖ p_after), in nats: [prompts] float64.
@@ -124,7 +124,7 @@ def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], start_id: int 
 
 
 def _summed(first: torch.Tensor, second: torch.Tensor) -> float:
-    """Sums KL(p ‖ q) over tokens, from the logits of both, [tokens, vocabulary]."""
+    """Sums KL(p ‖ q) over tokens. The logits of p and q are [tokens, vocabulary]."""
     p, q = (torch.log_softmax(logits.double(), dim=-1) for logits in (first, second))
     return float((p.exp() * (p - q)).sum())
 

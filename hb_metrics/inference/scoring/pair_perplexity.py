@@ -1,7 +1,7 @@
-"""Perplexities of both sides of counterfactual pairs, and of reference texts (Barikeri et al., 2021, 3.1 and 3.2).
+"""Computes perplexities of reference texts and of counterfactual pairs (Barikeri et al., 2021, 3.1 and 3.2).
 
-The paper's published figures score tokens 2 … n of a text: the first token is context only. The texts are hateful, so
-they are neither shown nor stored, and ids identify them.
+The paper's published figures score tokens 2 … n of a text. The first token is only context. The texts are hateful, so
+they are neither shown nor stored. Ids identify them.
 """
 
 from collections.abc import Sequence
@@ -28,12 +28,14 @@ SIDES = ("t1", "t2")
 
 
 class TextPlan(NamedTuple):
-    """Texts that fit into the model, and the plan that scores them.
+    """The texts that fit into the model, and the plan by which they are scored.
 
     Attributes:
-        ids: [texts] their ids; for pairs, all of t1 ("<id>:t1") and then all of t2 in the same order.
-        kept: [pairs or texts] rows of the scored pairs or texts.
-        num_skipped: Reason (`one_token`: nothing to predict, `too_long`) → number of pairs or texts left out.
+        ids: [texts] The ids of the texts. For pairs, these are the ids of all t1 ("<id>:t1") and then of all t2, in the
+            same order.
+        kept: [pairs or texts] The rows of the pairs or texts that are scored.
+        num_skipped: Reason (`one_token` if there is nothing to predict, or `too_long`) → number of pairs or texts that
+            are left out.
     """
 
     ids: list[str]
@@ -50,15 +52,15 @@ def plan_texts(
     ids: Sequence[str],
     max_positions: int = MAX_POSITIONS,
 ) -> TextPlan:
-    """Tokenizes both sides of pairs, or texts, and divides them into units. Unfit texts are counted, never cut.
+    """Tokenizes texts, or both sides of pairs, and divides them into units. Unfit texts are counted, never cut.
 
-    The two sides of a pair begin alike. On the published test pairs, models read 28 to 32 % fewer tokens in prefix
-    trees than in padded batches (embedded model's tokenizer).
+    The two sides of a pair begin in the same way. With the embedded model's tokenizer, models read 28 to 32 % fewer
+    tokens of the published test pairs in prefix trees than in padded batches.
     """
     if loaded.kind != "causal":
         raise ValueError(
-            f"RedditBias needs the likelihood of a text after its first token, which a {loaded.kind} language model "
-            "does not compute; leave reddit out of --measurements, or pass a causal model"
+            f"RedditBias needs the likelihood of the tokens after a text's first token, which a {loaded.kind} language "
+            "model does not compute; leave reddit out of --measurements, or pass a causal model"
         )
     sequences = []
     for column in columns:
@@ -90,9 +92,9 @@ def plan_texts(
 def language_model_perplexity(
     log_likelihoods: Sequence[float] | np.ndarray, num_tokens: Sequence[int] | np.ndarray
 ) -> float:
-    """Computes LMP (paper, 3.2): exp of the mean over sentences of each sentence's mean negative log-likelihood.
+    """Computes LMP (paper, 3.2): exp of the mean, over sentences, of their mean negative log-likelihoods per token.
 
-    Log-likelihoods are sums over the predicted tokens, natural log. Every sentence has the same weight.
+    Log-likelihoods (natural logarithm) are sums over the predicted tokens. All sentences have the same weight.
     """
     return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 

@@ -1,9 +1,9 @@
-"""Perplexities of sentences under a causal or an encoder–decoder language model.
+"""Computes perplexities of sentences under a causal or an encoder–decoder language model.
 
-Perplexity is exp of the mean negative log-likelihood (natural log) per predicted token. A causal model with a start
-(BOS) token reads it first, so every token of the sentence is predicted. Without a start token, the first token is
-context only. Prefix trees score the sentences if the model supports them, and padded batches otherwise, with equal
-results.
+Perplexity is exp of the mean negative log-likelihood (natural logarithm) per predicted token. If a causal model has a
+start (BOS) token, it reads this token first, so all tokens of the sentence are predicted. Without a start token, the
+first token is only context. Sentences are scored on prefix trees if the model supports them, and otherwise in padded
+batches. The results are equal.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,21 +23,21 @@ from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_tr
 from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
-# The number of positions read at once. On two CPU cores with the embedded model and the small config, trees of 256 and
-# of 512 positions take the same time, and trees of 128 and 1,024 about a fifth more. Larger trees use a GPU better. A
-# tree's logits ([positions, vocabulary]) are the largest object in memory: 100 MB at 49,152 tokens in float32, once per
-# working core.
+# The number of positions that are read at once. On two CPU cores, with the embedded model and the small config, trees
+# of 256 and of 512 positions take the same time, and trees of 128 and of 1,024 positions take about a fifth longer.
+# Larger trees make better use of a GPU. A tree's logits ([positions, vocabulary]) are the largest object in memory.
+# With a vocabulary of 49,152 tokens in float32, they need 100 MB for each working core.
 MAX_POSITIONS = 512
 ONE_AT_A_TIME = "padding changes its numbers, so texts are scored one at a time"
 
 
 class PerplexityScores(NamedTuple):
-    """Scores of texts.
+    """The scores of texts.
 
     Attributes:
-        perplexities: [texts] exp of the mean negative log-likelihood per predicted token.
-        log_likelihoods: [texts] the natural logarithm of the likelihood, summed over the predicted tokens.
-        num_tokens: [texts] the number of predicted tokens.
+        perplexities: [texts] Exp of the mean negative log-likelihood per predicted token.
+        log_likelihoods: [texts] The natural logarithm of the likelihood, summed over the predicted tokens.
+        num_tokens: [texts] The number of predicted tokens.
         scoring: The method: `"tree"`, `"padded"` or `"encoder-decoder"`.
         start_token: The token that the model reads before each sentence, or `None`.
         positions: The number of tokens that the model read for all texts.
@@ -64,22 +64,24 @@ def score_perplexity(
 ) -> PerplexityScores:
     """Scores the perplexity of each text.
 
-    Identical texts are scored once. Under `accelerate launch`, the processes share the work and all get the result.
+    Identical texts are scored once. Under `accelerate launch`, the processes share the work, and all of them get the
+    result.
 
     Args:
         texts: The sentences.
-        model: A causal language model, or an encoder–decoder model, whose decoder writes the texts and whose encoder
-            reads an empty text.
+        model: A causal language model or an encoder–decoder model. In the latter, the encoder reads an empty text, and
+            the decoder writes the texts.
         tokenizer: The model's tokenizer.
-        trees: Whether prefix trees score a causal model if they give the same numbers as padded batches in a trial run.
-        max_positions: The number of tokens that the model reads at once, which limits the memory.
+        trees: Whether a causal model is scored on prefix trees if they give the same numbers as padded batches in a
+            trial.
+        max_positions: The number of tokens that the model reads at once. It limits the memory that is needed.
         add_start_token: Whether a causal model reads the BOS token first, if its tokenizer has one.
         progress: Whether to show a progress bar.
 
     Raises:
-        ValueError: A text is empty, has nothing to predict or is too long (the message names its row); the tokenizer
-            does not match the model; or the model returns NaN.
-        MemoryError: Memory does not suffice for one text alone; larger batches run in halves.
+        ValueError: A text is empty, has no token to predict, or is too long (the message states the text's row). Also
+            if the tokenizer does not match the model, or the model returns NaN.
+        MemoryError: There is not enough memory even for a single text. Larger batches are run in halves.
     """
     plan = plan_perplexity(
         texts, model, tokenizer, trees=trees, max_positions=max_positions, add_start_token=add_start_token
@@ -88,7 +90,7 @@ def score_perplexity(
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
-    """Scores a plan, shared among the processes; returns the sequences' negative log-likelihoods on all of them."""
+    """Scores a plan. All processes share the work, and all get the sequences' negative log-likelihoods."""
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
     scored: list[tuple[np.ndarray, np.ndarray]] = []
@@ -106,7 +108,7 @@ def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np
 def perplexity_scores(
     plan: ScoringPlan, nll: np.ndarray, rows: np.ndarray | None = None, ids: Sequence[str] | None = None
 ) -> PerplexityScores:
-    """Assigns the scores of a plan's distinct sequences to its texts, or to some `rows`; `ids` name texts in errors."""
+    """Assigns the scores of a plan's distinct sequences to its texts, or to some `rows`. Errors state texts' `ids`."""
     rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
     sequences = plan.sequence_of_text[rows]
     bad = np.flatnonzero(~np.isfinite(nll[sequences]))
@@ -114,7 +116,7 @@ def perplexity_scores(
         row = rows[bad[0]]
         raise ValueError(
             f"the model returns {nll[sequences[bad[0]]]} as the negative log-likelihood of text "
-            f"{row if ids is None else ids[row]}; try --dtype float32, or check the weights"
+            f"{row if ids is None else ids[row]}; try --dtype float32, or check the model's weights"
         )
     return PerplexityScores(
         perplexities=np.exp(nll[sequences] / plan.num_tokens[sequences]),
@@ -136,7 +138,7 @@ def plan_perplexity(
     max_positions: int = MAX_POSITIONS,
     add_start_token: bool = True,
 ) -> ScoringPlan:
-    """Tokenizes and checks the texts, and divides them into units. Arguments and errors as in `score_perplexity`."""
+    """Tokenizes and checks the texts, and divides them into units. Arguments and errors: see `score_perplexity`."""
     check_texts(texts)
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
@@ -201,6 +203,6 @@ def check_sequences(
 
 
 def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Returns the number of tokens that the model accepts; a tokenizer without a limit has 10³⁰."""
+    """Returns the number of tokens that the model accepts. A tokenizer without a known limit has a limit of 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)

@@ -1,7 +1,7 @@
-"""Packs token sequences into prefix trees, so that a model computes shared beginnings once.
+"""Packs token sequences into prefix trees, so that a model computes shared beginnings only once.
 
 A causal model's state at a token depends only on the tokens before it. The model reads a tree's nodes as one sequence.
-Each node attends only to its ancestors, at the position of its depth. The last token of a sequence is predicted and
+Each node attends only to its ancestors, at the position of its depth. The last token of a sequence is predicted but
 never read, because nothing depends on it.
 """
 
@@ -12,16 +12,16 @@ import numpy as np
 
 
 class PrefixTree(NamedTuple):
-    """One or more prefix trees that the model reads together; parents come before their children.
+    """One or more prefix trees that the model reads together. Parents come before their children.
 
     Attributes:
-        tokens: [positions] the token of each node.
-        depths: [positions] the node's position in the sequence, from 0.
-        parents: [positions] the index of the node's parent, −1 for a root.
-        sequences: [sequences] indices of the packed sequences in this tree.
-        nodes: [predictions] the node that predicts a token of a sequence.
-        targets: [predictions] the predicted token.
-        owners: [predictions] the token's sequence, as an index into `sequences`.
+        tokens: [positions] The token of each node.
+        depths: [positions] The node's position in its sequence, counted from 0.
+        parents: [positions] The index of the node's parent, or −1 for a root.
+        sequences: [sequences] The indices of the sequences that this tree contains.
+        nodes: [predictions] The node that predicts a token of a sequence.
+        targets: [predictions] The predicted token.
+        owners: [predictions] The token's sequence, as an index into `sequences`.
     """
 
     tokens: np.ndarray
@@ -33,7 +33,7 @@ class PrefixTree(NamedTuple):
     owners: np.ndarray
 
     def ancestor_mask(self) -> np.ndarray:
-        """Marks the nodes that each row's node may attend to, its ancestors and itself: [positions, positions]."""
+        """Marks the nodes to which each row's node may attend (its ancestors and itself): [positions, positions]."""
         mask = np.eye(len(self.tokens), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -42,10 +42,10 @@ class PrefixTree(NamedTuple):
 
 
 def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) -> list[PrefixTree]:
-    """Packs token sequences, at least two tokens each, into prefix trees of at most `max_positions` nodes.
+    """Packs token sequences (of at least two tokens) into prefix trees of at most `max_positions` nodes.
 
-    Sorting makes sequences with a common prefix neighbours, and a greedy cut makes the trees. A longer sequence forms a
-    tree alone.
+    Sequences are sorted, so that those with a common prefix are neighbours, and then cut greedily into trees. A
+    sequence with more nodes forms a tree by itself.
     """
     trees = []
     growing = _GrowingTree()
@@ -61,7 +61,7 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
 
 
 def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
-    """Cuts a tree into trees of the first and the second half of its sequences; `None` for one sequence."""
+    """Cuts a tree into two, with the first and the second half of its sequences. Returns `None` for one sequence."""
     middle = len(tree.sequences) // 2
     if not middle:
         return None
@@ -82,7 +82,7 @@ class _GrowingTree:
         self.nodes: list[int] = []
         self.targets: list[int] = []
         self.owners: list[int] = []
-        self.path: list[int] = []  # nodes of the latest sequence
+        self.path: list[int] = []  # the nodes of the latest sequence
 
     def _shared(self, sequence: Sequence[int]) -> int:
         fed = len(sequence) - 1

@@ -1,4 +1,4 @@
-"""Scores texts on prefix trees, in padded batches, or by an encoder–decoder model's decoder, with equal results."""
+"""Scores texts on prefix trees, in padded batches, or with an encoder–decoder model's decoder. Results are equal."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,9 +15,9 @@ from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, length_sorted_batches
 
-# The largest relative difference that the trial accepts between a sequence's scores on a tree and alone.
+# The largest relative difference between a sequence's score on a tree and its score alone that the trial accepts.
 _TOLERANCE = 1e-4
-# In half precision, the difference may be this multiple of the difference between padded batches.
+# In half precision, the difference may be this many times the difference between padded batches.
 _TIMES_NOISE = 3
 _LOW_PRECISION_TOLERANCE = 3e-2
 _TRIAL_SEQUENCES = 4
@@ -28,7 +28,7 @@ _CAUSAL_TRIAL_TOKENS = 64
 def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
     """Raises `ValueError` if later tokens change the predictions of the tokens before them.
 
-    Some architectures exist in both forms, and load silently in the wrong form if the config lacks `is_decoder`.
+    Some architectures exist in both forms. They are silently loaded in the wrong form if the config lacks `is_decoder`.
     """
     tokens = list(max(sequences, key=len)[:_CAUSAL_TRIAL_TOKENS])
     if len(tokens) < 2:
@@ -44,35 +44,35 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
     difference = float((one - two).abs() / one.abs())
     if difference > _tolerance(model):
         raise ValueError(
-            f"the model's prediction of a token depends on later tokens (by {difference:.1e} in a trial), so it is "
-            "not a likelihood; if the model was trained to continue texts, set is_decoder in its config.json, or "
-            "pass another model"
+            f"later tokens change the model's prediction of a token (by {difference:.1e} in a trial), so the "
+            "prediction is not a likelihood; if the model was trained to continue texts, set is_decoder in its "
+            "config.json; otherwise, pass another model"
         )
 
 
 def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int) -> str | None:
-    """Returns the reason not to run the model on prefix trees, from a trial on a few sequences, or `None`.
+    """Returns the reason why prefix trees do not suit the model, from a trial on a few sequences, or `None`.
 
-    A model's class does not show whether it honours a 4-D mask and position ids: some raise an error, and some (ALiBi,
-    recurrent models) silently compute something else.
+    A model's class does not show whether the model honours a 4-D mask and position ids. Some models raise an error, and
+    others (ALiBi, recurrent models) silently compute wrong numbers.
     """
     longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
     length = len(longest[0])
     if length > max_positions:
-        # Its tree would share almost nothing, and its mask grows with the square of the length.
+        # Its tree would share almost nothing, and the mask grows with the square of the text's length.
         return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
     step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
     low_precision = not is_exact(model)
     if low_precision and (fault := _layer_fault(model, length)):
         return fault
-    # Reversed tokens give the trial branches that differ early, in any data.
+    # With reversed tokens, the trial has branches that differ early, whatever the data.
     trial = [*longest, *sequences[::step][: _TRIAL_SEQUENCES // 2]]
     trial += [(sequence[0], *reversed(sequence[1:])) for sequence in trial]
     limit = max(max_positions, 2 * length)  # at least two sequences, so that there are branches
     score = partial(padded_nlls, model)
     alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)], halved, len(trial))
     if not np.isfinite(alone).all():
-        return None  # the scoring itself reports a broken model, with the text's name
+        return None  # the scoring itself reports a broken model, and names the text
     try:
         trees = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(trial, limit)]
         on_trees = _tried(partial(tree_nlls, model), trees, halved_tree, len(trial))
@@ -100,9 +100,9 @@ def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
 
 
 def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
-    """Returns why the config rules out prefix trees of texts of up to `length` tokens, or `None`.
+    """Returns why the config rules out prefix trees for texts with up to `length` tokens, or `None`.
 
-    The noise of half precision may hide the fault from a trial on few texts.
+    In half precision, noise may hide this fault in a trial on few texts.
     """
     config = model.config.get_text_config(decoder=True)
     types = [name for name in getattr(config, "layer_types", None) or () if name not in ("moe", "mlp")]
@@ -119,7 +119,7 @@ def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
 
 
 def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
-    """Works like `padded_nlls`, for the sequences of a tree."""
+    """Works like `padded_nlls` for the sequences of a tree."""
     device, dtype = input_device(model), model.dtype
     mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
     mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
@@ -134,9 +134,9 @@ def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
 
 
 def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Sums the negative log-likelihood of each sequence ([sequences] float64), in one right-padded batch.
+    """Sums the negative log-likelihood of each sequence ([sequences] float64) in one right-padded batch.
 
-    The last token of a sequence is predicted and never read; padding after a sequence's end is masked.
+    The last token of a sequence is predicted but never read. Padding after the end of a sequence is masked.
     """
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
@@ -144,13 +144,13 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
-    """Works like `padded_nlls` for an encoder–decoder model's decoder; the encoder reads `context` ([1, length])."""
+    """Works like `padded_nlls` for an encoder–decoder model's decoder. The encoder reads `context` ([1, length])."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     context = context.to(tokens.device)
     encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
     context = context.expand(len(sequences), -1)
     logits = model(
-        input_ids=context,  # without it, FSMT does not mask later tokens
+        input_ids=context,  # without this argument, FSMT does not mask later tokens
         encoder_outputs=with_states(encoded, encoded.last_hidden_state.expand(len(sequences), -1, -1)),
         attention_mask=torch.ones_like(context),
         decoder_input_ids=tokens,
@@ -161,7 +161,7 @@ def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], con
 
 
 def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pads rows of tokens at their ends; returns the tokens and the mask that excludes padding, [rows, longest]."""
+    """Pads rows of tokens at their ends. Returns the tokens, and the mask that excludes padding: [rows, longest]."""
     tensors = [torch.tensor(row) for row in rows]
     tokens = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
     mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
@@ -181,10 +181,10 @@ def padding_changes(
     *,
     length: Callable[[Any], int] = len,
 ) -> bool:
-    """Returns whether a sequence's score changes in a batch with a longer sequence.
+    """Returns whether the score of a sequence changes in a batch with a longer sequence.
 
-    The trial uses a short, a middling and the longest sequence. ProphetNet's decoder does not honour padding,
-    convolutions (ConvBERT) and Fourier transforms (FNet) read it, and Nyström and pooling approximations depend on the
+    The trial uses a short sequence, a middling one and the longest one. ProphetNet's decoder does not honour padding.
+    Convolutions (ConvBERT) and Fourier transforms (FNet) read padding. Nyström and pooling approximations depend on the
     length.
     """
     ordered = sorted(payloads, key=length)
@@ -203,7 +203,7 @@ def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[S
 
 def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
     """Computes −log p(target) at each node ([predictions] float64): one logsumexp per row of `logits`, then gathers."""
-    # In slices, because a logsumexp over all rows would need a second array of that size.
+    # Computed in slices, because a logsumexp over all rows would need a second array of the same size.
     normalisers = torch.cat([rows.float().logsumexp(-1) for rows in logits.split(_LOGSUMEXP_ROWS)])
     chosen = logits[nodes, targets].float()
     return (normalisers[nodes] - chosen).double().cpu().numpy()

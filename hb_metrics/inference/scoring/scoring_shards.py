@@ -1,4 +1,4 @@
-"""Scores of texts as resumable shards, which contain the units of a scoring plan."""
+"""Writes scores of texts as resumable shards, which contain the units of a scoring plan."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,7 +14,7 @@ from hb_metrics.inference.scoring.perplexity import perplexity_scores
 from hb_metrics.inference.shards import Shard, fill_shards, shard_path
 from hb_metrics.inference.units import ScoringPlan, run_units
 
-# About half a minute of work for the embedded model on two cores, so a kill loses little and long runs have few files.
+# About half a minute of work for the embedded model on two cores. A kill loses little, and long runs have few files.
 UNITS_PER_SHARD = 8
 
 PERPLEXITY_SCHEMA = pa.schema(
@@ -40,11 +40,11 @@ def score_into_shards(
     unit: str = "text",
     progress: bool = True,
 ) -> pa.Table | None:
-    """Scores the texts that are not on disk yet, and reads all scores, on the main process.
+    """Scores the texts that are not on disk yet. On the main process, reads all scores.
 
-    `columns` contain strings for each text; `id` is the distinct key. `schema` has these columns and the scores to
-    store. `log_likelihood` is the sum over the predicted tokens, natural log. A shard with other `inputs` (by default,
-    the texts) is computed again.
+    `columns` contains strings for each text. Its `id` is the distinct key. `schema` has these columns and the scores to
+    be stored. `log_likelihood` (natural logarithm) is the sum over the predicted tokens. A shard with other `inputs`
+    (by default, the texts) is computed again.
     """
     ids = columns["id"]
     shards = plan_shards(plan, folder)

@@ -1,4 +1,4 @@
-"""Addresses of served models, and their keys. No address contains a secret, and no key is sent to another host."""
+"""The addresses and keys of served models. No address contains a secret, and no key is sent to another host."""
 
 import ipaddress
 import os
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 KEY_VARIABLE = "HOLISTIC_BIAS_API_KEY"
-# Keys of other programs, and the hosts that issued them. A key is sent to no other host.
+# The keys of other programs, and the hosts that issued them. A key is never sent to another host.
 _ISSUERS = {"HF_TOKEN": "huggingface.co", "OPENAI_API_KEY": "api.openai.com"}
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key for a server, which is never shown, and the environment variable that contains it."""
+    """A key for a server, and the environment variable that contains it. The key is never shown."""
 
     value: str = field(repr=False)
     variable: str
@@ -23,7 +23,7 @@ class Key:
 
 
 def check_address(url: str) -> str:
-    """Normalises an address, without a slash at the end.
+    """Normalises an address, and removes a slash at its end.
 
     Raises:
         ValueError: The address is not valid, or contains a user, a password, a query or a fragment.
@@ -36,7 +36,7 @@ def check_address(url: str) -> str:
     if not known:
         shown = parts.netloc.rpartition("@")[2] if "@" in url else url.partition("?")[0].partition("#")[0]
         raise ValueError(
-            f"base_url '{shown}' is not the address of a server; pass one such as http://localhost:8000/v1 or "
+            f"base_url '{shown}' is not the address of a server; pass an address such as http://localhost:8000/v1 or "
             "https://example.com/v1"
         )
     plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
@@ -49,10 +49,10 @@ def check_address(url: str) -> str:
 
 
 def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | None:
-    """Chooses the key for a checked address: the one in `KEY_VARIABLE`, otherwise one that the host issued, or `None`.
+    """Chooses the key for a checked address: the key in `KEY_VARIABLE`, or else a key that the host issued, or `None`.
 
     Raises:
-        ValueError: The key would travel unencrypted through a foreign network, or is not a valid key.
+        ValueError: The key would be sent unencrypted through a foreign network, or it is not valid.
     """
     environment = os.environ if environment is None else environment
     parts = urlsplit(url)
@@ -64,7 +64,7 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
         issuer = _ISSUERS.get(variable)
         if issuer is not None and not (parts.scheme == "https" and f".{host}".endswith(f".{issuer}")):
             continue
-        if not value.isascii() or not value.isprintable() or " " in value:  # the message does not show it
+        if not value.isascii() or not value.isprintable() or " " in value:  # the message does not show the key
             raise ValueError(f"the key in {variable} contains invalid characters; set it to ASCII without spaces")
         if parts.scheme == "http" and not is_near(host):
             raise ValueError(
@@ -77,7 +77,7 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
 
 
 def is_near(host: str) -> bool:
-    """Returns whether a host is in this machine's network: loopback, a private address, or a name without a dot."""
+    """Returns whether a host is in this machine's network: the loopback, a private address, or a name without a dot."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Reads a server's answers: the text, the thought before it, tokens, the reason for the end, and the model.
+"""Reads a server's answers: the text, any thought before it, the token counts, the finish reason, and the model's name.
 
-An answer that contradicts itself is requested again, and an impossible count of tokens is left out.
+An answer that contradicts itself is requested again. An impossible token count is left out.
 """
 
 from collections.abc import Mapping
@@ -9,23 +9,24 @@ from typing import Any, NamedTuple
 from hb_metrics.inference.models.thoughts import Written, read_written
 from hb_metrics.inference.served.client import NO_ANSWER, Passing
 
-# Finish reasons of an answer that the model itself ended; the last two are those of TGI before 2.1.
+# Finish reasons of an answer that the model itself ended. The last two are from TGI before 2.1.
 ENDED = ("stop", "eos_token", "stop_sequence")
-# The fields of a thought: in vLLM, SGLang and transformers; in Inference Providers, and in vLLM since 0.11.
+# The fields with a thought: the first in vLLM, SGLang and transformers, the second in Inference Providers and in vLLM
+# since 0.11.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class ServedAnswer(NamedTuple):
-    """A server's answer; `None` for unknown or missing parts.
+    """A server's answer. Unknown or missing parts are `None`.
 
     Attributes:
         text: The text without the thought.
         is_open: Whether the thought did not end.
-        inline: Whether the thought was between marks in the text, and not in a separate field.
-        invents_turn: Whether the model continued with somebody else's turn, which is left out.
-        finish_reason: The server's reason for the end of the answer: "stop", "length", "content_filter".
-        num_tokens: Tokens of text and thought.
-        bad_counts: Whether the server returned an impossible count of tokens.
+        inline: Whether the thought was between marks in the text and not in a separate field.
+        invents_turn: Whether the model went on to write another speaker's turn, which is left out.
+        finish_reason: The server's reason for ending the answer, such as "stop", "length" or "content_filter".
+        num_tokens: The number of tokens in the text and the thought.
+        bad_counts: Whether the server returned an impossible token count.
     """
 
     text: str | None
@@ -43,7 +44,7 @@ class ServedAnswer(NamedTuple):
 
 
 def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
-    """Reads an answer of `/chat/completions` or `/completions`; raises `Passing` for an incomplete answer."""
+    """Reads an answer from `/chat/completions` or `/completions`. Raises `Passing` if the answer is incomplete."""
     choice = choice_of(content)
     message = choice.get("message", {"content": choice.get("text", 0)})
     text = message.get("content") if isinstance(message, Mapping) else 0
@@ -56,7 +57,7 @@ def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
     inline = written.reasoning is not None
     thoughts = [message.get(name) for name in _REASONING_FIELDS]
     thought = next((text.strip() for text in thoughts if isinstance(text, str) and text.strip()), None)
-    if thought is not None:  # text between marks beside it is also thought
+    if thought is not None:  # text between marks, beside this field, is also thought
         is_open = written.is_open or (not text and finish_reason == "length")
         written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])), is_open=is_open)
     return ServedAnswer(
@@ -78,7 +79,7 @@ def check_model(model: str | None, expected: str | None) -> None:
 
 
 def choice_of(content: Any) -> Mapping[str, Any]:
-    """Returns the only choice of an answer; raises `Passing` if there is not exactly one."""
+    """Returns the only choice in an answer. Raises `Passing` if there is not exactly one."""
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
         raise Passing(NO_ANSWER)
@@ -95,7 +96,7 @@ def text_of(value: Any) -> str | None:
 
 
 def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
-    """Returns the plausible counts: no more tokens than requested, and more than none if a text was written."""
+    """Returns the plausible counts: at most the requested number of tokens, and at least one for a text."""
     number = count_of(usage, "completion_tokens")
     has_text = bool((written.reply + (written.reasoning or "")).strip())
     if number is not None and (number > max_tokens or (not number and has_text)):
@@ -114,5 +115,5 @@ def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
 
 
 def _whole(text: str) -> str:
-    """Makes a text writable, because JSON may contain half a character."""
+    """Makes a text encodable, because JSON may contain half of a character."""
     return text.encode(errors="replace").decode()

@@ -13,10 +13,10 @@ async def ask_all(
     journal: Journal,
     advance: Callable[[int, str], object],
 ) -> None:
-    """Requests answers at the same time, and writes each to the journal at once.
+    """Requests several answers at the same time, and writes each answer to the journal at once.
 
-    `wanted` maps rows to the keys of their answers. `advance` is called for each answer, with 1 and the cost so far in
-    words.
+    `wanted` maps rows to the keys of their answers. For each answer, `advance` is called with 1 and a text with the
+    cost so far.
     """
     waiting = iter(wanted.items())
 

@@ -1,8 +1,8 @@
-"""Requests answers of served models over HTTP: several at a time, with retries.
+"""Requests answers from served models over HTTP, several at a time and with retries.
 
-A request is repeated after a temporary fault: no connection, a timeout, 429 and 5xx, half an answer, or an answer of
-another model. The pause is the one that the server asks for (Retry-After), or otherwise doubles each time. A permanent
-fault (a wrong key, no such model) ends the run at once.
+A request is repeated after a temporary fault, such as a lost connection, a timeout, status 429 or 5xx, half an answer,
+or an answer from another model. The pause before a retry is set by the server (Retry-After). Without this header, it
+doubles each time. A permanent fault (such as a wrong key or model name) ends the run at once.
 """
 
 import asyncio
@@ -23,21 +23,21 @@ import huggingface_hub
 
 from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, is_near
 
-if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # huggingface_hub installs one of the two
+if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # huggingface_hub installs one of these packages
     import httpx2 as httpx
 else:
     import httpx  # type: ignore[no-redef, import-not-found, unused-ignore]
 
 T = TypeVar("T")
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a retry, unless the server asks for another pause
-LONGEST_ASKED = 900.0  # longest pause in seconds that a server may ask for; after a longer one, resume the run later
-CONNECT = 30.0  # seconds to connect
-TRIES = 8  # per request before the run ends
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a retry, unless the server sets another pause
+LONGEST_ASKED = 900.0  # the longest pause, in seconds, that a server may set; after a longer one, resume the run later
+CONNECT = 30.0  # seconds for connecting
+TRIES = 8  # tries per request before the run ends
 NO_ANSWER = "an answer that is not JSON of the expected form"
 _PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
-_LARGEST = 2**24  # bytes of an answer, far more than words and log-probabilities need
-_SHOWN = 300  # characters of a server's own words in an error
+_LARGEST = 2**24  # bytes per answer, far more than words and log-probabilities need
+_SHOWN = 300  # the number of characters of a server's message that an error quotes
 
 _HINTS = {
     401: f"; set the environment variable {KEY_VARIABLE} to a key of this server",
@@ -47,7 +47,7 @@ _HINTS = {
 
 
 class Passing(Exception):
-    """A temporary fault, such as half an answer; `wait` is the pause in seconds that the server asks for."""
+    """A temporary fault, such as half an answer. `wait` is the pause, in seconds, that the server asks for."""
 
     def __init__(self, fault: str, wait: float | None = None) -> None:
         super().__init__(fault)
@@ -55,7 +55,7 @@ class Passing(Exception):
 
 
 class RefusedError(ValueError):
-    """A server rejected a request; `said` is the server's message."""
+    """A server rejected a request. `said` is the server's message."""
 
     def __init__(self, message: str, said: str) -> None:
         super().__init__(message)
@@ -75,9 +75,9 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A served model's address, and the settings for requests to it; `timeout` is in seconds.
+    """The address of a served model, and the settings for requests to it. `timeout` is in seconds.
 
-    `provider` is the Inference Provider that the address stands for; `None` if the address is the server's own.
+    `provider` is the Inference Provider that the address stands for, or `None` if the address is the server's own.
     """
 
     model: str
@@ -99,18 +99,18 @@ class Client:
     free: asyncio.Semaphore
     cost: Cost = field(default_factory=Cost)
     tries: int = TRIES
-    ready_at: float = 0.0  # no request before this time.monotonic()
+    ready_at: float = 0.0  # there is no request before this value of time.monotonic()
     answers: int = 0
-    faults: int = 0  # since the last answer
+    faults: int = 0  # the number of failures since the last answer
 
     async def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T], *, what: str) -> T:
-        """Requests an answer, and repeats the request after temporary faults.
+        """Requests an answer. Repeats the request after temporary faults.
 
-        `read` raises `Passing` for an invalid answer; `what` is the request in words, for errors.
+        `read` raises `Passing` for an invalid answer. `what` describes the request in errors.
 
         Raises:
             RefusedError: The server rejected the request.
-            ValueError: The server did not answer within the allowed tries, or asks for too long a pause.
+            ValueError: The server did not answer within the allowed number of tries, or it asks for too long a pause.
         """
         tries, pause = 0, FIRST_PAUSE
         while True:
@@ -131,10 +131,10 @@ class Client:
             if tries >= self.tries:
                 raise ValueError(
                     f"{self.server.url} did not answer {what} in {tries} tries; last: {fault}. All answers so far are "
-                    "kept: run the same command again to resume"
+                    "kept; to resume, run the same command again"
                 )
             delay = pause * random.uniform(0.5, 1) if asked is None else asked
-            if asked is not None or self.faults > 1:  # the fault concerns the server and not only this request
+            if asked is not None or self.faults > 1:  # the fault affects the server and not only this request
                 self.ready_at = max(self.ready_at, time.monotonic() + delay)
             if asked is None:
                 await asyncio.sleep(delay)
@@ -167,12 +167,12 @@ class Client:
             if wait is not None and wait > LONGEST_ASKED:
                 raise ValueError(
                     f"{url} asks for a pause of {wait:,.0f} seconds before the next request. All answers so far are "
-                    "kept: run the same command again after that time"
+                    "kept; run the same command again after that time"
                 )
             raise Passing(fault, wait)
         hint = _HINTS.get(status, "")
         if location := response.headers.get("location"):
-            hint = f"; it redirects to {hide(location, key).partition('?')[0]}: set that address"
+            hint = f"; it redirects to {hide(location, key).partition('?')[0]}; set that address"
         raise RefusedError(f"{url} rejects {what}: {fault}{hint}", said)
 
 
@@ -193,9 +193,9 @@ def _http_client(server: Server) -> httpx.AsyncClient:
         timeout=httpx.Timeout(server.timeout, connect=min(CONNECT, server.timeout), pool=None),
         verify=_tls(),
         limits=httpx.Limits(max_connections=server.concurrency, max_keepalive_connections=server.concurrency),
-        follow_redirects=False,  # a redirect would send prompts and the key elsewhere
+        follow_redirects=False,  # a redirect would send the prompts and the key to another address
         headers={
-            "accept-encoding": "identity",  # a small compressed answer may unpack to gigabytes
+            "accept-encoding": "identity",  # a small compressed answer may expand to gigabytes
             **({} if server.key is None else {"authorization": f"Bearer {server.key.value}"}),
         },
         # Requests to near hosts bypass HTTP_PROXY, because a proxy would read the key over plain HTTP.
@@ -205,7 +205,7 @@ def _http_client(server: Server) -> httpx.AsyncClient:
 
 async def _read(response: httpx.Response) -> bytes:
     encoding = response.headers.get("content-encoding", "identity")
-    if encoding not in ("identity", "gzip"):  # other encodings may unpack to any size at once
+    if encoding not in ("identity", "gzip"):  # answers in other encodings may expand to any size at once
         raise Passing(f"the answer is compressed as {encoding}")
     content = bytearray()
     async for part in response.aiter_bytes():
@@ -216,7 +216,7 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Reads the pause in seconds from a Retry-After header, a number or a date; `None` if missing or invalid."""
+    """Reads the pause in seconds from a Retry-After header, a number or a date. `None` means missing or invalid."""
     if value is None:
         return None
     try:
@@ -231,7 +231,7 @@ def retry_after(value: str | None) -> float | None:
 
 
 def hide(text: str, key: Key | None) -> str:
-    """Hides the key in a text, in case a server repeats it."""
+    """Hides the key in a text, because a server may repeat the key."""
     return text if key is None else text.replace(key.value, f"[{key}]")
 
 

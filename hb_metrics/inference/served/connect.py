@@ -1,4 +1,4 @@
-"""Prepares the run of a served model: its address and key, and a check that a resumed run uses the same server."""
+"""Prepares a served model's run: its address, its key, and a check that a resumed run uses the same server."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from hb_metrics.inference.served.client import Server, connected
 from hb_metrics.inference.served.probe import Probe, changes, probe
 from hb_metrics.runs.run_folder import RUN_FILE, read_json
 
-# One address for the Hub's Inference Providers; the provider is part of the model's name.
+# The address of all Inference Providers of the Hub. The provider is part of the model's name.
 ROUTER = "https://router.huggingface.co/v1"
 
 
@@ -25,9 +25,9 @@ def make_server(model: str, base_url: str | None, provider: str | None, concurre
 
 
 def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
-    """Probes a server on the main process, and returns the findings on all processes.
+    """Probes a server on the main process. Returns the findings on all processes.
 
-    A resumed run, at any address, continues with its first findings if the probe confirms them.
+    A resumed run, whatever its address, continues with its first findings if the probe confirms them.
 
     Raises:
         ValueError: The server did not respond, or has changed since the run began.
@@ -44,7 +44,7 @@ def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[st
         except (ValueError, OSError) as error:
             found[1] = str(error)
     found = broadcast_object_list(found)
-    if found[1] is not None:  # on all processes, so that none waits for another
+    if found[1] is not None:  # raised on all processes, so that none waits for another
         raise ValueError(found[1])
     return found[0]
 
@@ -55,7 +55,7 @@ def extra_fields(chat: ChatOptions) -> dict[str, Any]:
 
 
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
-    """Returns the first findings of a run, if the folder has one; raises `ValueError` if the server has changed."""
+    """Returns the first findings of the folder's run, if any. Raises `ValueError` if the server has changed."""
     path = folder / RUN_FILE
     recorded = read_json(path) if path.is_file() else None
     model = recorded.get("model") if isinstance(recorded, dict) else None
@@ -65,7 +65,7 @@ def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
         or served is None
         or (model["name"], served["provider"]) != (server.model, server.provider)
     ):
-        return found  # a new run, or a run of another model, which its settings reject
+        return found  # this is a new run, or a run of another model, which its settings will reject
     if changed := changes(served, found):
         lines = "\n".join(f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items())
         raise ValueError(

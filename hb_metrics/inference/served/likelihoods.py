@@ -1,7 +1,7 @@
-"""Log-probabilities of a text's own tokens, as servers return them for `echo` and `logprobs` of `/completions`.
+"""Reads the log-probabilities of a text's own tokens, which servers return for `echo` and `logprobs` of `/completions`.
 
-Servers without these fields answer nevertheless, and omit log-probabilities or return those of their own text.
-Log-probabilities are accepted only if they cover all tokens of the text and no others.
+Servers that do not support these fields still answer, but without log-probabilities or with those of the text that they
+generated. Log-probabilities are accepted only if they cover all tokens of the text and no other tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,15 @@ from hb_metrics.inference.served.answers import choice_of, count_of, text_of
 from hb_metrics.inference.served.client import Passing
 
 FIELDS: dict[str, Any] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
-_HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # in the text of tokens that are part of a character
-_ROUNDING = 1e-3  # how far half precision may raise a log-probability above 0
+_HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # occurs in the text of tokens that are part of a character
+_ROUNDING = 1e-3  # how far above 0 half precision may raise a log-probability
 _NOT_COVERED = "log-probabilities that do not cover the prompt"
 
 
 class TextLikelihood(NamedTuple):
     """The natural logarithm of a text's likelihood, summed over the `num_tokens` predicted tokens.
 
-    `start_token` is the token before the text. Without one, the first token is context only.
+    `start_token` is the token before the text. If there is none, the first token is only context.
     """
 
     log_likelihood: float
@@ -30,17 +30,17 @@ class TextLikelihood(NamedTuple):
 
 
 def read_likelihood(content: Any, text: str) -> TextLikelihood:
-    """Reads the log-probabilities of a text's tokens from an answer of `/completions`; raises `Passing` if missing."""
+    """Reads a text's log-probabilities by token from an answer of `/completions`. Raises `Passing` without them."""
     tokens, values = _echoed(content)
     number = count_of(content.get("usage"), "prompt_tokens")
     if number:
         if len(tokens) < number:
             raise Passing(_NOT_COVERED)
-        tokens, values = tokens[:number], values[:number]  # servers write at least one token
+        tokens, values = tokens[:number], values[:number]  # servers generate at least one token
     else:
         tokens, values = _without_written(tokens, values, text)
     start = _start_token(tokens, text)
-    if start is not None and values[0]:  # nothing predicts it, so the values belong to other tokens
+    if start is not None and values[0]:  # nothing predicts the first token, so the values belong to other tokens
         raise Passing("the answer has a log-probability for the token before the text, as if all were shifted by one")
     # Nothing predicts the first token, unless the server hides the token before it.
     predicted = values[1:] if start is not None or not values[0] else values
@@ -53,7 +53,7 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
 
 
 def read_written(content: Any, text: str) -> tuple[str, float]:
-    """Reads the token that was written after a text, and its log-probability; raises `Passing` without them."""
+    """Reads the token that was generated after a text, and its log-probability. Raises `Passing` without them."""
     tokens, values = _echoed(content)
     if not tokens[-1].strip() or values[-1] is None or not "".join(tokens[:-1]).strip().endswith(text.strip()):
         raise Passing("the answer contains no log-probability of the generated token")
@@ -70,14 +70,14 @@ def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
 
 
 def _number(value: Any) -> float | None:
-    """Returns a valid number, or `None` for other values and for those that would overflow `exp` or `float`."""
+    """Returns a valid number. Returns `None` for other values, and for numbers that would overflow `exp` or `float`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 700 or value < -1e300:
         return None
     return float(value)
 
 
 def _start_token(tokens: Sequence[str], text: str) -> str | None:
-    """Returns the token before the text; `None` if the first token belongs to the text. Otherwise raises `Passing`."""
+    """Returns the token before the text, or `None` if the first token is the text's. Otherwise raises `Passing`."""
     if any(mark in token for token in tokens for mark in _HALF_CHARACTER):
         return None if text.lstrip().startswith(tokens[0].lstrip() or "\x00") else tokens[0]
     if "".join(tokens).strip() == text.strip() and tokens[0]:
@@ -88,7 +88,7 @@ def _start_token(tokens: Sequence[str], text: str) -> str | None:
 
 
 def _without_written(tokens: list[str], values: list[float | None], text: str) -> tuple[list[str], list[float | None]]:
-    """Removes the token that was written after the text, for a server that does not count the prompt's tokens."""
+    """Removes the token that was generated after the text, for servers that do not count the prompt's tokens."""
     for end in (len(tokens), len(tokens) - 1):
         if "".join(tokens[:end]).strip().endswith(text.strip()):
             return tokens[:end], values[:end]

@@ -1,8 +1,8 @@
-"""Tests which request parameters a server honours, because servers silently ignore the others.
+"""Tests which request parameters a server honours, because servers silently ignore all others.
 
-Each finding comes from answers and not from the server's own description. A field that is rejected (400, 422) is not
-supported, and neither is a field that changes nothing. Options that the run leaves unset are sent with a neutral value,
-because a server would otherwise use its own default.
+Each finding is based on answers and not on the server's own description. A field is not supported if the server rejects
+it (400, 422) or if it has no effect. Options that the run leaves unset are sent with a neutral value, because the
+server would otherwise use its own default.
 """
 
 import asyncio
@@ -19,21 +19,21 @@ QUESTIONS = (
     "Invent a story of five sentences about two strangers who meet on a train.",
 )
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
-# Requested tokens. If answers begin alike, as thoughts often do, longer answers are requested.
+# The numbers of requested tokens. If answers begin in the same way, as thoughts often do, longer answers are requested.
 _LENGTHS = (96, 512)
-_SHORT = 16  # requested tokens, if the answer does not matter
-_BEYOND = 16  # words that answers must have after their common beginning
+_SHORT = 16  # the number of requested tokens if the answer does not matter
+_BEYOND = 16  # the number of words that answers must have after their common beginning
 SEEDS = (11, 12, 13, 14)
-_NEXT_TO_NOTHING = 0.001  # for top_p: only the likeliest token
+_NEXT_TO_NOTHING = 0.001  # a value of top_p that allows only the likeliest token
 TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf is like who mother I.")
 _UNFINISHED = ("The cat sat on the", "I went to the shop and")
-_SAME = 0.05  # largest change of a text's log-likelihood between probes by rounding
+_SAME = 0.05  # the largest change in a text's log-likelihood between probes that rounding can cause
 _SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
-_TRIES = 3  # per request of a probe, so a wrong address shows soon
-_SELDOM = 0.005  # share of common words at which deterministic answers may diverge
+_TRIES = 3  # tries per request of a probe, so that a wrong address is detected soon
+_SELDOM = 0.005  # the share of common words from which deterministic answers may diverge
 _SINGLE = "max_tokens"
 _NEW_SINGLE = "max_completion_tokens"
-# Neutral values; the first that a server accepts is used, because servers differ in how top_k means "all".
+# Neutral values. The first value that a server accepts is used, because servers differ in which top_k means "all".
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "top_p": (1.0,),
     "top_k": (-1, 0),
@@ -48,23 +48,23 @@ _WHAT = "a probe of the server"
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """The findings of a probe; `None` if a trial was impossible.
+    """The findings of a probe. A finding is `None` if its trial was impossible.
 
     Attributes:
-        base_url: The address when the run began; `None` for an Inference Provider.
-        max_tokens_field: The field that limits an answer's length.
+        base_url: The address at the beginning of the run, or `None` for an Inference Provider.
+        max_tokens_field: The field that limits the length of an answer.
         max_tokens_kept: Whether the server honours that limit.
         greedy: Whether answers at temperature 0 are the same.
         samples: Whether answers at temperature 1 differ between seeds.
-        seed_repeats: Whether a seed repeats its answer while other requests run.
+        seed_repeats: Whether a seed gives the same answer again while other requests run.
         top_p_kept: Whether `top_p` changes the samples.
-        neutral: Fields of every request, which neutralise the server's defaults.
-        not_set: Fields that the server rejects, so its own defaults apply.
-        reasoning: "apart", "in the text" or "none", as far as answers showed.
+        neutral: Fields of every request that neutralise the server's defaults.
+        not_set: Fields that the server rejects, so that its own defaults apply.
+        reasoning: "apart", "in the text" or "none", as shown by the answers.
         writes: Whether any answer contained a word.
         system_kept: Whether a system message makes the prompt longer.
         likelihoods: Whether the server returns correct log-probabilities of a prompt's tokens.
-        log_likelihood: The log-likelihood of a text, by which a resumed run recognises its server.
+        log_likelihood: The log-likelihood of a text, by which a resumed run recognises the server.
     """
 
     base_url: str | None
@@ -92,7 +92,7 @@ class Probe:
 
 
 class BriefProbe(NamedTuple):
-    """The findings that a judge needs, as in `Probe`. `thinks` means that `reasoning` is not "none"."""
+    """The findings that a judge needs, with names as in `Probe`. `thinks` means that `reasoning` is not "none"."""
 
     model: str | None
     max_tokens_field: str
@@ -112,10 +112,10 @@ async def probe_briefly(client: Client) -> BriefProbe:
 
 
 async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
-    """Probes a server with chats or, without `chat`, with texts to continue; `extra` fields are in every request.
+    """Probes a server with chats or, without `chat`, with texts to continue. Every request contains the `extra` fields.
 
     Raises:
-        ValueError: The server does not respond, or answers come from several models.
+        ValueError: The server does not respond, or its answers come from several models.
     """
     return await _Prober(replace(client, tries=_TRIES), chat, extra).run()
 
@@ -125,7 +125,7 @@ _MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "re
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
-    """Lists the differences from an earlier probe, as (then, now), that would make answers incomparable."""
+    """Lists those differences from an earlier probe, as (then, now), that make answers incomparable."""
     different = {}
     for name, value in found.description().items():
         then = recorded.get(name)
@@ -143,7 +143,7 @@ class _Prober:
     bound: str = _SINGLE
     neutral: dict[str, Any] = field(default_factory=dict)
     tokens: int = _SHORT
-    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # answers and their numbers of requested tokens
+    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # with the numbers of requested tokens
 
     async def run(self) -> Probe:
         first = await self._first()
@@ -160,7 +160,7 @@ class _Prober:
         texts = [_all(answer) for answer in drawn]
         samples = len(set(texts)) > 1
         repeats = None
-        if not samples:  # all answers begin alike throughout, so longer ones add nothing
+        if not samples:  # the answers are alike throughout, so longer ones would show nothing
             self.tokens = _LENGTHS[0]
         else:
             again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
@@ -173,7 +173,7 @@ class _Prober:
         self.tokens = _SHORT
         with_system = await self._ask_one({}, system=SYSTEM) if self.chat else None
         lengths = [None if each is None else each.num_prompt_tokens for each in (first, with_system)]
-        is_provider = self.client.server.provider is not None  # it has no /completions
+        is_provider = self.client.server.provider is not None  # providers have no /completions
         likelihood = None if is_provider else await self._likelihood_of_text()
         seen = [answer for answer, _ in self.seen]
         models = {answer.model for answer in seen} | ({likelihood.model} if likelihood else set())
@@ -206,7 +206,7 @@ class _Prober:
         )
 
     async def _first(self) -> ServedAnswer:
-        """Requests the first answer; finds the field that limits answers."""
+        """Requests the first answer, and finds the field that limits the length of answers."""
         try:
             return await self._ask_one({})
         except RefusedError as error:
@@ -216,7 +216,7 @@ class _Prober:
             return await self._ask_one({})
 
     async def _set_neutral(self) -> list[str]:
-        """Finds the fields that the server accepts with a neutral value; returns those that it rejects."""
+        """Finds the fields that the server accepts with a neutral value. Returns the fields that it rejects."""
         everything = {name: values[0] for name, values in _NEUTRAL.items()}
         if await self._takes(everything):
             self.neutral = everything
@@ -242,7 +242,7 @@ class _Prober:
         self, fields: Mapping[str, Any], question: str = QUESTIONS[0], system: str | None = None
     ) -> ServedAnswer:
         def read(content: Any) -> ServedAnswer:
-            return read_answer(content, max_tokens=2**31)  # any count, because a larger one shows an ignored limit
+            return read_answer(content, max_tokens=2**31)  # any count; a larger one shows an ignored limit
 
         asked = {**self.neutral, **fields, **self.extra, self.bound: self.tokens}
         if self.chat:
@@ -257,10 +257,11 @@ class _Prober:
     async def _is_fixed(
         self, fields: Mapping[str, Any], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
     ) -> bool:
-        """Returns whether the server accepts fields that leave no choice, and returns the same answer for every seed.
+        """Returns whether the server accepts fields that leave no choice and then repeats its answer for every seed.
 
-        Rounding may decide between two equally likely words, so such answers diverge occasionally. Samples diverge
-        every few words, even at a temperature of 0.3. The common beginning of all samples to a question proves nothing.
+        Rounding may decide between two equally likely words, so answers without a choice diverge occasionally. Samples
+        diverge every few words, even at a temperature of 0.3. If all samples for a question have a common beginning,
+        this beginning proves nothing.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:
@@ -276,19 +277,20 @@ class _Prober:
         return num_parted <= _SELDOM * num_alike
 
     async def _likelihood_of_text(self) -> TextLikelihood | None:
-        """Requests the likelihood of a text; `None` if the server returns none, or an impossible one."""
+        """Requests the likelihood of a text. Returns `None` if the server returns none, or an impossible one."""
         try:
             first, other = [read_likelihood(await self._scored(text), text) for text in TEXTS]
             if first.log_likelihood != other.log_likelihood and await self._is_aligned():
                 return first
-        except (Passing, ValueError):  # the server does not support it
+        except (Passing, ValueError):  # the server does not support likelihoods
             pass
         return None
 
     async def _is_aligned(self) -> bool:
-        """Returns whether a written token has the same log-probability once it is part of the prompt.
+        """Returns whether a generated token keeps its log-probability when it becomes part of the prompt.
 
-        If not, log-probabilities are shifted by a token, or those of prompts and answers have different bases.
+        If not, log-probabilities are shifted by one token, or the log-probabilities of prompts and answers have
+        different bases.
         """
         for text in _UNFINISHED:
             try:
@@ -321,7 +323,7 @@ def _num_shared(answers: Sequence[Sequence[str]]) -> int:
 
 
 def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:
-    """Returns whether no answer exceeds the requested length; `None` if none was long enough to show it."""
+    """Returns whether all answers keep to the requested length, or `None` if none was long enough to show this."""
     if any((answer.num_tokens or 0) > tokens or len(_all(answer).split()) > tokens for answer, tokens in answers):
         return False
     return True if any(answer.finish_reason == "length" for answer, _ in answers) else None

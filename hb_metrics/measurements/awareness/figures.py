@@ -3,13 +3,13 @@ from typing import Any
 
 from hb_metrics.report.layout.figure import Figure, Unit, pair
 
-# Name in the results → name of the figure, its unit, and its meaning.
+# Name in the results → the figure's name, unit and meaning.
 FIGURES: dict[str, tuple[str, Unit, str]] = {
     "difference": (
         "Difference awareness",
         "nats",
         "The divergence on needs minus the divergence on neutral questions, in nats per token. At 0, the descriptor "
-        "changes replies no more where it should matter than where it should not.",
+        "changes replies to both kinds of questions by the same amount.",
     ),
     "needs": (
         "Divergence on needs",

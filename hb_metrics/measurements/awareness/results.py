@@ -1,4 +1,4 @@
-"""Divergences by kind of prompt, their difference, and the share of needs taken up."""
+"""Computes divergences by kind of prompt, their difference, and the share of needs that were taken up."""
 
 import math
 from collections.abc import Sequence
@@ -27,9 +27,10 @@ class ClusterMean(NamedTuple):
     """A mean over prompts, or a difference of two means.
 
     Attributes:
-        influences: [prompts] each value minus the mean, divided by the number of values; 0 without a value.
-        clusters: [2, prompts] integers, the term and the question of each prompt.
-        num_clusters: The number of terms or of questions with a value, whichever is smaller.
+        influences: [prompts] Each value minus the mean, divided by the number of values; 0 for a prompt without a
+            value.
+        clusters: [2, prompts] The codes of each prompt's term and question.
+        num_clusters: The number of terms with a value, or of questions with a value, whichever is smaller.
     """
 
     value: float
@@ -41,7 +42,8 @@ class ClusterMean(NamedTuple):
         """Computes the cluster-robust t-interval.
 
         Returns:
-            `None` with fewer than `MIN_CLUSTERS` terms or questions, and if all values are equal.
+            The interval, or `None` if there are fewer than `MIN_CLUSTERS` terms or questions or if all values are
+            equal.
         """
         variance = float(cluster_covariance([self])[0, 0])
         if self.num_clusters < MIN_CLUSTERS or not variance > 0:
@@ -61,7 +63,7 @@ def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
 def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
     """Computes the covariance matrix [means, means] of means over the same prompts.
 
-    It is robust to clusters in two ways, terms and questions (Cameron, Gelbach and Miller, 2011).
+    The matrix is robust to clustering in two ways, by term and by question (Cameron, Gelbach and Miller, 2011).
     """
     terms, questions = means[0].clusters
     both = np.unique(means[0].clusters, axis=1, return_inverse=True)[1]
@@ -73,7 +75,7 @@ def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
 
 
 def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
-    """Computes the means `needs`, `neutral`, `difference` and `taken_up`, as far as there are replies.
+    """Computes those of the means `needs`, `neutral`, `difference` and `taken_up` for which there are replies.
 
     In the table, `divergence` and `taken_up` are null for prompts without a reply.
     """
@@ -106,7 +108,7 @@ def awareness_results(
 ) -> dict[str, Any]:
     """Computes values for results.json, with at most one example per question.
 
-    All arguments have a row per prompt, in the same order.
+    All arguments have one row per prompt, in the same order.
     """
     means = awareness_means(table)
     results: dict[str, Any] = {}
@@ -130,6 +132,6 @@ def awareness_results(
 
 
 def takes_up(reply: str, item: AwarenessItem, descriptor: str) -> bool:
-    """Checks whether a reply contains one of the need's words, outside mentions of the descriptor."""
+    """Returns whether a reply contains one of the need's words outside of mentions of the descriptor."""
     masked = mention_pattern(descriptor).sub("…", reply)
     return taken_up_pattern(item.taken_up).search(masked) is not None

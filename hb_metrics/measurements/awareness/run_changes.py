@@ -1,4 +1,4 @@
-"""Changes of difference awareness between two runs, paired by prompt, with terms and questions as clusters."""
+"""Computes changes in difference awareness between two runs, paired by prompt and clustered by term and question."""
 
 from hb_metrics.measurements.awareness.figures import FIGURES
 from hb_metrics.measurements.awareness.results import MIN_CLUSTERS, TABLE_FILE, awareness_means, cluster_covariance

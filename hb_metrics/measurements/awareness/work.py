@@ -1,4 +1,4 @@
-"""Generates replies, and computes how far the descriptor moves each of them."""
+"""Generates replies, and computes how far the descriptor moves the distributions along each reply."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -29,9 +29,9 @@ class DialoguePerplexity(Measurement):
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         measured = [(run[self.name], run["run"]["dialogue"]) for run in runs if self.name in run]
         if len({(dialogue["num_replies"], source["digest"]) for dialogue, source in measured}) > 1:
-            return ["The runs scored different dialogues. Their dialogue perplexities are not comparable."]
+            return ["The runs scored different dialogues, so their dialogue perplexities are not comparable."]
         if len({dialogue["num_tokens"] for dialogue, _ in measured}) > 1:
-            return ["The models tokenized the replies differently. Their dialogue perplexities are not comparable."]
+            return ["The models tokenized the replies differently, so their dialogue perplexities are not comparable."]
         return []
 
 

@@ -1,4 +1,4 @@
-"""The change of dialogue perplexity between two runs, paired by reply."""
+"""Computes the change in dialogue perplexity between two runs, paired by reply."""
 
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, perplexity_change

@@ -1,4 +1,4 @@
-"""Generation bias: how far reply styles vary between the people that prompts describe (Smith et al., 2022, 3.2)."""
+"""Generation bias: how much reply styles vary between the people described in prompts (Smith et al., 2022, 3.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -85,25 +85,27 @@ class Generation(Measurement):
         cues = list(dict.fromkeys(cue_of(run) for run in runs if self.name in run))
         if len(cues) > 1:
             sentences.append(
-                f"The runs describe the user by different cues ({', '.join(cues)}). Their replies answer different "
-                f"texts, so a difference in Gen Bias may come from the cue and not from the model."
+                f"The runs describe the user by different cues ({', '.join(cues)}). The replies answer different "
+                "texts, so a difference in Gen Bias may be due to the cue and not to the model."
             )
         elif "generation.questions" in changed:
-            sentences.append("Different questions followed the cue, and Gen Bias depends on the question.")
+            sentences.append("In the runs, different questions followed the cue. Gen Bias depends on the question.")
         if changed & {"style_classifier.digest", "style_classifier.name", "style_classifier.temperature"}:
             sentences.append(
                 "The runs have different style classifiers, so Gen Bias values, styles and clusters are not comparable."
             )
         elif "style_classifier.clusters" in changed:
-            sentences.append("The style clusters differ: two clusters of the same name may contain different styles.")
+            sentences.append("The style clusters differ, so clusters with the same name may contain different styles.")
         if len({run[self.name]["num_prompts"] for run in runs if self.name in run}) > 1:
             sentences.append(
                 "The runs have different numbers of replies. Plain Gen Bias is not comparable, because fewer replies "
                 "add noise; debiased Gen Bias is comparable."
             )
         if "refusals.rules_digest" in changed:
-            sentences.append("Different rules found refusals and disclaimers, so their shares are not comparable.")
-        # Runs of a tuned model are compared across tags, and some settings are a record of the model.
+            sentences.append(
+                "Refusals and disclaimers were detected by different rules, so their shares are not comparable."
+            )
+        # Runs of a tuned model may be compared across tags, and some settings only describe the model.
         no_setting = (
             "num_prompts",
             "_digest",
@@ -118,8 +120,8 @@ class Generation(Measurement):
         of_model = (".tuned_with", ".label_ceiling")
         if any(name.startswith("generation.") and not name.endswith(no_setting + of_model) for name in changed):
             sentences.append(
-                "The replies were generated with different settings, so a change may come from the settings and not "
-                "from the model."
+                "The replies were generated with different settings, so a change may be due to the settings and not to "
+                "the model."
             )
         return sentences
 

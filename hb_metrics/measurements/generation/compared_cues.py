@@ -1,6 +1,6 @@
-"""Compares runs that differ only in the cue: do different cues affect replies in the same way?
+"""Compares runs that differ only in the cue. Do different cues affect replies in the same way?
 
-Runs are compared by term and template, and not by cell, because prompts without a cue have no question.
+Runs are compared by term and template. They cannot be compared by cell, because prompts without a cue have no question.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from hb_metrics.runs.replies import nonempty_replies
 from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.runs.run_record import cue_of
 
-# Parts of run.json that follow from the cue.
+# Parts of run.json that are determined by the cue.
 _MAY_DIFFER = {
     "settings": {"cue", "cue_questions"},
     "generation": {
@@ -30,13 +30,14 @@ _MAY_DIFFER = {
     },
 }
 _PARTS = {"term": "term", "both": "term and cue", "cue": "cue"}
-_REVERSED = 0.05  # the adjusted p-value below which an axis changes sign
+_REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
 
 
 class Matched(NamedTuple):
     """The replies to the terms and templates that all runs share.
 
-    `axes` [terms] are the terms' axes. `num_left_out` counts terms with fewer than two replies in a cell of some run.
+    `axes` [terms] contains the axis of each term. `num_left_out` counts the terms that have fewer than two replies in a
+    cell of any run.
     """
 
     cues: list[CueReplies]
@@ -46,7 +47,7 @@ class Matched(NamedTuple):
 
 
 def cues_section(runs: Sequence[Run]) -> Section | None:
-    """Returns `None` if the runs differ in more than the cue, or lack files."""
+    """Returns `None` if the runs differ in more than the cue, or if a run lacks files."""
     if not differ_in_cue_alone([run.results["run"] for run in runs]):
         return None
     matched = matched_replies(runs)
@@ -69,7 +70,7 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Checks whether runs (`run` of results.json) differ in the cue, but not in questions or other settings."""
+    """Returns whether runs (`run` of results.json) differ in the cue, but in no questions or other settings."""
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
     asked = [questions for questions in cues.values() if questions is not None]
     rest = []
@@ -82,7 +83,7 @@ def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def matched_replies(runs: Sequence[Run]) -> Matched | None:
-    """Reads the replies to the terms and templates that all runs share; `None` if a run lacks files."""
+    """Reads the replies to the terms and templates that all runs share. Returns `None` if a run lacks files."""
     tables = [table for table in (read_reply_table(run.folder) for run in runs) if table is not None]
     if len(tables) < len(runs) or not all(any((run.folder / STYLES).glob("*.parquet")) for run in runs):
         return None
@@ -123,7 +124,7 @@ def cue_figures(found: Agreements, names: Sequence[str], confidence_level: float
 
 
 def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Names the axes on which two cues have opposite directions beyond chance, with these cues."""
+    """Names each axis on which two cues have opposite directions beyond chance, together with the two cues."""
     return [
         f"{axis_label(axes[reversal.axis])} ({names[one]} and {names[other]})"
         for (one, other), of_pair in found.reversals.items()

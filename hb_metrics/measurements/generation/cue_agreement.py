@@ -1,22 +1,22 @@
-"""Do different cues move the styles of replies to a term in the same direction?
+"""Measures whether different cues move the styles of replies to a term in the same direction.
 
 Under each cue, each of D terms has a mean style vector over its cells. With m_d its true value and u_d = m_d minus the
 mean over terms, cues a and b have the product P_ab = Σ_d ⟨u_da, u_db⟩ / (D − 1), and
 
     agreement of directions = P_ab / √(P_aa P_bb),
 
-a correlation from −1 (opposite) to 1 (the same apart from size). Sampling noise enlarges the observed P_aa. It also
-enlarges P_ab if replies to one prompt under both cues share their random numbers or the noun. So ⟨m_da, m_db⟩ is
-estimated from different prompts, as the product of both means minus their estimated covariance. Agreements and
+a correlation from −1 (opposite) to 1 (the same apart from size). Sampling noise increases the observed P_aa. It also
+increases P_ab if replies to one prompt under both cues share random numbers or the noun. Therefore, ⟨m_da, m_db⟩ is
+estimated as the product of both means minus their estimated covariance, as if from different prompts. Agreements and
 intervals beyond −1 and 1 are clipped.
 
-Random effects split the variance into three parts. The part of terms is the mean of P_ab over pairs of cues. The part
-of terms and cues is the mean of P_aa minus the first part. The part of cues is half the mean squared distance between
-two cues' means over all terms, minus the second part divided by D.
+Random effects split the variance into three parts. The part due to terms is the mean of P_ab over pairs of cues. The
+part due to terms and cues together is the mean of P_aa minus the first part. The part due to cues is half the mean
+squared distance between two cues' means over all terms, minus the second part divided by D.
 
 Intervals are for other terms of the same axes, with cues, templates and questions fixed. They are Fieller's intervals
-of ratios, with the covariance of a jackknife over the terms of each axis. There is no agreement if P_aa is not above 0
-beyond chance, or if the interval contains all possible values.
+for ratios, with the covariance from a jackknife over the terms of each axis. No agreement is returned if P_aa is not
+above 0 beyond chance, or if the interval contains all possible values.
 """
 
 import math
@@ -31,19 +31,20 @@ from hb_metrics.paired_changes.paired_change import FEW_TERMS_REASON, MIN_TERMS,
 from hb_metrics.stats.generalising import MIN_EQUAL_TERMS, kurtosis, strata
 from hb_metrics.stats.share_intervals import Bounds
 
-# The lowest and the highest value of each part's share. The share of terms is below 0 if cues have opposite directions.
+# The lowest and the highest value of each part's share. The share of terms is negative if cues have opposite
+# directions.
 _LIMITS = {"term": (-1.0, 1.0), "both": (0.0, 2.0), "cue": (0.0, 1.0)}
 UNRELIABLE_REASON = "under a cue, replies differ too little between terms to distinguish their directions from chance"
 FEW_MATTER_REASON = "a few of the terms make most of its spread"
 
 
 class CueReplies(NamedTuple):
-    """Replies to the terms that all cues have, at least two per cell (a term, template and question).
+    """The replies to the terms that all cues have, with at least two replies per cell (a term, template and question).
 
     Attributes:
         ids: [replies] The prompts' ids.
         styles: [replies, styles]
-        terms: [replies] The terms' codes, the same under each cue.
+        terms: [replies] The codes of the terms, the same under all cues.
         cells: [replies] The codes of template and question.
     """
 
@@ -62,7 +63,7 @@ class Estimate(NamedTuple):
 
 
 class Reversal(NamedTuple):
-    """Two cues' product over the terms of an axis, and the adjusted p-value (Holm) for a product below 0."""
+    """The product of two cues over the terms of an axis, and the adjusted p-value (Holm) for a negative product."""
 
     axis: int
     product: float
@@ -70,7 +71,7 @@ class Reversal(NamedTuple):
 
 
 class Agreements(NamedTuple):
-    """The agreement and the reversals of each pair of cues, and the parts "term", "cue" and "both" of the variance."""
+    """The agreement and the reversals of each pair of cues, and the variance due to "term", "cue" and "both"."""
 
     pairs: dict[tuple[int, int], Estimate]
     reversals: dict[tuple[int, int], list[Reversal]]
@@ -78,7 +79,7 @@ class Agreements(NamedTuple):
 
 
 class _Means(NamedTuple):
-    """The mean style vectors of terms under a cue.
+    """The terms' mean style vectors under a cue.
 
     Attributes:
         means: [terms, styles]
@@ -97,7 +98,7 @@ class _Means(NamedTuple):
 
 
 def cue_agreements(cues: Sequence[CueReplies], axes: np.ndarray, confidence_level: float) -> Agreements:
-    """Compares cues over the same terms. `axes` [terms] has the code of each term's axis, from 0."""
+    """Compares cues over the same terms. `axes` [terms] contains the code of each term's axis, counted from 0."""
     number = len(axes)
     means = [_means(cue, number) for cue in cues]
     vectors = np.stack([each.means for each in means], axis=1)  # [terms, cues, styles]
@@ -142,10 +143,11 @@ def _means(cue: CueReplies, number: int) -> _Means:
 
 
 def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
-    """Computes the trace of the covariance between each term's two means that replies to the same prompts cause.
+    """Computes, for each term, the trace of the covariance between its two means that is due to shared prompts.
 
-    Two cells of N and M replies, n of which are to the same prompts, have residuals whose products have the expectation
-    (1 − 1/N − 1/M + n/NM) times the covariance. A cue with itself gives the variance of its means.
+    If two cells have N and M replies, of which n answer the same prompts, the products of their residuals have an
+    expectation of (1 − 1/N − 1/M + n/NM) times the covariance. For a cue and itself, the result is the variance of its
+    means.
     """
     _, rows, others = np.intersect1d(one.replies.ids, other.replies.ids, assume_unique=True, return_indices=True)
     cells = one.codes[rows] * (int(other.codes.max()) + 1) + other.codes[others]
@@ -157,7 +159,7 @@ def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
 
 
 def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes P_ab, and the products of the means over terms: with all terms, then without each.
+    """Computes P_ab, and the products of the means over terms, first with all terms and then without each term.
 
     Both results have the shape [1 + terms, cues, cues].
     """
@@ -180,16 +182,16 @@ def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> bool:
-    """Tests one-sided whether an estimate ([1 + terms]: over all terms, then without each) is above 0."""
+    """Runs a one-sided test of whether an estimate ([1 + terms]: with all terms, then without each) is above 0."""
     error = math.sqrt(float((_moved(values[:, None], axes) ** 2).sum()))
     return len(axes) >= MIN_TERMS and float(values[0]) > float(stats.t.ppf(confidence_level, _freedom(axes))) * error
 
 
 def _moved(values: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """Computes each term's contribution to the estimates minus its axis's mean, for their covariance matrix.
+    """Computes each term's contribution to the estimates, minus the mean of its axis, for their covariance matrix.
 
-    `values` [1 + terms, estimates] are over all terms, then without each. Axes of one term are joined, because one term
-    shows no spread.
+    `values` [1 + terms, estimates] are the estimates with all terms, then without each. Axes with one term are joined,
+    because a single term shows no spread.
     """
     groups = strata(axes)
     moved = (1 - 1 / len(axes)) * values[1:]
@@ -208,7 +210,7 @@ def _freedom(axes: np.ndarray) -> int:
 def _ratio(
     numerators: np.ndarray, denominators: np.ndarray, axes: np.ndarray, confidence_level: float, limits: Bounds
 ) -> Estimate:
-    """Divides estimates, and computes an interval. Both [1 + terms] are over all terms, then without each."""
+    """Divides two estimates and computes an interval. Both are [1 + terms]: with all terms, then without each."""
     number = len(axes)
     if number < MIN_TERMS:
         return Estimate(None, None, FEW_TERMS_REASON)
@@ -232,11 +234,11 @@ def _ratio(
 def _reversals(
     one: _Means, other: _Means, products: np.ndarray, shared: np.ndarray, axes: np.ndarray
 ) -> list[Reversal]:
-    """Computes the product within each axis, and its p-value for other replies to the same terms.
+    """Computes the product within each axis, with a p-value that is for other replies to the same terms.
 
-    The product is linear in either cue's means, and a prompt's replies move it by their residuals along the other cue's
-    deviations. These deviations also contain sampling noise, so the variance is up to twice too large where neither cue
-    has an effect.
+    The product is linear in the means of each cue. A prompt's replies move it by their residuals along the deviations
+    under the other cue. These deviations also contain sampling noise, so the variance is up to twice as large as it
+    should be if neither cue has an effect.
     """
     members = (axes == np.arange(axes.max() + 1)[:, None]).astype(float)  # [axes, terms]
     counts = members.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Two runs' generation bias in detail: styles, terms, replies side by side, and reply checks."""
+"""Shows two runs' generation bias in detail: styles, terms, replies side by side, and reply checks."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey
 
-NUM_STYLES = 10  # of the largest falls in variance, and of the largest rises
+NUM_STYLES = 10  # the number of styles with the largest falls in variance, and with the largest rises
 _FOLDER = Path(__file__).parent
 
 
@@ -56,7 +56,7 @@ def term_changes(
 ) -> dict[str, Any]:
     """Collects each term's values and replies in both runs, for the page's script.
 
-    `second_replies` are by prompt. Without them, only the second run's examples are known.
+    `second_replies` maps prompts to replies. Without it, only the examples of the second run are known.
     """
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]
@@ -90,7 +90,7 @@ def term_changes(
 
 
 def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[dict[str, Any]]]:
-    """Computes the phrase rates of the first run's groups of descriptors in both runs."""
+    """Computes phrase rates in both runs for the groups of descriptors that the first run selected."""
     groups = []
     for name, group in first["groups"].items():
         keys = [DescriptorKey(row["axis"], row["descriptor"]) for row in group["descriptors"]]

@@ -25,7 +25,7 @@ _MEANING = {
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists debiased and plain figures. A debiased value is `None` if the sampling noise is unknown."""
+    """Lists the debiased and the plain figures. If the sampling noise is unknown, a debiased value is `None`."""
     generation = results["generation"]
     return [
         *_full(generation),
@@ -103,7 +103,7 @@ def _names(generation: Mapping[str, Any]) -> list[Figure]:
             "Bias between groups of names",
             found["value"],
             "bias",
-            "Debiased Full Gen Bias with groups of names in place of terms, less the variation within groups.",
+            "Debiased Full Gen Bias with groups of names in place of terms, minus the variation within groups.",
             pair(found["interval"]),
             no_interval=found["reason"],
             confidence_level=found["confidence_level"],
@@ -114,7 +114,7 @@ def _names(generation: Mapping[str, Any]) -> list[Figure]:
 
 def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
     nouns = generation["nouns"]
-    meaning = "Debiased Full Gen Bias with nouns in place of terms: how much the style of replies varies with nouns."
+    meaning = "Debiased Full Gen Bias with nouns in place of terms: how far the style of replies varies with the noun."
     rows = []
     for name, found in {"Bias between nouns": nouns, **nouns["by_gender"]}.items():
         if found["value"] is not None:
@@ -137,15 +137,15 @@ def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
 def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
     found = [
         reply_share(UPTAKE, generation["uptake"], generation["uptake"]["confidence_level"])._replace(
-            meaning="The share of replies that name the prompt's term. A model that ignores the term has little bias, "
-            "and does not respond to the person either.",
+            meaning="The share of replies that name the prompt's term. A model that ignores the term has little "
+            "bias, but does not respond to the person either.",
             higher_is_better=True,
         ),
         Figure(
             "Parroting replies",
             generation["parroting"]["parroting_share"],
             "share",
-            "The share of replies that repeat the prompt, and with it the prompt's style.",
+            "The share of replies that repeat the prompt and therefore its style.",
             gate="parroting_replies",
         ),
     ]
@@ -175,13 +175,13 @@ def _clusters(generation: Mapping[str, Any]) -> list[Figure]:
         is_partial = metric == "partial_gen_bias"
         for cluster in generation["gen_bias"][metric] or {}:
             row = _figure(generation, f"{heading}, {cluster}", (metric, cluster))
-            meaning = f"The part of {kind} Full Gen Bias in these styles." if is_partial else ""
+            meaning = f"The part of {kind} Full Gen Bias that comes from these styles." if is_partial else ""
             rows.append(row._replace(part_of=f"{heading} by cluster", is_main=is_partial, meaning=meaning))
     return rows
 
 
 def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:
-    """Lists the styles with the largest parts of Full Gen Bias, the largest first."""
+    """Lists the styles that contribute most to Full Gen Bias, in descending order."""
     rows = []
     for style in generation["styles"]:
         row = _figure(generation, style["style"], ("by_style", style["style"]))
@@ -202,8 +202,8 @@ def leakage_sentence(leakage: Mapping[str, Any]) -> str:
             f"{bias(leakage['leakage'])}). No figure is corrected for this."
         )
     return (
-        f"The style classifier's reaction to terms in replies accounts for {bias(seen['own'])} of the Full Gen Bias "
-        f"of {bias(seen['value'])}, and vanishes when these terms are masked (identity leakage "
+        f"The style classifier's reaction to terms in replies accounts for {bias(seen['own'])} of the Full Gen Bias of "
+        f"{bias(seen['value'])}, and disappears if these terms are masked (identity leakage "
         f"{bias(leakage['leakage'])}). No figure is corrected for this."
     )
 
@@ -213,12 +213,12 @@ def _own_part(leakage: Mapping[str, Any] | None) -> str:
         return ""
     own = leakage["in_replies"]["own"]
     if own >= 0:
-        return f"{bias(own)} lower when terms in replies are masked"
-    return f"{bias(-own)} higher when terms in replies are masked"
+        return f"{bias(own)} lower if terms in replies are masked"
+    return f"{bias(-own)} higher if terms in replies are masked"
 
 
 def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> Figure:
-    """Reads the debiased value at a path of keys, with its interval, the plain value and the paper's."""
+    """Reads the debiased value at a path of keys, with its interval, the plain value and the paper's value."""
     values, debiased = generation["gen_bias"], generation["debiased"]
     printed = {}
     if path[0] in _PRINTED:
@@ -238,7 +238,7 @@ def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> 
 
 
 def value_at(content: Any, path: tuple[str, ...]) -> Any:
-    """Follows a path of keys; returns `None` if a key is missing."""
+    """Returns the value at a path of keys, or `None` if a key is missing."""
     for key in path:
         content = None if content is None else content.get(key)
     return content

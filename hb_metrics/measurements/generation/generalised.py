@@ -1,4 +1,4 @@
-"""Full Gen Bias and shares of replies for other terms and templates."""
+"""Computes intervals for Full Gen Bias and shares of replies that generalise to other terms and templates."""
 
 import numpy as np
 
@@ -19,8 +19,8 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     table = read_reply_table(run.folder)
     if table is None or not any((run.folder / STYLES).glob("*.parquet")):
         raise ValueError(
-            f"'{run.folder}' lacks the replies or their style vectors, which --generalise needs; measure again in a "
-            "new folder"
+            f"'{run.folder}' lacks the replies or the style vectors that --generalise needs; measure again in a new "
+            "folder"
         )
     replies, generation = nonempty_replies(table, table), run.results["generation"]
     level = generation["gen_bias"]["confidence_level"]
@@ -60,8 +60,8 @@ def _gen_bias(
         used = (counts[:, members] > 0).sum(axis=1) > 1
         if not used.any():
             continue
-        # A single reply shows no spread, so its cell gets the mean spread of the group's other cells in the template,
-        # or of all cells.
+        # A single reply shows no spread. Its cell therefore gets the mean spread of the group's other cells in the
+        # template, or of all cells.
         own, rest = spread[used][:, members], spread[used]
         number = np.maximum((~np.isnan(own)).sum(axis=1, keepdims=True), 1)
         guess = np.nansum(own, axis=1, keepdims=True) / number

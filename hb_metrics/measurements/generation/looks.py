@@ -1,8 +1,9 @@
 """Generates replies in stages until a question about Full Gen Bias is answered (`--until`).
 
 Each stage, called a look, adds replies to each cell (a term in a template). The order of a cell's prompts is fixed, so
-replies do not depend on the number of processes. The folder `looks` has the replies and style vectors of each look. At
-the end, those of all looks are copied to their usual places, as in any run with as many replies.
+replies do not depend on the number of processes. The folder `looks` contains the replies and style vectors of each
+look. At the end, the files of all looks are copied to the usual folders, so the run looks like any run with the same
+number of replies.
 """
 
 import math
@@ -39,7 +40,7 @@ from hb_metrics.stats.planned import pilot_spread
 from hb_metrics.stats.sequential import Look, decision, interval_after, next_look
 
 LOOKS = "looks"
-# The share of a cell's replies at each look; each look has 1.44 times as many as the one before.
+# The share of a cell's replies at each look. Each look has 1.44 times as many replies as the look before.
 SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 
@@ -51,7 +52,7 @@ def look_sizes(replies_per_cell: int, num_questions: int = 1) -> list[int]:
         if num_questions > 1:
             cell, instead = "term, template and question", f"pass fewer --cue_questions, or {instead}"
         raise ValueError(
-            f"until needs {MIN_REPLIES + 1} or more replies per {cell} to check the condition before the end, but "
+            f"to check its condition before the end, until needs {MIN_REPLIES + 1} or more replies per {cell}, but "
             f"there are {replies_per_cell}; set --replies_per_cell to {16 * num_questions} or more, or {instead}"
         )
     return sizes
@@ -61,8 +62,8 @@ class PlannedLooks(NamedTuple):
     """The looks of a run.
 
     Attributes:
-        sizes: [looks] Replies per cell (a term, a template and the question after a cue).
-        rows: [looks] The prompts that each look adds.
+        sizes: [looks] The number of replies per cell (a term, a template and the question after a cue).
+        rows: [looks] The rows of the prompts that each look adds.
     """
 
     until: Until
@@ -73,7 +74,7 @@ class PlannedLooks(NamedTuple):
 def plan_looks(text: str, prompts: pa.Table, requests: ReplyRequests) -> PlannedLooks:
     cells = list(drawn_cells(prompts, seed=requests.seed).values())
     asked: Sequence[str | None] = requests.questions or [None] * len(requests.ids)
-    # The prompts of a cell get its questions in turn.
+    # The cell's questions are assigned to its prompts in turn.
     numbers = [len({asked[row] for row in cell}) for cell in cells]
     typical = median_low([len(cell) // number for cell, number in zip(cells, numbers, strict=True)])
     sizes = look_sizes(typical, max(1, len(requests.all_questions)))
@@ -85,10 +86,10 @@ def plan_looks(text: str, prompts: pa.Table, requests: ReplyRequests) -> Planned
 
 
 class Looked(NamedTuple):
-    """The replies of all looks, in the order of the prompts.
+    """The replies from all looks, in the order of the prompts.
 
-    `styles` are those of the non-empty replies, as `classify_into_shards` returns them. `outcome` is for results.json,
-    on the main process.
+    `styles` has the classification of the non-empty replies, as returned by `classify_into_shards`. On the main
+    process, `outcome` is the content for results.json.
     """
 
     replies: pa.Table
@@ -104,9 +105,9 @@ def reply_until(
     classifier: Classifier,
     censored: Callable[[pa.Table], Replies],
 ) -> Looked:
-    """Generates and classifies replies until a look answers the question or there are no more.
+    """Generates and classifies replies until a look answers the question or all looks are done.
 
-    `censored` returns a table's non-empty replies in the form in which they are classified.
+    `censored` returns the non-empty replies of a table in the form in which the classifier reads them.
     """
     until, level, folder = planned.until, task.settings.run.confidence_level, task.folder / LOOKS
     cells = CellSums(classifier.labels, keep_replies=True)
@@ -158,9 +159,9 @@ def _in_order(tables: list[pa.Table], order: dict[str, int]) -> pa.Table:
 
 
 def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level: float) -> dict[str, Any]:
-    """Looks at Full Gen Bias, and adds the look to `looks` if it compares the value with a limit.
+    """Checks Full Gen Bias, and adds the look to `looks` if the value can be compared with a limit.
 
-    `interval` ignores the other looks. `distance` from the limit and `boundary` are in standard errors.
+    `interval` ignores all other looks. `distance` (from the limit) and `boundary` are in standard errors.
     """
     known = gen_bias(cells, confidence_level=level)
     assert known.intervals is not None

@@ -1,22 +1,22 @@
-"""Bias between groups of names, with names as draws of their group.
+"""Estimates the bias between groups of names. Names are treated as random draws from their group.
 
-Groups differ if names of different groups differ more than names of one group. The replies to name i and a question
-have a mean style vector. G_ij is the mean product of the vectors of names i and j over pairs of different questions, so
-it contains neither the sampling noise of replies nor a name's reaction to one question. With H_gg the mean of G_ij over
-pairs of different names of group g, and H_gh the mean over names of groups g and h, an unbiased estimate of the
-variance of the K groups' expected style vectors is
+Groups differ if names from different groups differ more than names from one group. For each name i and question, the
+replies have a mean style vector. G_ij is the mean product of the vectors of names i and j over pairs of different
+questions, so it contains neither the sampling noise of replies nor a name's reaction to one question. Let H_gg be the
+mean of G_ij over pairs of different names in group g, and H_gh the mean over names in groups g and h. Then an unbiased
+estimate of the variance of the K groups' expected style vectors is
 
     (K − 1)/K² Σ_g H_gg − 1/K² Σ_{g≠h} H_gh,
 
 which is Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii
-minus H_gg. The p-value is exact, because any assignment of the groups to the names is equally likely if names are
-exchangeable between groups. As in Welch's test, the variance is divided by its noise, so groups do not seem to differ
-merely because their names vary by different amounts.
+minus H_gg. The p-value is exact: if names are exchangeable between groups, all assignments of groups to names are
+equally likely. As in Welch's test, the variance is divided by its noise. Groups therefore do not seem to differ merely
+because their names vary by different amounts.
 
-The variance of the estimate e grows by s with each unit of the true value v. If names differ in the directions in which
-groups differ, a jackknife over the names of each group estimates s·p, with p the variance of the observed group means,
-and the variance at v = 0 is s·(p − e)/2. Simulations chose a larger factor than 1/2, because names can differ in few
-directions. The interval contains the values of v within a t-quantile of standard errors.
+The variance of the estimate e grows by s with each unit of the true value v. A jackknife over the names of each group
+estimates s·p, where p is the variance of the observed group means, if names differ in the directions in which groups
+differ. The variance at v = 0 is then s·(p − e)/2. The factor is set to more than 1/2, as simulations suggested, because
+names can differ in few directions. The interval contains the values of v within a t-quantile of standard errors.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ from hb_metrics.stats.intervals import agreeing_values
 MIN_NAMES = 4  # of a group
 SCALE = 1000
 _AT_ZERO = 0.75  # in place of 1/2
-_NO_SPREAD = 1e-12  # a variance that is only rounding errors
-_DIGITS = 10  # after the point; the last digits of a matrix product depend on the number of threads
+_NO_SPREAD = 1e-12  # a variance that consists only of rounding errors
+_DIGITS = 10  # after the decimal point; the last digits of a matrix product depend on the number of threads
 
 
 def name_groups(
@@ -43,10 +43,10 @@ def name_groups(
     groups: Mapping[str, str],
     confidence_level: float,
 ) -> dict[str, Any]:
-    """Computes values for results.json. `groups` maps a name to its group; the other arguments are by reply.
+    """Computes values for results.json. `groups` maps names to groups; the other arguments are by reply.
 
-    `value` and `within` (between the names of one group) are ×`SCALE`. `num_questions` counts the questions to which
-    all names have replies. `reason` tells why there is no value.
+    `value` and `within` (the variance between the names of one group) are multiplied by `SCALE`. `num_questions` counts
+    the questions to which all names have replies. `reason` states why there is no value.
     """
     found = sorted(set(names))
     sizes = {group: sum(groups[name] == group for name in found) for group in sorted(set(groups.values()))}
@@ -67,7 +67,7 @@ def name_groups(
     means = np.zeros((*counts.shape, values.shape[1]))
     np.add.at(means, rows, values.astype(float))
     means = means[:, known] / counts[:, known, None]
-    means -= means.mean(axis=0)  # changes no distance
+    means -= means.mean(axis=0)  # does not change distances
     total = means.sum(axis=1)
     products = total @ total.T - np.einsum("iqs,jqs->ij", means, means)
     products /= known.sum() * (known.sum() - 1)
@@ -94,9 +94,9 @@ def name_groups(
 
 
 def _variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the variance between groups [sets], and between the names of each group [sets, groups].
+    """Computes the variance between groups [sets], and the variance between the names of each group [sets, groups].
 
-    `products` [names, names] is G. `members` [sets, names, groups] is 1 for the names of each group.
+    `products` [names, names] is G. `members` [sets, names, groups] is 1 where a name belongs to a group.
     """
     sizes, number = members.sum(axis=1), members.shape[2]
     sums = members.swapaxes(1, 2) @ products @ members
@@ -108,9 +108,9 @@ def _variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Computes the part of the variance of observed group means [sets] that the draw of names and replies causes.
+    """Computes the part of the variance of observed group means [sets] that is due to the draw of names and replies.
 
-    `products` [names, names] include the sampling noise of replies.
+    `products` [names, names] includes the sampling noise of replies.
     """
     within, number = _variances(products, members)[1], members.shape[2]
     noise = (number - 1) / number**2 * (within / members.sum(axis=1)).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Notes at the end of the report, such as on the origin of replies and on missing replies."""
+"""Writes notes for the end of the report, for example on the origin of replies and on missing replies."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from hb_dataset.names import NAME_CUES
 from hb_metrics.measurements.generation.tuned import recorded_ceiling
 from hb_metrics.report.layout.numbers import bias, count, interval, share
 
-SAME_SHARE = 0.9  # a note warns from this share of equal replies
+SAME_SHARE = 0.9  # the share of equal replies from which a note warns
 
 
 def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, ...]:
@@ -16,20 +16,20 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     if generation["most_frequent_share"] >= SAME_SHARE:
         notes.append(
             f"{share(generation['most_frequent_share'])} of the replies are the same text. If all replies are equal, "
-            "generation bias is 0 and shows nothing about the model: read the replies below, and check --context and "
+            "generation bias is 0 and shows nothing about the model. Read the replies below, and check --context and "
             "--decoding."
         )
     if generation["num_unclosed_reasoning"]:
         notes.append(
             f"{count(generation['num_unclosed_reasoning'])} of {count(generation['num_prompts'])} prompts have no "
-            f"reply, since the model did not end its thought within {count(asked['max_reasoning_tokens'])} tokens. "
-            f"The figures cover the other prompts, which may differ. A larger --max_reasoning_tokens leaves out fewer."
+            f"reply, since the model did not end its thought within {count(asked['max_reasoning_tokens'])} tokens. The "
+            "figures cover only the other prompts, which may differ from these. With a larger --max_reasoning_tokens, "
+            "fewer prompts are left out."
         )
     if generation.get("num_unanswered"):
         notes.append(
             f"For {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies, the style judge "
-            "did not choose any of the letters it was offered. Gen Bias counts these replies as having an additional "
-            "style."
+            "did not choose any of the letters it was offered. In Gen Bias, such replies count as an additional style."
         )
     notes += _notes_on_files(asked)
     notes += _notes_on_answers(generation.get("served"))
@@ -42,16 +42,16 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     ceiling = recorded_ceiling(asked.get("label_ceiling"))
     if ceiling is not None and ceiling.value is not None and debiased is not None:
         notes.append(
-            "The labels limit the effect of tuning: the replies tagged “no_bias” have a debiased Full Gen Bias of "
+            "The labels limit the effect of tuning. The replies tagged “no_bias” have a debiased Full Gen Bias of "
             f"{bias(ceiling.value)} ({interval(ceiling.interval)}), and all labelled replies have "
             f"{bias(ceiling.all_value)}. This model has {bias(debiased['full_gen_bias'])}."
         )
     tuned_with = asked.get("tuned_with") or {}
     if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:
         notes.append(
-            f"The model was tuned on replies to prompts with other values of {' and '.join(others)}, which "
-            "bias_tuning.json in its folder lists. This run may not show the effect of tuning. Set these options to "
-            "the values listed there, and compare with an untuned model under the same options."
+            f"The model was tuned on replies to prompts with other values of {' and '.join(others)}, so this run may "
+            "not show the effect of tuning. The file bias_tuning.json in the model's folder lists the values. Set "
+            "these options to the listed values, and compare with an untuned model under the same options."
         )
     classifier = run["style_classifier"]
     if classifier["notes"]:
@@ -66,18 +66,18 @@ def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
         f"The server counted {count(served['tokens_in'])} input tokens and {count(served['tokens_out'])} output tokens."
     ]
     if unknown := served["num_without_counts"]:
-        notes.append(f"For {count(unknown)} replies the server returned no valid count.")
+        notes.append(f"For {count(unknown)} replies, the server returned no valid count.")
     others = {name: number for name, number in served["finish_reasons"].items() if name not in ("stop", "length")}
     if others:
         named = ", ".join(f"{name} {count(number)}" for name, number in others.items())
         notes.append(
             f"Some answers ended neither with an end token nor at the length limit: {named}. A content filter may "
-            f"depend on the term, and the replies that it removes are missing from all figures."
+            "react to the term, and the replies that it removes are missing from all figures."
         )
     if len(served["fingerprints"]) > 1:
         notes.append(
-            f"The server returned {len(served['fingerprints'])} fingerprints of its model: the model changed during "
-            f"the run, or several machines serve it."
+            f"The server returned {len(served['fingerprints'])} fingerprints of its model. Either the model changed "
+            "during the run, or several machines serve it."
         )
     return notes
 
@@ -88,13 +88,13 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
     low, high = asked["replies_a_prompt"]
     each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     notes = [
-        f"The replies come from the file {asked['replies_from']}, {each} per prompt. The run cannot check their "
-        "author, context or settings. The settings below are those of the export."
+        f"The replies come from the file {asked['replies_from']}, {each} per prompt. This run cannot check who wrote "
+        "the replies, in which context, or with which settings. The settings below are those of the exported prompts."
     ]
     if asked["num_copied_replies"]:
         notes.append(
-            f"{asked['num_copied_replies']:,} replies are copies of another reply to the same prompt, as greedy "
-            "decoding produces, and are left out."
+            f"{asked['num_copied_replies']:,} replies are copies of another reply to the same prompt, such as greedy "
+            "decoding produces. They were left out."
         )
     if asked["num_cut_to_first_line"]:
         notes.append(

@@ -1,15 +1,16 @@
-"""Bias between nouns: how much the style of replies varies with the prompt's noun, regardless of the term.
+"""Computes the bias between nouns: how much the style of replies varies with the prompt's noun, whatever the term.
 
-It is Full Gen Bias with nouns in place of terms: for K nouns, the variance over nouns is (1 − 1/K) / 2 times the mean
-squared distance between two nouns' mean style vectors. The replies to a noun are to several terms, which all nouns
-share. The formula of Full Gen Bias would count the terms' differences as noise and subtract too much, so nouns are
-compared within a term. With δ_d the difference between the replies of term d to two nouns n and m in a template, E⟨δ_d,
-δ_e⟩ = |μ_n − μ_m|² for two different terms. The average over all n ≠ m and d ≠ e is free of noise, and the differences
-between terms cancel.
+The bias is Full Gen Bias with nouns in place of terms. For K nouns, the variance over nouns is (1 − 1/K) / 2 times the
+mean squared distance between two nouns' mean style vectors. The replies to a noun are about several terms, which all
+nouns share. The formula for Full Gen Bias would count the differences between terms as noise and subtract too much.
+Nouns are therefore compared within a term. With δ_d the difference between the replies of term d to two nouns n and m
+in a template, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|² for two different terms. In the average over all n ≠ m and d ≠ e, there is no
+noise, and the differences between terms cancel.
 
-It is a U-statistic over terms, with the kernel g_de, the sum over the nouns that both terms have. With r_d the sum of a
-term's g_de, each minus their mean, 4 Σ r_d² − 2 Σ_{d≠e} g_de² estimates its variance, whether nouns differ or not. The
-same formula over two runs' kernels estimates the covariance.
+The average is a U-statistic over terms. Its kernel g_de is the sum over templates, in which a term may change the same
+nouns alike, and over the nouns that both terms have. Let r_d be the sum of a term's g_de after their mean has been
+subtracted. Then 4 Σ r_d² − 4 Σ_{d≠e} g_de², if above 0, plus 2 Σ_{d≠e} g_de² estimates the variance, whether nouns
+differ or not. The same formula with the kernels of two runs estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +23,10 @@ from scipy import stats
 from hb_metrics.paired_changes.paired_change import MIN_TERMS
 from hb_metrics.stats.bias_values import StyleRows
 
-NEITHER = "neither"  # the gender of nouns such as "person"
+NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = f"a template has replies to fewer than {MIN_TERMS} terms with two such nouns each"
 SCALE = 1000
-_DIGITS = 10  # after the point; the last digits of a matrix product depend on the number of threads
+_DIGITS = 10  # after the decimal point; the last digits of a matrix product depend on the number of threads
 
 
 class Noun(NamedTuple):
@@ -48,17 +49,17 @@ class Kernels(NamedTuple):
 
     @property
     def value(self) -> float:
-        """The bias between nouns, ×`SCALE`."""
+        """Returns the bias between nouns, multiplied by `SCALE`."""
         return SCALE * float(np.mean([kernel.sum() for kernel in self.by_template.values()]))
 
     @property
     def freedom(self) -> int:
-        """A lower bound on the variance's degrees of freedom."""
+        """Returns a lower bound on the degrees of freedom of the variance."""
         return min(self.terms.values()) - 1
 
 
 def nouns_of(prompts: pa.Table, ids: Sequence[str]) -> list[Noun]:
-    """Returns the noun in each reply's prompt."""
+    """Returns the noun in the prompt of each reply."""
     genders = [gender or NEITHER for gender in prompts["noun_gender"].to_pylist()]
     by_id = dict(zip(prompts["id"].to_pylist(), map(Noun, genders, prompts["noun"].to_pylist()), strict=True))
     return [by_id[identifier] for identifier in ids]
@@ -72,8 +73,8 @@ def noun_kernels(
 ) -> dict[str | None, Kernels]:
     """Computes the kernels of all nouns (key `None`) and of each gender's nouns.
 
-    All arguments are by reply. A gender is left out if no two terms share two of its nouns in any template. Each kernel
-    contains all terms (axis and descriptor), in alphabetical order.
+    All arguments have one row per reply. A gender is left out if no two terms share two of its nouns in any template.
+    Each kernel contains all terms (axis and descriptor) in alphabetical order.
     """
     values = style_probabilities[:]
     term_of = {term: row for row, term in enumerate(sorted(set(terms)))}
@@ -102,7 +103,7 @@ def noun_kernels(
 
 
 def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) -> dict[str, Any]:
-    """Computes values for results.json, over all nouns and (in `by_gender`) those of each gender."""
+    """Computes values for results.json, over all nouns and (in `by_gender`) over the nouns of each gender."""
     by_group = {gender: _result(of_gender, confidence_level) for gender, of_gender in kernels.items()}
     empty = {"value": None, "interval": None, "no_interval": None}
     whole = by_group.pop(None, empty)
@@ -110,21 +111,22 @@ def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) ->
 
 
 def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
-    """Computes the covariance matrix [2, 2] of two runs' values; with too few terms in a template, returns `None`."""
+    """Computes the covariance matrix [2, 2] of two runs' values, or `None` if a template has too few terms."""
     if min([*first.terms.values(), *second.terms.values()]) < MIN_TERMS:
         return None
-    matrix = np.zeros((2, 2))
-    for template, kernel in first.by_template.items():
-        pair = [_centred(kernel), _centred(second.by_template[template])]
-        sums, flat = np.stack([each.sum(axis=1) for each in pair]), np.stack([each.ravel() for each in pair])
-        matrix += 4 * sums @ sums.T - 2 * flat @ flat.T
+    pair = [_centred(np.sum(list(kernels.by_template.values()), axis=0)) for kernels in (first, second)]
+    sums, flat = np.stack([each.sum(axis=1) for each in pair]), np.stack([each.ravel() for each in pair])
+    noise = 2 * flat @ flat.T
+    sizes, directions = np.linalg.eigh(4 * sums @ sums.T - 2 * noise)  # the part that is 0 if nouns do not differ
+    matrix: np.ndarray = (directions * np.maximum(sizes, 0)) @ directions.T + noise
     return matrix * (SCALE / len(first.by_template)) ** 2
 
 
 def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """Computes a template's kernel [terms, terms]; if no two terms share two nouns, returns `None`.
+    """Computes a template's kernel [terms, terms], or returns `None` if no two terms share two nouns.
 
-    `means` [terms, nouns, styles] are of each term's replies to a noun, and 0 where `known` [terms, nouns] is false.
+    `means` [terms, nouns, styles] contains the mean style vectors of a term's replies to a noun. It is 0 where `known`
+    [terms, nouns] is false.
     """
     number = known.any(axis=0).sum()
     shared = known.astype(float) @ known.T
@@ -145,7 +147,7 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
 
 
 def _centred(kernel: np.ndarray) -> np.ndarray:
-    """Subtracts their mean from the off-diagonal entries."""
+    """Subtracts the mean of the off-diagonal entries from each of these entries."""
     off = ~np.eye(len(kernel), dtype=bool)
     centred: np.ndarray = np.where(off, kernel - kernel[off].mean(), 0.0)
     return centred

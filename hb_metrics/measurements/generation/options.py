@@ -8,7 +8,7 @@ from hb_metrics.measurements.settings import check_files, check_least, option
 @dataclass
 class GenerationOptions:
     _argument_group_name = "generation"
-    # With 4 replies, a quarter of runs on the small config have no interval.
+    # With 4 replies, a quarter of the runs on the small config have no interval.
     _quick: ClassVar[dict[str, int]] = {"replies_per_cell": 5}
 
     replies_per_cell: int | None = option(
@@ -100,8 +100,8 @@ class GenerationOptions:
             )
         if self.cue in NAME_CUES and (not self.replies_per_cell or self.variations):
             raise ValueError(
-                f"--cue {self.cue} needs a number of replies to each name and question, and names as they are "
-                "written; set --replies_per_cell 8, without --variations"
+                f"--cue {self.cue} needs a fixed number of replies per name and question, and does not support "
+                "variations of names; set --replies_per_cell (for example, 8) and remove --variations"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(

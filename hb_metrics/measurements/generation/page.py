@@ -32,9 +32,9 @@ from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.gates import until_sentence
 from hb_metrics.stats.bias_values import DescriptorKey
 
-NUM_NAMED = 3  # axes that the answer names
+NUM_NAMED = 3  # the number of axes that the answer names
 NUM_STYLES = 15
-NUM_TERMS = 15  # the most often refused terms that the page shows
+NUM_TERMS = 15  # the number of terms that the page lists as most often refused
 ALPHA = 0.05
 _FOLDER = Path(__file__).parent
 _ONE = {"refusals": "a refusal", "disclaimers": "a disclaimer"}
@@ -90,7 +90,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
-    """States whether reply styles differ by more than chance, and on which axes, or why this is unknown."""
+    """States whether reply styles differ by more than chance and on which axes, or why this is unknown."""
     full = whole.get("Full Gen Bias, debiased")
     if full is None:
         return (
@@ -98,7 +98,7 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
             f"between terms by more than chance: Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains "
             f"noise of unknown size."
         )
-    value = f"Full Gen Bias, less sampling noise, is {full.words}"
+    value = f"Full Gen Bias minus sampling noise is {full.words}"
     if full.interval is None:
         return (
             f"This run cannot tell whether the style of its replies differs between terms by more than chance: {value}."
@@ -116,7 +116,7 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
 
 
 def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
-    """States whether replies differ between groups of names, or why this is unknown; empty without names."""
+    """States whether replies differ between groups of names, or why this is unknown. Empty if there are no names."""
     if groups is None:
         return ""
     if groups.value is None:
@@ -130,17 +130,17 @@ def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """Returns an empty text unless refusals differ between axes by more than chance."""
+    """States on which axes the model refuses most. Empty unless refusals differ between axes by more than chance."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
     refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
     most = f"most in {rows[0].label.lower()} ({rows[0].shown})"
-    return f"It refuses {refusals.words} of prompts, more often on some axes than on others, {most}."
+    return f"The model refuses {refusals.words} of prompts. It refuses more often on some axes than on others, {most}."
 
 
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
-    """Computes Spearman's ρ between this run's values and each of the paper's models, over rows with both."""
+    """Computes Spearman's ρ between this run's values and each model's in the paper, over rows that have both."""
     correlations: dict[str, float | None] = {}
     for model in rows[0].printed if rows else ():
         ours, theirs = {}, {}
@@ -212,7 +212,7 @@ def _terms(generation: Mapping[str, Any]) -> Section:
 
 
 def _frequency(generation: Mapping[str, Any]) -> list[Section]:
-    """Returns no section if no one-word term has a known frequency."""
+    """Makes the section on frequencies, or returns none if no one-word term has a known frequency."""
     table = terms.frequency_table(generation)
     drawn = {cluster: of_cluster for cluster, of_cluster in table.terms_by_cluster.items() if of_cluster}
     if not drawn:

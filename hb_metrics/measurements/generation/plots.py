@@ -23,11 +23,11 @@ from hb_metrics.report.layout.plots import (
 )
 
 NUM_NAMED = 6
-_NEVER_WIDTH = 0.12  # the part of the plot for terms without any use
+_NEVER_WIDTH = 0.12  # the part of the plot's width for terms that never occur
 
 
 def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
-    """Plots terms of each axis by their mean probability of a style cluster, with the overall mean as a line."""
+    """Plots the terms of each axis by their mean probability of a style cluster. A line marks the overall mean."""
     by_axis: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: term.value):
         by_axis.setdefault(term.axis, []).append(term)
@@ -55,7 +55,8 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
             hovertemplate=f"%{{customdata[1]}}<br>{in_template(cluster)}: %{{x:.2%}}<br>"
             "%{customdata[2]} replies<extra></extra>",
             **(labelled if name != "terms" else {"mode": "markers"}),
-            # The label is on the right, where the axis has no other term, unless the right edge is too near.
+            # The label is on the right, where the axis has no other term, unless the right edge of the plot is too
+            # close.
             textposition=["middle left" if term.value > 0.8 * most else "middle right" for term, _ in points],
             textfont={"size": 11, "color": ORANGE_TEXT},
         )
@@ -74,7 +75,7 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
 def frequency_figure(terms: Sequence[Term], cluster: str) -> Plot:
     """Plots a style cluster's mean probability against a term's frequency (the paper's Figures 3 and 5).
 
-    The scale is logarithmic, with a separate column on the left for unused terms.
+    The scale is logarithmic. A separate column on the left contains the terms that never occur.
     """
     never = sorted((term for term in terms if term.per_million == 0), key=lambda term: term.value)
     seen = [term for term in terms if term.per_million > 0]

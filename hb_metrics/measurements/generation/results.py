@@ -1,4 +1,4 @@
-"""Computes the same bytes of results.json from the same replies and style vectors."""
+"""Computes results. The same replies and style vectors always give the same bytes of results.json."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import BiasValues, StyleRows, bias_values
 from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 
-# Replies shown per descriptor: the ones with the highest bias values, and some drawn at random.
+# The numbers of replies shown per descriptor: those with the highest bias values, and those drawn at random.
 NUM_CHARACTERISTIC = 2
 NUM_DRAWN = 3
-# Replies shown for the whole run, to prompts about any term.
+# The number of replies shown for the whole run, to prompts about any term.
 NUM_SHOWN = 10
 _BATCH = 8192
 
 
 def add_in_batches(cells: CellSums, replies: Replies, style_probabilities: StyleRows) -> None:
-    """Adds replies in batches, so that memory holds one batch of float32 style vectors at a time."""
+    """Adds replies in batches, so that memory holds only one batch of float32 style vectors at a time."""
     for first in range(0, len(replies.ids), _BATCH):
         part = slice(first, first + _BATCH)
         block = style_probabilities[part].astype(np.float32)
@@ -38,12 +38,12 @@ def generation_results(
     confidence_level: float = 0.95,
     asked: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], BiasValues]:
-    """Computes values for results.json, and the bias values behind them.
+    """Computes values for results.json, and the bias values from which they follow.
 
-    `asked` [replies] is the user's last turn, which a reply may parrot; by default the prompt.
+    `asked` [replies] contains the user's last turn, which a reply may repeat. By default, it is the prompt.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
-    likeliest = np.empty(len(replies.ids), np.int64)  # [replies] index of each reply's likeliest style
+    likeliest = np.empty(len(replies.ids), np.int64)  # [replies] the index of each reply's likeliest style
     probabilities = np.empty(len(replies.ids))  # [replies] the probability of that style
     for first in range(0, len(replies.ids), _BATCH):
         part = slice(first, first + _BATCH)
@@ -73,8 +73,9 @@ def generation_results(
 def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     """Counts replies, and selects some to read.
 
-    `table` has all replies (`requests.REPLY_SCHEMA`), and `replies` the non-empty ones. Replies whose thought did not
-    end do not count as empty. Unknown counts are `None`. The shown replies are the first by id, which is a hash.
+    `table` has all replies (`requests.REPLY_SCHEMA`), and `replies` has the non-empty ones. A reply does not count as
+    empty if its thought did not end. Unknown counts are `None`. The shown replies are the first in the order of their
+    ids, which are hashes.
     """
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
@@ -125,7 +126,7 @@ def _served_counts(table: pa.Table) -> dict[str, Any]:
 
 
 def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
-    """Makes a table of the mean style vectors, with a row per descriptor and a column per style."""
+    """Makes a table of the mean style vectors, with one row per descriptor and one column per style."""
     axes, descriptors = zip(*biases.descriptors, strict=True)
     columns: dict[str, Any] = {"axis": list(axes), "descriptor": list(descriptors)}
     for label, means in zip(labels, biases.descriptor_means.T, strict=True):
@@ -144,7 +145,7 @@ def _values(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _styles(biases: BiasValues, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Computes the mean and variance (×1000) of each style over the descriptors' means (the paper's Table 15)."""
+    """Computes each style's mean and variance (×1000) over the means of descriptors (the paper's Table 15)."""
     variances = 1000 * biases.descriptor_means.var(axis=0)
     return [
         {"style": label, "mean": mean, "variance": variance}
@@ -172,7 +173,7 @@ def _by_descriptor(
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Selects each descriptor's most characteristic replies, and the first others by id, which is a hash."""
+    """Selects each descriptor's most characteristic replies, and the first other replies by id, which is a hash."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)

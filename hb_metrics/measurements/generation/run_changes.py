@@ -1,4 +1,4 @@
-"""Changes of generation bias between two runs, from the replies and style vectors of both."""
+"""Computes changes in generation bias between two runs from the replies and style vectors of both."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,8 +26,8 @@ class _Replies(NamedTuple):
 
     Attributes:
         styles: [replies, styles] float32.
-        ids: [replies] A prompt has the same id in both runs.
-        cells: Template, axis and descriptor → rows, in alphabetical order.
+        ids: [replies] The ids of the prompts, which are the same in both runs.
+        cells: Template, axis and descriptor → the rows of the cell, in alphabetical order.
         nouns: The result of `noun_kernels`.
     """
 
@@ -73,7 +73,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 def _refusal_changes(
     first: Run, second: Run, tables: Sequence[pa.Table], confidence_level: float
 ) -> dict[str, PairedChange]:
-    """Returns no changes if the runs have other rules, or lack the files."""
+    """Returns no changes if the runs follow different rules or their files are missing."""
     before, after = (read_run_table(run.folder / REFUSALS_FILE) for run in (first, second))
     rules = [run.results["run"]["refusals"]["rules_digest"] for run in (first, second)]
     if before is None or after is None or rules[0] != rules[1]:
@@ -105,13 +105,13 @@ def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) ->
 
 
 def naming(table: pa.Table) -> FlaggedReplies:
-    """Checks whether each of a run's replies names the term of its prompt."""
+    """Returns whether each reply of a run names the term of its prompt."""
     replies = nonempty_replies(table, table)
     return FlaggedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
 
 
 def _unlike(first: Run, second: Run) -> str | None:
-    """States why values of the two runs are not comparable; returns `None` if they are."""
+    """States why values of the two runs are not comparable, or returns `None` if they are."""
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
@@ -145,7 +145,7 @@ def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, ...]], set[s
 
 
 def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:
-    """Lists for each template the cells, by axis, in which both runs have replies."""
+    """Lists, for each template and axis, the cells in which both runs have replies."""
     templates: dict[str, dict[str | None, list[PairedCell]]] = {}
     for key, rows in before.cells.items():
         axes = templates.setdefault(key[0], {})
@@ -163,7 +163,7 @@ def _paired(before: _Replies, rows: list[int], after: _Replies, other_rows: list
 def _figures(
     generation: Mapping[str, Any], clusters: Sequence[str]
 ) -> list[tuple[str, tuple[str, ...], str | None, int]]:
-    """Lists name, path in the results, axis, and index among the metrics (as in `read_metrics`) of each figure."""
+    """Lists each figure's name, path in the results, axis, and index among the metrics (as in `read_metrics`)."""
     figures: list[tuple[str, tuple[str, ...], str | None, int]] = []
     figures.append(("Full Gen Bias, debiased", ("full_gen_bias",), None, 0))
     for heading, metric in CLUSTER_METRICS.items():
@@ -177,7 +177,7 @@ def _figures(
 def _change(
     generations: Sequence[Mapping[str, Any]], path: tuple[str, ...], covariance: Covariance
 ) -> PairedChange | None:
-    """Returns `None` if a run lacks the value."""
+    """Computes a figure's change, or returns `None` if a run lacks the value."""
     first, second = (value_at(generation["debiased"], path) for generation in generations)
     if first is None or second is None:
         return None

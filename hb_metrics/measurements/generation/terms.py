@@ -9,8 +9,8 @@ from hb_metrics.stats.bias_values import DescriptorKey
 class Term(NamedTuple):
     """A descriptor as a point of a plot.
 
-    `value` is its mean probability of a style cluster, `row` its row in `by_descriptor` of the results, and
-    `per_million` its frequency, which only a `FrequencyTable` sets.
+    `value` is the term's mean probability of a style cluster, and `row` its row in `by_descriptor` of the results. Only
+    a `FrequencyTable` sets `per_million`, the term's frequency.
     """
 
     axis: str
@@ -22,9 +22,9 @@ class Term(NamedTuple):
 
 
 class FrequencyTable(NamedTuple):
-    """One-word terms by style cluster, with their frequencies, and the numbers of terms left out.
+    """One-word terms by style cluster, with their frequencies, and the numbers of terms that were left out.
 
-    `rho_by_cluster` correlates frequency and probability (`correlation_with_bias`).
+    `rho_by_cluster` contains the correlations of frequency with probability (`correlation_with_bias`).
     """
 
     terms_by_cluster: dict[str, list[Term]]
@@ -69,7 +69,7 @@ def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
 
 
 def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """Collects the data from which the page's script shows a term."""
+    """Collects the data that the page's script needs to show a term."""
     per_million = {
         (row["axis"], row["descriptor"]): row["per_million"] for row in generation["frequencies"]["by_descriptor"]
     }
@@ -101,7 +101,7 @@ def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cluster_means(generation: Mapping[str, Any]) -> list[float]:
-    """Averages each cluster's mean probability over terms, without weights."""
+    """Computes the unweighted mean, over terms, of each cluster's mean probability."""
     rows = generation["by_descriptor"]
     names = list(rows[0]["clusters"]) if rows else []
     return [sum(row["clusters"][name] for row in rows) / len(rows) for name in names]

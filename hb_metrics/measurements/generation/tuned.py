@@ -1,4 +1,4 @@
-"""Compares tuned models with the ceiling of their labels: Full Gen Bias and obedience."""
+"""Compares tuned models with the ceiling of their labels, in Full Gen Bias and in obedience."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,11 +21,11 @@ LABELS_FILE = "labels.json"
 
 
 class Ceiling(NamedTuple):
-    """The ceiling of labels, as `bias_labels.py` records it.
+    """The ceiling of labels, as recorded by `bias_labels.py`.
 
     Attributes:
-        share: The share of replies tagged "no_bias", by other replies' directions.
-        value: The debiased Full Gen Bias of these replies; `None` if unknown.
+        share: The share of replies that were tagged "no_bias" by the directions of other replies.
+        value: The debiased Full Gen Bias of these replies, or `None` if unknown.
         interval: `None` if unknown.
         all_value: The debiased Full Gen Bias of all labelled replies.
         all_interval: `None` if unknown.
@@ -39,10 +39,10 @@ class Ceiling(NamedTuple):
 
 
 class TunedRow(NamedTuple):
-    """A run, or a row of the ceiling, which has only `full` (debiased Full Gen Bias).
+    """A row for a run or for the ceiling. Rows for the ceiling have only `full` (debiased Full Gen Bias).
 
-    `obeys` is the mean bias value along other replies' directions. `relative` is its change as a share of the first
-    run's over the same terms; `None` if the first is not clearly above 0.
+    `obeys` is the mean bias value along the directions of other replies. `relative` is the change in this value, as a
+    share of the first run's value over the same terms. It is `None` if the first value is not clearly above 0.
     """
 
     name: str
@@ -67,9 +67,9 @@ class TunedRow(NamedTuple):
 
 
 def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None) -> Section | None:
-    """Compares the ceiling and the runs; `None` for fewer than two runs, or if none is tuned.
+    """Compares the ceiling and the runs. Returns `None` if there are fewer than two runs or if none is tuned.
 
-    The run before tuning comes first. Without `labels`, the directions of bias are the first run's.
+    The run before tuning comes first. Without `labels`, the directions of bias come from the first run.
     """
     if len(runs) < 2:
         return None
@@ -85,7 +85,7 @@ def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None
 
 
 def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
-    """Reads the ceiling from labels.json or a tuned model's record; `None` if neither contains one."""
+    """Reads the ceiling from labels.json or from a tuned model's record, or returns `None` if neither contains one."""
     if summary is None:
         return None
     tagged, everything = summary["no_bias"], summary["all"]
@@ -111,7 +111,7 @@ def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
 
 
 def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
-    """Compares runs with the first. `directions` is a folder of labels, a run, or a tuned model."""
+    """Compares each run with the first. `directions` is a folder of labels, a run or a tuned model."""
     rows = []
     if ceiling is not None:
         tagged = f'ceiling: the {share(ceiling.share, 0)} tagged "no_bias"'
@@ -134,25 +134,27 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     measured = [row for row in rows if row.obeys is not None]
     notes = [
         "Full Gen Bias ×1000, debiased.",
-        "The mean bias value (×1000) measures how strongly replies follow the directions of bias in other replies. "
-        f"At 0, they do not follow them. Changes are relative to {measured[0].name}, paired by term, and also in "
-        "percent if its value is clearly above 0. Intervals account for other replies to the same terms and "
-        "templates.",
+        "The mean bias value (×1000) measures how strongly replies follow the directions of bias in other replies. A "
+        f"value of 0 means that they do not follow these directions. Changes are relative to {measured[0].name}, "
+        "paired by term, and also in percent if its value is clearly above 0. Intervals account for other replies to "
+        "the same terms and templates.",
     ]
     if len(measured) < len(rows):
         notes[0] += (
-            " The ceiling is the value of a model that has learnt its labels perfectly: the replies tagged “no_bias” "
-            "by other replies' directions."
+            " The ceiling is the value of a model that has learnt its labels perfectly. It is computed from the "
+            "replies that were tagged “no_bias” by the directions of other replies."
         )
     if any(row.obeys.along is not None and row.obeys.along.is_own for row in measured if row.obeys is not None):
-        notes.append("Chance agreement between replies and their directions, from the same prompts, is subtracted.")
+        notes.append(
+            "Agreement that arises by chance, because replies and directions come from the same prompts, is subtracted."
+        )
     without = []
     for row in measured:
         if row.obeys is not None and row.obeys.reason is not None:
             notes.append(f"{row.name} has no mean bias value, because {row.obeys.reason}.")
         along = None if row.obeys is None else row.obeys.along
         if along is not None and along.num_without:
-            without.append(f"{row.name}: {along.num_without:,} terms without a direction are left out.")
+            without.append(f"{row.name}: {along.num_without:,} terms have no direction and are left out.")
     return notes + without
 
 
@@ -171,7 +173,7 @@ def tuned_markdown(rows: Sequence[TunedRow]) -> str:
 
 
 def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level: float) -> float | None:
-    """Divides the change by the first run's mean over the same terms, if that mean is clearly above 0."""
+    """Divides the change by the first run's mean over the same terms if this mean is clearly above 0."""
     if first.along is None or row.along is None or row.change is None:
         return None
     mean = mean_value(first.along, confidence_level, among=row.along.values)

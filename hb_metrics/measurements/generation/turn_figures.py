@@ -73,11 +73,11 @@ def _since(turns: Mapping[str, Any], change: Figure) -> str:
         words = f"grew by {change.words}"
     if last > 2 and slope.interval is not None:
         words += f", with a slope of {slope.shown} per turn ({slope.shown_interval})"
-    return f"From turn 1 to turn {last} it {words}"
+    return f"From turn 1 to turn {last}, Full Gen Bias {words}"
 
 
 def _ratio(change: Mapping[str, Any]) -> str:
-    """Writes the last turn's value in percent of the first, if the first is clearly above 0."""
+    """Writes the last turn's value as a percentage of the first turn's value if the latter is clearly above 0."""
     if change["relative_interval"] is None:
         return ""
     low, high = (share(1 + bound, 0) for bound in change["relative_interval"])

@@ -1,4 +1,4 @@
-"""Later turns of conversations. Turns are compared over the conversations that have a reply at every turn."""
+"""Measures later turns of conversations. Turns are compared over the conversations that have a reply at every turn."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
 
-Forms = tuple[Mapping[str, str], Mapping[str, Any]]  # of terms: `plural_forms` and `paired_terms`
+Forms = tuple[Mapping[str, str], Mapping[str, Any]]  # the forms of terms: `plural_forms` and `paired_terms`
 
 
 def converse(
@@ -37,10 +37,10 @@ def converse(
     classifier: Classifier,
     forms: Forms,
 ) -> list[Replies]:
-    """Generates and classifies the replies of later turns that are not on disk yet. Runs on every process.
+    """Generates and classifies those replies of later turns that are not on disk yet. Runs on every process.
 
-    `table` has all replies of the first turn, and `first` the non-empty ones. Returns [turns] the non-empty replies,
-    the first turn included.
+    `table` has all replies of the first turn, and `first` has the non-empty ones. Returns the non-empty replies of each
+    turn, including the first: [turns].
     """
     turns = [first]
     for turn in range(2, requests.turns + 1):
@@ -63,7 +63,7 @@ def converse(
 
 
 def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, forms: Forms) -> dict[str, Any]:
-    """Computes values for results.json. `num_ended` counts the conversations that lack a reply at a later turn."""
+    """Computes values for results.json. `num_ended` counts the conversations without a reply at a later turn."""
     level = task.settings.run.confidence_level
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
@@ -82,10 +82,10 @@ def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, form
 
 
 def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_level: float) -> dict[str, Any]:
-    """Computes Full Gen Bias ×1000 by turn, its `change` from first to last turn, and its `slope` per turn.
+    """Computes Full Gen Bias ×1000 by turn, its `change` from the first to the last turn, and its `slope` per turn.
 
-    `vectors` are [turns] of [conversations, styles], and `replies` those of the first turn. Debiased values are null if
-    no cell has two replies.
+    `vectors` has an array [conversations, styles] for each turn, and `replies` has the replies of the first turn.
+    Debiased values are null if no cell has two replies.
     """
     found: list[dict[str | None, dict[str, Any]]] = []
     for of_turn in vectors:
@@ -112,7 +112,7 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
 
 
 def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[str, Any]:
-    """Reads the value of all descriptors (`None`) or an axis, with its interval."""
+    """Reads the value of an axis or, if `axis` is `None`, of all descriptors, with its interval."""
     sections = (
         plain._asdict(),
         plain.intervals,
@@ -128,7 +128,7 @@ def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[s
 
 
 def _plain(change: PairedChange) -> dict[str, Any]:
-    """Rounds the bounds, because their last digits depend on the number of threads."""
+    """Makes plain values of a change. Rounds bounds, because their last digits depend on the number of threads."""
     found: dict[str, Any] = change._asdict()
     for name in ("interval", "relative_interval"):
         if found[name] is not None:

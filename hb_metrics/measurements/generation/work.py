@@ -54,10 +54,10 @@ DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" /
 
 
 class Asked(NamedTuple):
-    """The requests of a run.
+    """The requests for replies in a run.
 
-    `ignored` are the settings of the model's generation_config that decoding does not support. Prompts that cannot be
-    the cue are left out.
+    `ignored` contains the settings in the model's generation_config that decoding does not support. Prompts that cannot
+    be the cue are left out.
     """
 
     prompts: pa.Table
@@ -69,7 +69,7 @@ class Asked(NamedTuple):
 
 
 class GenerationWork(NamedTuple):
-    """`clusters` is `None` if the classifier has none, and `looks` without `--until`."""
+    """`clusters` is `None` if the classifier has no clusters, and `looks` is `None` without `--until`."""
 
     asked: Asked
     plan: Plan
@@ -104,19 +104,19 @@ def plan(task: Task, files: None) -> GenerationWork:
         clusters = clusters_for(classifier.labels)
     else:
         clusters = read_style_clusters(options.style_clusters)
-        cluster_columns(classifier.labels, clusters)  # raises for labels that the classifier does not have
+        cluster_columns(classifier.labels, clusters)  # raises an error for labels that the classifier does not have
     return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), looks)
 
 
 def own_prompts(settings: Settings) -> pa.Table:
-    """Returns as many prompts per name as `replies_per_cell` replies to each question need."""
+    """Returns enough prompts per name for `replies_per_cell` replies to each question."""
     options = settings.of(GenerationOptions)
     questions = read_questions(options.cue_questions or QUESTIONS_FILE)
     return name_prompts(read_names(options.names_file), (options.replies_per_cell or 0) * len(questions))
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
-    """Chooses the prompts to reply to, and builds the requests."""
+    """Chooses the prompts that get replies, and makes the requests."""
     options, shared = settings.of(GenerationOptions), settings.run
     changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
     usable = prompts_for_cue(prompts, options.cue)
@@ -138,8 +138,8 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     check_cue(options.cue, layout.context, layout.context_reason)
     if options.cue in NAME_CUES and not requests.decoding.sample:
         raise ValueError(
-            f"--cue {options.cue} asks each question several times, and decoding '{options.decoding}' would repeat "
-            "its reply; set --decoding sample"
+            f"--cue {options.cue} asks each question several times, but decoding '{options.decoding}' would return the "
+            "same reply each time; set --decoding sample"
         )
     if options.turns > 1:
         requests = with_follow_ups(requests, chosen["template"].to_pylist(), options.turns)
@@ -264,20 +264,20 @@ def _unanswered(classifier: Classifier, vectors: StyleShards) -> dict[str, int]:
 
 def _note_marks(table: pa.Table) -> None:
     if number := sum(table["invented_turn"].to_pylist()):
-        print(f"{number:,} replies continued with a turn of the user, which was cut off")
+        print(f"{number:,} replies ran on into a user turn; that turn was cut off")
     if (found := common_tag(table["reply"].to_pylist())) is not None:
         tag, rows = found
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())
         print(
-            f"warning: {len(rows):,} replies begin with the unknown tag {tag}. If the tag marks a thought, the "
-            f"thought is measured as part of the reply. Read three of these replies in the run folder: {shown}"
+            f"warning: {len(rows):,} replies begin with the unknown tag {tag}. If the tag marks a thought, the thought "
+            f"was measured as part of the reply. Read three of these replies in the run folder: {shown}"
         )
 
 
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, vectors: StyleShards, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Takes `replies` as they were classified. Returns `None` if there is only one term."""
+    """Measures identity leakage. `replies` are the classified texts. Returns `None` if there is only one term."""
     shared = task.settings.run
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
     if len(people) < 2:

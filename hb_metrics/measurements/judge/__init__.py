@@ -1,4 +1,4 @@
-"""Judges: a language model labels each reply by a rubric, for example for condescension."""
+"""Judges: language models that label each reply by a rubric, for example for condescension."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Judge(Measurement):
     name = "judge"
     title = "Judges"
-    words = "what a judge sees in replies"
+    words = "what a judge finds in replies"
     done = "replies judged"
     options = JudgeOptions
     needs = ("replies",)
@@ -29,7 +29,7 @@ class Judge(Measurement):
         names = settings.of(JudgeOptions).judge
         if not names:
             known = ", ".join(shipped_rubrics())
-            raise ValueError(f"judge needs a rubric; set --judge to one of {known}, or to a file")
+            raise ValueError(f"judge needs a rubric; set --judge to one of {known}, or to a rubric file")
         asked = settings.run.measurements
         if asked is not None and "generation" not in map(str.strip, asked.split(",")):
             raise ValueError("a judge reads the replies that generation produces; add generation to --measurements")
@@ -41,8 +41,8 @@ class Judge(Measurement):
         figures = [rubric.figure for rubric in rubrics.values() if rubric.figure is not None]
         if len(set(figures)) < len(figures):
             raise ValueError(
-                f"two of the rubrics {', '.join(names)} have the same figure, so their shares would have the same "
-                "name; rename the label in one of the files"
+                f"two of the rubrics {', '.join(names)} have the same figure, so their shares could not be told apart; "
+                "rename the label in one of the files"
             )
         return list(rubrics.values())
 
@@ -61,7 +61,7 @@ class Judge(Measurement):
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         if any(name.startswith("judge.") for name in changed):
-            return ["Different judges or rubrics judged the replies, so the shares are not comparable."]
+            return ["Different judges or rubrics labelled the replies, so the shares are not comparable."]
         return []
 
 

@@ -1,4 +1,4 @@
-"""Shares of replies with a rubric's label, and Gen Bias over all its labels."""
+"""Makes figures of the share of replies with a rubric's label, and of Gen Bias over all labels of the rubric."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from hb_metrics.report.layout.figure import Figure, pair, reply_share, shares_by
 
 
 def gate_name(rubric: str) -> str:
-    """Returns the name of the rubric's share in `--fail_above`."""
+    """Returns the name, in `--fail_above`, of the rubric's share."""
     return f"judged_{rubric}"
 
 
@@ -23,8 +23,7 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
             f"Gen Bias over the labels of {name}",
             plain["full_gen_bias"] if debiased is None else debiased,
             "bias",
-            "The variation of label probabilities with the "
-            f"term{'' if debiased is None else ', minus sampling noise'}.",
+            f"How much label probabilities vary with the term{'' if debiased is None else ', minus sampling noise'}.",
             pair(plain["intervals"]["full_gen_bias"]),
             no_interval=plain["no_intervals"]["full_gen_bias"],
             confidence_level=plain["confidence_level"],
@@ -45,7 +44,7 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
     if shares is None:
         return found
     whole = reply_share(f"Judged {label}", shares, shares["confidence_level"])._replace(
-        meaning=f"The share of replies that the judge finds {label}, not corrected with people's labels.",
+        meaning=f"The share of replies that the judge labels {label}, not corrected with people's labels.",
         gate=gate_name(name),
     )
     return [whole, *found, *shares_by_axis(whole.name, shares)]

@@ -1,4 +1,4 @@
-"""Changes of judged shares between two runs, paired by prompt."""
+"""Computes changes in judged shares between two runs, paired by prompt."""
 
 from hb_metrics.inference.judges.rubric import recorded_rubric
 from hb_metrics.measurements.measurement import FigureChanges
@@ -32,7 +32,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    """Returns the replies with a single likeliest label, and whether it is the figure's label."""
+    """Returns the replies that have a single likeliest label, and whether this label is the figure's."""
     found = verdicts(StyleShards(run.folder / JUDGE / name)[:][:, :-1])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them

@@ -16,7 +16,7 @@ from hb_metrics.runs.replies import Replies, answered_replies, verdicts
 from hb_metrics.runs.run_folder import JUDGE, plural_forms
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
-ROWS_PER_SHARD = 64  # few, because a language model reads each row
+ROWS_PER_SHARD = 64  # a small number, because a language model reads each row
 
 
 def plan(task: Task, rubrics: Sequence[Rubric]) -> dict[str, Classifier]:
@@ -43,7 +43,7 @@ def describe(judges: dict[str, Classifier]) -> dict[str, Any]:
 def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any]) -> dict[str, Any]:
     shared = task.settings.run
     replies = read_stored_replies(task.folder, task.prompts)
-    assert replies is not None  # generation comes first
+    assert replies is not None  # generation runs first
     texts = masked_texts(replies, plural_forms(task.prompts), paired_terms(task.prompts))
     tables = {}
     for name, judge in judges.items():
@@ -80,9 +80,9 @@ def judged_results(
 ) -> dict[str, Any]:
     """Computes values for results.json.
 
-    `probabilities` [replies, labels] covers the rubric's labels and, last, `NO_ANSWER`. Replies without an answer are
-    left out. `replies` also leaves out ties, and is `None` if the rubric has no figure. `debiased` is `None` if the
-    sampling noise is unknown.
+    `probabilities` [replies, labels] has columns for the rubric's labels and, last, for `NO_ANSWER`. Replies without an
+    answer are left out. In the result, `replies` also leaves out ties, and is `None` if the rubric has no figure.
+    `debiased` is `None` if the sampling noise is unknown.
     """
     answered, found, shares = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1]), None
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]

@@ -17,8 +17,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             "Likelihood Bias",
             bias["likelihood_bias"],
             "share",
-            f"The share of {tests} with p < {bias['alpha']:g}. Each test compares the {measure} of sentences with two "
-            f"terms of one axis in one template.",
+            f"The share of {tests} with p < {bias['alpha']:g}. Each test takes two terms of one axis and compares the "
+            f"{measure} of their sentences in one template.",
             detail=f"of {tests}",
             task="likelihood_bias",
             notes=(f"share of {tests} with p < {bias['alpha']:g}", *skipped),
@@ -27,14 +27,15 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             f"Likelihood Bias {ADJUSTED}",
             bias["bh_likelihood_bias"],
             "share",
-            "The share of tests that remain significant after adjusting for their number.",
+            "The share of tests that remain significant after an adjustment for the number of tests.",
             is_main=False,
         ),
         Figure(
             "Likelihood Bias, effect size",
             bias["effect_size"],
             "effect",
-            "The difference between two terms' sentences: the mean absolute rank-biserial correlation, from 0 to 1.",
+            "The difference between the sentences of two terms: the mean absolute rank-biserial correlation, from 0 to "
+            "1.",
             gate="likelihood_effect_size",
         ),
         Figure(

@@ -14,11 +14,11 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
 
 
 def likelihood_influences(run: Run) -> dict[str, Influences]:
-    """Computes the influences of terms and templates on each figure, by name."""
+    """Computes how much each term and template influences each figure, by the figure's name."""
     scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
     if scores is None:
         raise ValueError(
-            f"'{run.folder}' lacks the perplexities, which --generalise needs; measure again in a new folder"
+            f"'{run.folder}' lacks the perplexities that --generalise needs; measure again in a new folder"
         )
     alpha = run.results["likelihood"]["likelihood_bias"]["alpha"]
     prompts = replied_prompts(read_prompts(run.folder), scores)

@@ -20,7 +20,7 @@ _FOLDER = Path(__file__).parent
 
 
 class Extremes(NamedTuple):
-    """Descriptors with the lowest and the highest perplexity, of one length in tokens, axis and template."""
+    """The descriptors with extreme perplexities among those of one axis, template and length in tokens."""
 
     axis: str
     num_compared: int
@@ -63,13 +63,16 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
     if scoring["path"] != "file":
         return ()
     return (
-        f"In Likelihood Bias, {scoring['reason']}. The file does not state its base, and another base would change all "
-        f"figures.",
+        f"In Likelihood Bias, {scoring['reason']}. The file does not state the base of its logarithms, and another "
+        "base would change all figures.",
     )
 
 
 def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:
-    """Returns `None` if nothing was tested. Plain and adjusted Likelihood Bias come first in `whole`."""
+    """States how often terms change the likelihood, or returns `None` if nothing was tested.
+
+    `whole` begins with plain and adjusted Likelihood Bias.
+    """
     if bias["likelihood_bias"] is None:
         return None
     shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}
@@ -80,14 +83,14 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
     return (
         f"The model finds sentences with one term likelier than the same sentences with another in {whole[0].shown} "
         f"{whole[0].detail} ({whole[1].shown} after adjusting for their number; {chance}){most}. Rare and long terms "
-        f"explain an unknown part of this; {measure} alone does not show how much."
+        f"explain part of this difference, and {measure} alone does not show how much."
     )
 
 
 def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[Extremes]:
-    """Finds the extremes among an axis's descriptors of the most common length (the paper's Table 3).
+    """Finds the extremes among those descriptors of an axis that have the most common length (the paper's Table 3).
 
-    A longer term has more tokens to predict. Comparing terms of one length removes that difference.
+    In a longer term, the model has more tokens to predict. Terms of the same length do not differ in this respect.
     """
     column = perplexity["templates"].index(template)
     by_axis: dict[str, list[tuple[float, str, float]]] = {}
@@ -107,7 +110,7 @@ def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[E
 
 
 def beside_paper(bias: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[Figure]]]:
-    """Selects the paper's tables of single templates that this run has, and adds its own shares."""
+    """Selects those of the paper's tables whose template this run has, and adds the run's own shares."""
     tables = []
     for table in paper.LIKELIHOOD_BIAS:
         ours = {axis: values.get(table["template"]) for axis, values in bias["by_axis_and_template"].items()}

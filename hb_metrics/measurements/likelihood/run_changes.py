@@ -1,4 +1,4 @@
-"""Changes of Likelihood Bias between two runs, for other terms of each axis."""
+"""Computes changes in Likelihood Bias between two runs, with intervals for other terms of each axis."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,7 +40,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 class PairTests(NamedTuple):
-    """All tests of runs that compare the same pairs of terms in the same templates.
+    """All tests of several runs, which compare the same pairs of terms in the same templates.
 
     Attributes:
         templates: [tests] The template's code.
@@ -48,7 +48,7 @@ class PairTests(NamedTuple):
         seconds: [tests] The code of the pair's second term.
         significant: [runs, tests] Whether the test was significant in each run.
         groups: [terms] The code of the term's axis.
-        axes: [axes] Their names.
+        axes: [axes] The names of the axes.
     """
 
     templates: np.ndarray
@@ -60,7 +60,7 @@ class PairTests(NamedTuple):
 
 
 def pair_tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> PairTests:
-    """Tests all pairs of terms. `values` has [prompts] perplexities for each run."""
+    """Tests all pairs of terms. `values` contains each run's perplexities [prompts]."""
     columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
     axes, axis_names = text_codes("axis", columns["axis"])
     terms, keys = descriptor_codes(columns["descriptor"], columns["axis"])

@@ -11,7 +11,7 @@ from hb_metrics.runs.run_folder import PERPLEXITIES
 
 def plan(task: Task, files: None) -> Plan:
     terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
-    if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # found before hours of scoring
+    if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # checked before hours of scoring
         raise ValueError(
             "measurement 'likelihood' compares the terms of an axis, but no axis has two terms in the same template; "
             "choose prompts with more terms (--axes, --vocabulary_dir), or other --measurements"

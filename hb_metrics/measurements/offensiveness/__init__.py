@@ -30,7 +30,10 @@ class Offensiveness(Measurement):
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         if changed & {"offensiveness_classifier.digest", "offensiveness_classifier.version"}:
-            return ["Different classifiers classified the texts, so the shares of offensive texts are not comparable."]
+            return [
+                "The texts were classified by different classifiers, so the shares of offensive texts are not "
+                "comparable."
+            ]
         return []
 
 

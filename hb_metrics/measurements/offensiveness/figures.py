@@ -11,7 +11,7 @@ AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by templa
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Cards show the share of replies only, because offensive prompts say nothing about the model."""
+    """Lists the figures. Cards show only the share of replies, because the prompts say nothing about the model."""
     offensiveness = results["offensiveness"]
     found = []
     for part in ("replies", "prompts"):
@@ -39,7 +39,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
-    """Shares by axis, the highest first: replies with prompts beside them, or prompts alone."""
+    """Makes shares by axis, in descending order: of replies (with prompts beside them) or of prompts alone."""
     prompts = offensiveness["prompts"]["by_axis"]
     replies = offensiveness.get("replies", {}).get("by_axis", {})
     rows = []
@@ -65,7 +65,7 @@ def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
 
 
 def _by_template(prompts: Mapping[str, Any]) -> list[Figure]:
-    """Templates in declining order of standard deviation, as in the paper's Table 13."""
+    """Lists templates in descending order of standard deviation, as in the paper's Table 13."""
     rows = []
     for template, found in prompts["by_template"].items():
         mean, std = paper.PROMPT_OFFENSIVENESS.get(template, (None, None))

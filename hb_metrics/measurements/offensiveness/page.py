@@ -53,15 +53,15 @@ def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> t
         return notes
     return (
         *notes,
-        f"On {count(unanswered)} texts, the offensiveness judge assigned no label, or several equally likely ones. "
-        "They are left out.",
+        f"To {count(unanswered)} texts, the offensiveness judge assigned no label or several equally likely labels. "
+        "These texts are left out.",
     )
 
 
 def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
-    """Lists, by template, the terms with the least and the most offensive prompts, with their mean probabilities.
+    """Lists, by template, the terms with the least and the most offensive prompts, and the prompts' mean probabilities.
 
-    The templates are those of the paper's Table 12, or the run's first template if it has none of these.
+    The templates are those of the paper's Table 12. If the run has none of them, its first template is used.
     """
     known = list(prompts["by_template"])
     chosen = [template for template in paper.OFFENSIVE_EXTREMES_TEMPLATES if template in known] or known[:1]

@@ -1,4 +1,4 @@
-"""Changes of the share of offensive replies between two runs, paired by prompt."""
+"""Computes the change in the share of offensive replies between two runs, paired by prompt."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from hb_metrics.runs.run_record import cue_of
 def changes(first: Run, second: Run) -> FigureChanges:
     results = [run.results["offensiveness"].get("replies") for run in (first, second)]
     if results[0] is None or results[1] is None:
-        return FigureChanges({})  # prompts alone say nothing about the model
+        return FigureChanges({})  # the offensiveness of prompts says nothing about the model
     classifiers = [run.results["run"]["offensiveness_classifier"] for run in (first, second)]
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "version")):
         return FigureChanges({}, "different classifiers classified the replies")
@@ -33,9 +33,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def classified_replies(run: Run, threshold: float, replies: Replies | None = None) -> FlaggedReplies | None:
-    """Reads whether each reply is offensive; returns `None` if the run lacks the files.
+    """Reads whether each reply is offensive. Returns `None` if the run lacks the files.
 
-    `replies` spares a second reading of the replies.
+    If the caller passes `replies`, they are not read again.
     """
     folder = run.folder / OFFENSIVENESS / "replies"
     if not any(folder.glob("*.parquet")):
@@ -47,7 +47,7 @@ def classified_replies(run: Run, threshold: float, replies: Replies | None = Non
     offensive = dict(zip(shards.ids, (shards[:][:, 0] >= threshold).tolist(), strict=True))
     if offensive.keys() != set(replies.ids):
         return None
-    if run.results["run"]["offensiveness_classifier"].get("judge") is not None:  # the second column: no answer
+    if run.results["run"]["offensiveness_classifier"].get("judge") is not None:  # the second column means no answer
         unanswered = dict(zip(shards.ids, shards[:][:, 1] > 0, strict=True))
         replies = answered_replies(replies, ~np.array([unanswered[identifier] for identifier in replies.ids]))
     return FlaggedReplies(replies, np.array([offensive[identifier] for identifier in replies.ids]))

@@ -1,4 +1,4 @@
-"""Language Model Bias on RedditBias: the likelier side of pairs of phrases (Barikeri et al., 2021)."""
+"""Language Model Bias on RedditBias: which phrase of a pair is likelier (Barikeri et al., 2021)."""
 
 from typing import TYPE_CHECKING
 

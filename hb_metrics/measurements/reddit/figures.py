@@ -4,14 +4,14 @@ from typing import Any
 from hb_metrics.report.layout.figure import Figure, Number
 from hb_metrics.report.layout.numbers import axis_label, count
 
-GATE = "stereotyped_side_likelier"  # in --fail_above, with the bias type
+GATE = "stereotyped_side_likelier"  # the name in --fail_above, to which the bias type is added
 SHARES = "Stereotyped side likelier by bias type"
-# The paper's two religious bias types; other types have labels like axes.
+# The labels of the paper's two religious bias types. Other types are labelled like axes.
 _LABELS = {"religion1": "Religion 1 (Jews)", "religion2": "Religion 2 (Muslims)"}
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Bias types are sorted by their t of logarithms: the likeliest stereotyped sides first, undefined t last."""
+    """Lists the figures by bias type, sorted by the t of logarithms in ascending order. Undefined t come last."""
     reddit = results["reddit"]
     tests = sorted(reddit["by_bias_type"].items(), key=lambda item: (item[1]["t_log"] is None, item[1]["t_log"] or 0.0))
     of_logs, of_perplexities, shares = [], [], []

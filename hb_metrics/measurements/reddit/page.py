@@ -42,7 +42,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure], shares: list[Figure]) -> str:
-    """Tests log-perplexities, so that a few pairs with extreme values do not decide the result."""
+    """States which side is likelier. Log-perplexities are tested, so that a few extreme pairs do not decide."""
     parts = []
     for t_log, share in zip(of_logs, shares, strict=True):
         test = tests[share.label]
@@ -56,4 +56,6 @@ def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure],
                 f"{share.label}: the {side} side is likelier by more than chance (t of logs {t_log.shown}; the "
                 f"stereotyped side is likelier in {share.shown} of pairs)"
             )
-    return f"Each pair has a stereotyped phrase about a group, and this phrase about another group. {'; '.join(parts)}."
+    return (
+        f"Each pair has a stereotyped phrase about a group and the same phrase about another group. {'; '.join(parts)}."
+    )

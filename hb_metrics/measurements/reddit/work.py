@@ -31,8 +31,8 @@ PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 class RedditData(NamedTuple):
     """The pairs of a bias type: stereotyped sides in `texts_t1`, other sides in `texts_t2`.
 
-    `num_identical` counts pairs of equal texts, which are ties. `num_duplicates` counts pairs whose t1 is in the
-    training split too; it is `None` without such a split.
+    `num_identical` counts pairs of equal texts, which are ties. `num_duplicates` counts pairs whose t1 is also in the
+    training split. It is `None` if there is no such split.
     """
 
     ids: list[str]
@@ -59,7 +59,8 @@ def read_files(settings: Settings) -> RedditFiles:
         raise ValueError("measurement 'reddit' needs --reddit_folder, the folder of the RedditBias data")
     if not Path(options.reddit_folder).is_dir():
         raise ValueError(
-            f"reddit_folder '{options.reddit_folder}' is not a folder; set the folder of the RedditBias data"
+            f"reddit_folder '{options.reddit_folder}' is not a folder; set --reddit_folder to the folder of the "
+            "RedditBias data"
         )
     if not options.bias_type:
         raise ValueError("measurement 'reddit' needs --bias_type: one or more types, such as race gender")

@@ -1,12 +1,12 @@
 """A model's continuations of prompts: plain text that continues where a prompt stops.
 
 As in Aggarwal et al. (2022, section 3), after Sheng et al. (2019), the model continues a prompt such as "The woman
-worked as" without a chat template or a line break. Prompt and continuation have at most 40 tokens, and ten seeds draw
-ten continuations. The run's seed, the prompt's id and the seed's index determine a continuation, whatever its batch,
-its row and the number of processes.
+worked as" without a chat template or a line break. Prompt and continuation together have at most 40 tokens, and ten
+seeds draw ten continuations. A continuation is determined by the run's seed, the prompt's id and the seed's index. The
+batch, the row and the number of processes do not affect it.
 
-A continuation ends before a special token, and before the first line break after a word, because another text starts
-there. Line breaks before the first word, such as before an answer, are removed.
+A continuation ends before a special token, or before the first line break that follows a word, because another text
+starts there. Line breaks before the first word (for example, before an answer) are removed.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
-# Sampling as in the published outputs; the limit includes the prompt's tokens.
+# Sampling as for the published outputs. The limit includes the prompt's tokens.
 TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
 NUM_SEEDS = 10  # the maximum number of continuations of a prompt
 
@@ -47,7 +47,7 @@ CONTINUATION_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationPlan(DecodingPlan):
-    """The continuations to draw. A row is a prompt and the index of a seed.
+    """The continuations to draw. Each row has a prompt and the index of a seed.
 
     `ids` are `"<prompt id>:<seed index>"`. `decoding.max_new_tokens` limits prompt and continuation together.
     """
@@ -63,8 +63,8 @@ class ContinuationPlan(DecodingPlan):
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
         """Makes the columns of `CONTINUATION_SCHEMA`, without `id`.
 
-        `continuation` has no white space around it, and is null if the model wrote nothing. `num_tokens` counts white
-        space too. `truncated` tells whether `MAX_TOKENS` cut the continuation.
+        `continuation` has no white space around it, and is null if the model wrote nothing. `num_tokens` also counts
+        white space. `truncated` states whether the continuation was cut at `MAX_TOKENS`.
         """
         columns: dict[str, list[Any]] = {name: [] for name in CONTINUATION_SCHEMA.names[1:]}
         for row, continuation in zip(rows, decoded, strict=True):
@@ -91,10 +91,11 @@ class ContinuationPlan(DecodingPlan):
 
 
 def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tuple[int, int]]:
-    """Draws the row of the prompt and the index of the seed of each continuation, the same for all groups.
+    """Draws the prompt (its row) and the seed (its index) of each continuation. The draw is the same for all groups.
 
-    `number` continuations are drawn per group and structure. 0 stands for every prompt with every seed, as for the
-    fixed structure. Verb phrases of occupation and respect take turns, and none repeats before all have been drawn.
+    `number` continuations are drawn per group and structure. 0 means every prompt with every seed, as for the fixed
+    structure. Verb phrases of occupation and respect alternate, and no phrase is drawn again before all have been
+    drawn.
     """
     columns = [prompts[name].to_pylist() for name in ("structure", "verb_phrase", "prompt_type")]
     types = dict(zip(*columns[1:], strict=True))
@@ -114,15 +115,14 @@ def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tup
 def plan_continuations(
     ids: Sequence[str], texts: Sequence[str], loaded: LoadedModel, drawn: Sequence[tuple[int, int]], *, seed: int
 ) -> ContinuationPlan:
-    """Encodes the prompts, each with its drawn seeds, in the order of `drawn`.
+    """Encodes each prompt with the seeds drawn for it, in the order of `drawn`.
 
-    Prompts have no white space at their end. `drawn` has the row of the prompt and the index of the seed of each
-    continuation.
+    Prompts must not end in white space. `drawn` contains the prompt's row and the seed's index for each continuation.
     """
     if loaded.kind != "causal":
         raise ValueError(
-            f"regard needs a causal model, which continues a text, but '{loaded.name}' is {loaded.kind}; set a "
-            "causal model, such as GPT-2, or leave out regard"
+            f"regard needs a causal model, which continues a text, but '{loaded.name}' is {loaded.kind}; set a causal "
+            "model, such as GPT-2, or leave regard out of --measurements"
         )
     decoding = Decoding(sample=True, temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0, max_new_tokens=MAX_TOKENS)
     encoded = encode_rendered(texts, loaded.tokenizer, "plain", is_encoder_decoder=False)
@@ -136,7 +136,7 @@ def plan_continuations(
             )
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     cached = takes_cache(loaded.model, encoded, MAX_TOKENS)
-    # With padding, the longest prompt needs positions for all tokens that may follow the shortest prompt.
+    # With padding, the longest prompt needs as many further positions as tokens may follow the shortest prompt.
     limit = max_positions_of(loaded.model)
     fits = limit is None or max(lengths) + MAX_TOKENS - min(lengths) <= limit
     return ContinuationPlan(
@@ -156,7 +156,7 @@ def plan_continuations(
 
 
 def _draw(types: Mapping[str, str], number: int, generator: np.random.Generator) -> dict[str, list[int]]:
-    """Draws continuations of a structure: verb phrase → indices of seeds, in increasing order."""
+    """Draws a structure's continuations. Returns each verb phrase's indices of seeds, in ascending order."""
     of_type: dict[str, list[str]] = {}
     for verb_phrase, prompt_type in types.items():
         of_type.setdefault(prompt_type, []).append(verb_phrase)

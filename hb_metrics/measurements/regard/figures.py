@@ -10,7 +10,7 @@ GROUPS = "Regard by group"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists gaps and means over all structures, beside the fixed prompts' figures."""
+    """Lists gaps and means over all structures, with the figures of the fixed prompts beside them."""
     bias = results["regard"]["bias"]
     over_all, fixed = sides(bias, "gaps")
     gaps = []
@@ -22,7 +22,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Regard gap, {name[:1].upper()}{name[1:]}",
                 row["gap"],
                 "signed",
-                f"Mean regard of {row['advantaged']} minus mean regard of {row['disadvantaged']}, from -2 to 2.",
+                f"Mean regard of {row['advantaged']} minus mean regard of {row['disadvantaged']}, on a scale from -2 "
+                "to 2.",
                 pair(row["interval"]),
                 row["no_interval"].get(row["over"]),
                 bias["confidence_level"],
@@ -42,7 +43,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Regard, {name}",
                 row["mean"],
                 "signed",
-                "Mean regard of continuations about the group, from -1 (negative) to 1 (positive).",
+                "Mean regard in continuations about the group, on a scale from -1 (negative) to 1 (positive).",
                 pair(row["interval"]),
                 row["no_interval"].get(row["over"]),
                 bias["confidence_level"],
@@ -55,16 +56,16 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def group_names(bias: Mapping[str, Any]) -> list[str]:
-    """Lists the groups of pairs, the advantaged before the disadvantaged, then groups without a pair."""
+    """Lists the groups of each pair, the advantaged one first, and then the groups without a pair."""
     names = [group for pair_of in bias["pairs"].values() for group in pair_of]
     return list(dict.fromkeys([*names, *bias["by_group"]]))
 
 
 def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Reads figures of groups ("by_group") or pairs ("gaps"), over all structures and of the fixed prompts.
+    """Reads figures of groups ("by_group") or pairs ("gaps"), over all structures and for the fixed prompts.
 
-    The fixed prompts have no figures if all their continuations are blank. Figures include the verdict's interval
-    ("interval") and its units ("over").
+    If all continuations of the fixed prompts are blank, there are no figures for the fixed prompts. Figures include the
+    verdict's interval ("interval") and the interval's units ("over").
     """
     both = []
     for figures_of, over in ((bias, "structured"), (bias["fixed"] or {kind: {}}, "fixed")):
@@ -77,7 +78,7 @@ def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]]
 
 
 def gate_name(pair_name: str) -> str:
-    """Returns the name of a pair's gap in `--fail_above`."""
+    """Returns the name, in `--fail_above`, of a pair's gap."""
     return "regard_gap_" + re.sub("[^a-z0-9]+", "_", pair_name.lower()).strip("_")
 
 

@@ -63,7 +63,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
-    """Names the better regarded group of each pair, over all structures; `None` without pairs."""
+    """Names the better regarded group of each pair over all structures. Returns `None` if there are no pairs."""
     if not gaps:
         return None
     parts = []
@@ -74,7 +74,7 @@ def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
 
 
 def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
-    """Compares each pair's verdicts of the fixed prompts and of all structures."""
+    """Compares, for each pair, the verdict of the fixed prompts with the verdict over all structures."""
     fixed = sides(bias, "gaps")[1]
     sentences = []
     for gap, name in zip(gaps, bias["gaps"], strict=True):
@@ -92,19 +92,21 @@ def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
 
 
 def left_out(regard: Mapping[str, Any]) -> list[str]:
-    """Lists the texts that were left out or cut, one sentence per reason."""
+    """States how many texts were left out or cut, with one sentence per reason."""
     bias = regard["bias"]
     sentences = []
     if regard["num_blank"]:
-        sentences.append(f"{count(regard['num_blank'])} continuations were blank and are left out.")
+        sentences.append(f"{count(regard['num_blank'])} continuations are left out because they were blank.")
     if num_other := sum(bias["num_other"].values()):
-        sentences.append(f"{count(num_other)} of {count(bias['num_rows'])} were labelled “other” and are left out.")
+        sentences.append(
+            f"{count(num_other)} of {count(bias['num_rows'])} are left out because they were labelled “other”."
+        )
     if regard["num_cut_for_classifier"]:
         sentences.append(
             f"{count(regard['num_cut_for_classifier'])} were cut because they were too long for the classifier."
         )
     if regard.get("num_unanswered"):
-        sentences.append(f"{count(regard['num_unanswered'])} are left out, because no single regard was the likeliest.")
+        sentences.append(f"{count(regard['num_unanswered'])} are left out because no single regard was the likeliest.")
     paraphrases = regard["paraphrases"]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()
@@ -118,7 +120,7 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
 
 def _verdict(row: Mapping[str, Any], gap: str, verdict: str | None) -> str:
     if row["gap"] is None:
-        return "there is no gap, since one of the groups has no rated texts"
+        return "there is no gap, because one of the groups has no rated texts"
     if verdict == UNDECIDED:
         return f"too close to call (gap {gap})"
     if verdict is None:  # there is no interval
@@ -144,7 +146,7 @@ def _conclusion(first: str | None, second: str | None) -> str:
 
 
 def _turned(row: Mapping[str, Any]) -> str:
-    """Returns an empty text with one structure or without a gap."""
+    """States in how many structures the sign changes. Empty if there is only one structure or no gap."""
     number, flipped = row["num_structures"], row["num_flipped"]
     if flipped is None or number < 2:
         return ""

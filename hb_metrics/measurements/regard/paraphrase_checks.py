@@ -1,10 +1,11 @@
 """Checks that a paraphrase keeps its prompt's group and the meaning of its verb phrase.
 
-A paraphrase is dropped as
+A paraphrase is dropped for one of these reasons:
 
-* `blank`: it has no letter, such as "."; * `lost_group`: it does not mention the group, as whole words and in the
-prompt's number; * `lost_meaning`: no word of the verb phrase's meaning is left, in any form ("worked as": work, job,
-employ); * `repeated`: it has the words of the prompt, or of the prompt's earlier paraphrases that were kept.
+* `blank`: it has no letter, as in ".".
+* `lost_group`: it does not mention the group as whole words and in the prompt's number.
+* `lost_meaning`: it has no word with the verb phrase's meaning, in any form ("worked as": work, job, employ).
+* `repeated`: it has the same words as the prompt, or as an earlier paraphrase of the prompt that was kept.
 """
 
 import re
@@ -12,8 +13,8 @@ from collections.abc import Collection, Sequence
 
 REASONS = ("blank", "lost_group", "lost_meaning", "repeated")
 
-# Words that carry the meaning of the paper's ten verb phrases, in all their forms; words on one line are
-# interchangeable. The check is strict: "popular" does not replace "known".
+# Words that carry the meaning of the paper's ten verb phrases, in all their forms. Words on one line are
+# interchangeable. The check is strict, so "popular" does not replace "known".
 _MEANINGS = (
     "work works worked working worker workers job jobs employ employs employed employing employer employers employee "
     "employees employment occupation occupations profession professions",
@@ -34,10 +35,10 @@ def check_paraphrase(
     *,
     others: Collection[str] = (),
 ) -> str | None:
-    """Returns the first of `REASONS` that applies; `None` if the paraphrase is kept.
+    """Returns the first of `REASONS` that applies, or `None` if the paraphrase is kept.
 
-    `mentions` are names of the group, such as "gay person" and "gay people". The paraphrase must contain one that the
-    prompt contains, and so keep the number. `others` are the prompt's paraphrases that were kept so far.
+    `mentions` has the names of the group, such as "gay person" and "gay people". To keep the number, the paraphrase
+    must contain a name that the prompt also contains. `others` has the paraphrases of the prompt that were kept so far.
     """
     if paraphrase is None or not any(letter.isalpha() for letter in paraphrase):
         return "blank"
@@ -76,5 +77,5 @@ def _meaning_of(verb_phrase: str) -> set[str]:
 
 
 def _sound(text: str) -> tuple[str, ...]:
-    """Returns a key of the words in any case, with question and exclamation marks, which equal texts share."""
+    """Returns a key that equal texts share: the words, regardless of case, and the question and exclamation marks."""
     return tuple(re.findall(r"\w+|[?!]", text.casefold()))

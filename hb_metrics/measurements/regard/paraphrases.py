@@ -1,11 +1,11 @@
 """Paraphrases of prompts by a sequence-to-sequence model whose input names the syntactic structure.
 
-Aggarwal et al. (2022), section 3, have AESOP (Sun et al., 2021) write their prompts. The input of such a model is
+In Aggarwal et al. (2022, section 3), AESOP (Sun et al., 2021) writes the prompts. The input to such a model is
 
     sentence <sep> parse of the sentence <sep> parse to write in
 
-with constituency parses in Penn notation. The paraphrase follows the last `<sep>` of the output. Decoding is beam
-search, so nothing is drawn. Paraphrases that fail the checks (`paraphrase_checks.py`) stay in the table with a reason.
+with constituency parses in Penn notation. In the output, the paraphrase follows the last `<sep>`. Decoding uses beam
+search, so nothing is drawn. Paraphrases that fail the checks (`paraphrase_checks.py`) stay in the table, with a reason.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from hb_metrics.measurements.regard.paraphrase_checks import REASONS, check_para
 
 SEPARATOR = "<sep>"
 NUM_BEAMS = 4
-MAX_NEW_TOKENS = 60  # includes the parse's tokens
+MAX_NEW_TOKENS = 60  # this limit includes the tokens of the parse
 
 _WRITTEN_SCHEMA = pa.schema(
     [
@@ -43,12 +43,12 @@ PARAPHRASE_SCHEMA = pa.schema([*_WRITTEN_SCHEMA, ("kept", pa.bool_()), ("reason"
 
 @dataclass(frozen=True, kw_only=True)
 class ParaphrasePlan(DecodingPlan):
-    """The paraphrases to write. A row is a prompt and a structure; `ids` are `"<prompt id>|<structure>"`.
+    """The paraphrases to write. Each row has a prompt and a structure. `ids` have the form `"<prompt id>|<structure>"`.
 
     Attributes:
         prompts: [rows] The columns of `structured_prompts.STRUCTURED_SCHEMA`.
         mentions: [rows] The names of the prompt's group.
-        targets: [rows] Id and parse of the structure to write in.
+        targets: [rows] The id and the parse of the structure in which to write.
         model: The paraphraser's name.
         digest: The digest of its weights.
     """
@@ -88,10 +88,10 @@ class ParaphrasePlan(DecodingPlan):
 
 
 def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: LoadedModel) -> ParaphrasePlan:
-    """Encodes each prompt with each structure except the prompt's.
+    """Encodes each prompt with each structure except the prompt's own.
 
-    `prompts` have the columns of `structured_prompts.STRUCTURED_SCHEMA`. Rows are in the order of the prompts, and of
-    the structures within each.
+    `prompts` have the columns of `structured_prompts.STRUCTURED_SCHEMA`. Rows are in the order of the prompts and,
+    within a prompt, of the structures.
     """
     if loaded.kind != "encoder-decoder":
         raise ValueError(
@@ -104,7 +104,7 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
     contexts = encode_rendered(inputs, loaded.tokenizer, "plain", is_encoder_decoder=True)
     check_lengths(contexts, ids, loaded.model, MAX_NEW_TOKENS)
     mentions = {group.name: group.mentions for group in groups}
-    # Special tokens end a paraphrase, except the separator between parse and paraphrase.
+    # All special tokens end a paraphrase, except the separator between the parse and the paraphrase.
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     dropped = {*ends.dropped, *ends.marks} - {_separator_token(loaded.tokenizer)}
     return ParaphrasePlan(
@@ -125,17 +125,18 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
 def paraphrase_into_shards(
     plan: ParaphrasePlan, loaded: LoadedModel, folder: Path, *, batch_size: int | None = None
 ) -> pa.Table:
-    """Writes the paraphrases that are not on disk yet, and checks all of them. Runs on every process.
+    """Writes the paraphrases that are not on disk yet, and checks all paraphrases. Runs on every process.
 
-    Returns `PARAPHRASE_SCHEMA` in the order of the plan. `paraphrase` is null if the model wrote nothing, `truncated`
-    tells whether `MAX_NEW_TOKENS` cut it, and `reason` is one of `REASONS` if it was not kept.
+    Returns `PARAPHRASE_SCHEMA` in the order of the plan. `paraphrase` is null if the model wrote nothing. `truncated`
+    states whether the paraphrase was cut at `MAX_NEW_TOKENS`. `reason` is one of `REASONS` if the paraphrase was not
+    kept.
     """
     written = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
     return _checked(plan, read_decoded(plan, folder) if written is None else written)
 
 
 def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
-    """Decodes the text after the last `<sep>`, or all of it if there is none."""
+    """Decodes the text after the last `<sep>`, or the whole text if it contains no `<sep>`."""
     separator = _separator_token(tokenizer)
     after = next((index + 1 for index in reversed(range(len(tokens))) if tokens[index] == separator), 0)
     text = tokenizer.decode(tokens[after:], skip_special_tokens=True)
@@ -145,7 +146,7 @@ def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -
 def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
     """Returns the paraphrases that were kept, with the columns of their `prompts`.
 
-    `structure`, `parse` and `kind` are the target's, which the model may have missed.
+    `structure`, `parse` and `kind` are those of the target structure, which the model may not have produced.
     """
     of_prompt = {row["id"]: row for row in prompts.to_pylist()}
     kinds = {structure.id: structure.kind for structure in read_structures()}
@@ -168,19 +169,19 @@ def summary(paraphrases: pa.Table) -> dict[str, Any]:
 
 
 def _targets_of(prompt: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Lists ids and parses of all structures but the fixed one."""
+    """Lists the ids and parses of all structures except the fixed one."""
     forms = {forms.verb_phrase: forms for forms in read_verb_phrases()}[prompt["verb_phrase"]]
     structures = [structure for structure in read_structures() if structure.id != FIXED_STRUCTURE]
     return [(structure.id, parse_of(structure, forms)) for structure in structures]
 
 
 def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Returns `None` if `<sep>` is ordinary text for the tokenizer."""
+    """Returns the token of `<sep>`, or `None` if the tokenizer treats `<sep>` as ordinary text."""
     return tokenizer.get_vocab().get(SEPARATOR)
 
 
 def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
-    """Adds `kept` and `reason`."""
+    """Adds the columns `kept` and `reason`."""
     kept: defaultdict[str, list[str]] = defaultdict(list)
     reasons = []
     for row, paraphrase in enumerate(written["paraphrase"].to_pylist()):

@@ -7,9 +7,9 @@ from hb_metrics.report.layout.numbers import count
 
 
 def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bool]]:
-    """Lists each structure's figure (mean regard, gaps beside it), kind, parse, and whether it generalizes.
+    """Lists each structure's figure (mean regard, with gaps beside it), kind and parse, and whether it generalizes.
 
-    The highest mean regard comes first; structures without one come last.
+    Structures are in descending order of mean regard. Structures without a mean come last.
     """
     rows = []
     for name, found in regard["bias"]["by_structure"].items():
@@ -21,7 +21,7 @@ def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bo
 
 
 def ranked_gaps(bias: Mapping[str, Any]) -> list[tuple[str, str, list[Figure]]]:
-    """Lists each pair's structures with the "largest" and the "smallest" gaps, and those of the mean over pairs."""
+    """Lists the structures with the "largest" and the "smallest" gaps, for each pair and for the mean over pairs."""
     rows = []
     for pair in bias["largest_gap"]:
         if pair == ALL_PAIRS and len(bias["gaps"]) < 2:

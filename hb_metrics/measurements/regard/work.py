@@ -1,6 +1,6 @@
 """Measures regard as Aggarwal et al. (2022) do, in continuations of prompts with a hundred structures.
 
-The verdict of the fixed structure is compared with the verdict over all structures.
+The verdict for the fixed structure is compared with the verdict over all structures.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.runs.replies import verdicts
 
 REGARD = "regard"  # the folder of the shards
-# Its subfolders.
+# The subfolders of the run folder's `regard`.
 PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
@@ -53,8 +53,8 @@ class RegardWork(NamedTuple):
     """The prompts, classifier and plans of regard.
 
     Attributes:
-        prompts: The grammar's prompts or, with a paraphraser, the fixed prompts that it paraphrases; with the columns
-            of `structured_prompts.STRUCTURED_SCHEMA`.
+        prompts: The grammar's prompts or, with a paraphraser, the fixed prompts to paraphrase. The columns are those of
+            `structured_prompts.STRUCTURED_SCHEMA`.
         pairs: Name → the advantaged and the disadvantaged group.
     """
 
@@ -83,7 +83,7 @@ def plan(task: Task, files: None) -> RegardWork:
 
 
 def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]:
-    """Returns the groups of the prompts, and name → advantaged and disadvantaged group of each pair."""
+    """Returns the prompts' groups, and a mapping from each pair's name to its advantaged and disadvantaged group."""
     options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
     groups, pairs = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))
     if options.regard_pairs is None:
@@ -178,7 +178,8 @@ def _pairs(given: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, 
         names = [name.strip() for name in text.split(":")]
         if len(names) != 2 or names[0] == names[1] or not {*names} <= {*groups}:
             raise ValueError(
-                f"regard_pairs has {text!r}; write advantaged:disadvantaged, two of the groups: {', '.join(groups)}"
+                f"regard_pairs has {text!r}; write advantaged:disadvantaged, with two of these groups: "
+                f"{', '.join(groups)}"
             )
         pairs[f"{names[0]} − {names[1]}"] = (names[0], names[1])
     return pairs
@@ -191,7 +192,7 @@ def _plan(task: Task, prompts: pa.Table) -> ContinuationPlan:
 
 
 def _examples(rows: Sequence[Mapping[str, Any]], written: pa.Table, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Draws a text for each structure and regard label: the first by a hash of its id."""
+    """Selects a text for each structure and regard label: the one whose id has the lowest hash."""
     order = sorted(range(len(rows)), key=lambda row: hashlib.sha256(written["id"][row].as_py().encode()).digest())
     chosen: dict[tuple[str, str], int] = {}
     for row in order:

@@ -32,7 +32,7 @@ class Figure(NamedTuple):
 
     Attributes:
         name: The figure's name, the same in all runs. A part is named after the whole: "Full Gen Bias, Age".
-        value: The value as in results.json; `None` if this run lacks it.
+        value: The value as in results.json, or `None` if this run lacks it.
         unit: The format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a perplexity),
             "signed" (+0.07), "effect" (0.43), "nats" (0.142), "count" (1,560).
         meaning: A sentence that explains the figure.
@@ -44,7 +44,7 @@ class Figure(NamedTuple):
             `PLAIN`.
         printed: Model → the value in the paper.
         detail: A few words shown below it, such as the number of tests.
-        task: Its name among the Hub's evaluation results; `None` if the Hub does not show it.
+        task: Its name in the Hub's evaluation results, or `None` if the Hub does not show it.
         notes: Notes for the Hub, besides the settings of its measurement.
         gate: Its name in `--fail_above`, if different from `task`.
         is_wide: Whether the interval is wide because the spread is estimated from few replies.

@@ -100,7 +100,7 @@ def test_without_labels_only_the_full_value_is_known(name, load, columns):
 
     with pytest.raises(ValueError, match="need labels"):
         metric.compute(**columns)
-    with pytest.raises(ValueError, match="17 styles in the paper's clusters are missing"):
+    with pytest.raises(ValueError, match="labels lack 17 styles of the paper's clusters"):
         metric.compute(**columns, labels=LABELS)
 
 
@@ -113,7 +113,7 @@ def test_inputs_that_do_not_fit_are_rejected(name, load, columns):
         metric.compute(predictions=columns["predictions"], descriptors=columns["descriptors"])
     with pytest.raises(ValueError, match="references were given"):
         metric.compute(**columns, references=[1])
-    with pytest.raises(ValueError, match="num_process is 2; this metric adds up replies in one process"):
+    with pytest.raises(ValueError, match="num_process is 2; this metric sums replies in one process"):
         load(num_process=2)
     metric.add_batch(**columns)
     with pytest.raises(ValueError, match=r"keep_replies=True"):

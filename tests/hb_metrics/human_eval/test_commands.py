@@ -86,7 +86,11 @@ def test_the_page_has_the_results_and_the_papers_table(rated):
     for row, (model, shares) in zip(printed, paper.HUMAN_EVALUATION.items(), strict=True):
         assert row == [f"{model} (paper)", *(f"{share:.0%}" for share in shares.values())]
     assert [row[0] for row in page.table("Raters")[1:]] == [f"rater-0{number} {HOSTILE}" for number in (1, 2, 3)]
-    for words in ("which is beyond chance", "3 raters are few.", "the instructions to raters, the attention checks"):
+    for words in (
+        "The difference from 50% is beyond chance",
+        "Only 3 raters took part.",
+        "the instructions to raters, the attention checks",
+    ):
         assert words in page.text
 
 
@@ -104,7 +108,7 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
             analyse.main(list(map(str, arguments)))
     with pytest.raises(SystemExit):
         analyse.main([str(ratings)])
-    assert "pass the study's file with --study" in capsys.readouterr().err
+    assert "pass the path of the study's file with --study" in capsys.readouterr().err
 
 
 def test_the_comparison_of_the_runs_shows_it(root, rated):

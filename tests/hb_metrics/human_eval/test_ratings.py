@@ -78,7 +78,7 @@ def test_a_check_is_passed_only_with_every_answer(study, lines, tmp_path):
         ({"rater": "  "}, "rater is '  '; write a non-empty text"),
         ({"rater": "\x1b[31m", "choice": 9}, "choice is 9; write 1 or 2"),
         ({"choice": True}, "choice is True"),
-        ({"question": "humanness"}, "question is 'humanness', and the task asks about 'preference'"),
+        ({"question": "humanness"}, "question is 'humanness', but the task asks about 'preference'"),
         ({"seconds": -1}, "seconds is -1; set a number from 0 to"),
         ({"seconds": 1e308}, r"seconds is 1e\+308"),
     ],
@@ -112,7 +112,7 @@ def test_files_without_ratings_are_rejected(study, lines, tmp_path):
         ({}, {"same_task": True}, r"rater 'rater-01' made another choice in '.*a\.jsonl', line 5"),
         ({"session": "aa"}, {"session": "bb"}, "rater 'rater-01' used two browsers"),
         ({}, {"rater": "Rater-01 "}, "rater 'Rater-01 ' is also written 'rater-01'"),
-        ({"session": "aa"}, {"rater": "ann", "session": "aa"}, "rater 'ann' has the browser of rater 'rater-01'"),
+        ({"session": "aa"}, {"rater": "ann", "session": "aa"}, "rater 'ann' used the same browser as rater 'rater-01'"),
     ],
 )
 def test_lines_that_contradict_each_other_are_rejected(study, lines, tmp_path, before, after, message):

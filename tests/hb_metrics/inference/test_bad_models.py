@@ -150,11 +150,11 @@ BAD_FOLDERS = {
     "config of an unknown type": (write("config.json", b'{"model_type": "no-such-type"}'), CONFIG),
     "code of its own": (
         change_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),
-        "model '{}' contains code, which runs only with --trust_remote_code true; read it first",
+        "model '{}' contains code, which runs only with --trust_remote_code true; read the code before",
     ),
     "a kernel of somebody": (
         change_config(attn_implementation="somebody/kernel"),
-        "the config.json of model '{}' runs code of 'somebody/kernel' on the Hub",
+        "the config.json of model '{}' runs code from 'somebody/kernel' on the Hub",
     ),
     "tokenizer that is no JSON": (write("tokenizer.json", b'{"model":'), TOKENIZER),
     "no weights": (remove("model.safetensors"), WEIGHTS),
@@ -166,7 +166,7 @@ BAD_FOLDERS = {
     ),
     "a pickle of code": (
         pickle({"x": RunsWhenRead()}),
-        "the weights of model '{}' are a pickle with more than tensors",
+        "the weights of model '{}' are a pickle that contains more than tensors",
     ),
     "generation config that is no JSON": (
         write("generation_config.json", b'{"eos'),
@@ -188,10 +188,10 @@ def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_s
     ("damage", "message"),
     [
         (remove("config.json"), "there is no sequence classifier '{}'; pass 'embedded', a local folder"),
-        (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code of 'a/b'"),
+        (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code from 'a/b'"),
         (write("tokenizer.json", b"{}"), TOKENIZER),
         (write("model.safetensors", b""), WEIGHTS),
-        (pickle({"x": RunsWhenRead()}), "the weights of model '{}' are a pickle with more than tensors"),
+        (pickle({"x": RunsWhenRead()}), "the weights of model '{}' are a pickle that contains more than tensors"),
     ],
 )
 def test_so_is_a_classifiers_folder(damage, message, save_classifier):
@@ -225,7 +225,9 @@ def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
             found = score_perplexity(texts, model, tokenizer, progress=False).perplexities
             np.testing.assert_allclose(found, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
         else:
-            with pytest.raises(ValueError, match=r"depends on later tokens .*set is_decoder in its config"):
+            with pytest.raises(
+                ValueError, match=r"later tokens change the model.s prediction .*set is_decoder in its config"
+            ):
                 score_perplexity(texts, model, tokenizer, progress=False)
 
 

@@ -59,7 +59,7 @@ def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
         main([str(folder), str(folder), "--generalise", "terms"])
     for missing, message in (
         ("perplexities", "lacks the perplexities"),
-        ("style_probabilities", "or their style vectors"),
+        ("style_probabilities", "or the style vectors"),
     ):
         damaged = tmp_path / missing
         shutil.copytree(folder, damaged)

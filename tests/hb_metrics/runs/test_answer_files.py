@@ -259,7 +259,7 @@ def test_log_probabilities_that_are_none_are_refused(column, value, message, ask
     [
         ("id,reply\na,Well, hello\n", "row 1: the row has 3 cells, but the header has 2 columns; put quotes"),
         ('id,reply\na,"Well, hello"\nb\n', "row 2: the row has 1 cells, but the header has 2 columns"),
-        ("id,reply,reply\na,Hi.,Hm.\n", "has 2 columns 'reply'"),
+        ("id,reply,reply\na,Hi.,Hm.\n", "has 2 columns named 'reply'"),
         ("id,reply\na,caf\u00e9\n".encode("latin-1"), "cannot be read as csv .*; save it again in UTF-8"),
     ],
 )

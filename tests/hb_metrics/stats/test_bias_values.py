@@ -129,7 +129,7 @@ def test_what_is_no_probability_is_named(value):
     probabilities = np.full((5, 3), 1 / 3)
     probabilities[3, 1] = value
 
-    with pytest.raises(ValueError, match=f"probability 1 of reply 3 is {value}, not a number"):
+    with pytest.raises(ValueError, match=f"probability 1 of reply 3 is {value}, which is not a number"):
         bias_values(probabilities, ["a"] * 5, ["t"] * 5, batch_size=2)
 
 

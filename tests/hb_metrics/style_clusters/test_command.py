@@ -54,7 +54,7 @@ def test_what_cannot_be_clustered(made, tmp_path):
     shutil.rmtree(no_files / "style_probabilities")
     (edited / FILE).write_text("# mine", encoding="utf-8")
     for run, message in (
-        (plain, "has no generation bias; measure in a new folder with --measurements generation"),
+        (plain, "did not measure generation bias; measure again in a new folder with --measurements generation"),
         (no_files, "has no style vectors"),
         (edited, "exists with other content, such as your edits; move it away"),
         (two, "2 of 2 styles vary between replies, but clusters need 3"),

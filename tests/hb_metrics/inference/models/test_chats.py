@@ -151,7 +151,7 @@ def test_what_is_for_chats_is_refused_elsewhere():
     assert choose_layout(loaded, context="chat", tag="none", chat=silent).chat == silent
     options = {"chat_template_kwargs": silent, "system_prompt": ChatOptions(system_prompt="Be brief.")}
     for name, chat in options.items():
-        with pytest.raises(ValueError, match=f"{name} is only for chats, but the context is 'plain'"):
+        with pytest.raises(ValueError, match=f"{name} applies only to chats, but the context is 'plain'"):
             choose_layout(loaded, context="plain", tag="none", chat=chat)
     for name in ("enable_thinkng", "thinking", "Enable_thinking"):  # that would silently change nothing
         with pytest.raises(ValueError, match=f"chat_template_kwargs has '{name}', which .* never reads; leave it out"):

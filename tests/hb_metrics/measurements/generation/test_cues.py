@@ -141,7 +141,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
         }
         page = (out / "report.html").read_text()
         assert "Groups of names" in page
-        assert "A name is not a person's group" in page
+        assert "A name does not determine a person's group" in page
     write_comparison([tmp_path / "name", tmp_path / "signature"], tmp_path / "comparison.html")
     assert "It covers 8 terms in 1 template" in (tmp_path / "comparison.html").read_text()
     write_comparison([runs / "history", tmp_path / "name"], tmp_path / "comparison.html")
@@ -183,15 +183,21 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cue", "system", "--context", "plain"], "--cue system is only for chats, but the context is"),
-        (["--cue", "memory", "--context", "plain"], "--cue memory is only for chats, but the context is"),
+        (["--cue", "system", "--context", "plain"], "--cue system applies only to chats, but the context is"),
+        (["--cue", "memory", "--context", "plain"], "--cue memory applies only to chats, but the context is"),
         (["--cue_questions", "questions.yaml"], "cue_questions need another cue than 'prompt'"),
-        (["--cue", "name", "--context", "plain"], "--cue name is only for chats, but the context is"),
-        (["--cue", "name", "--decoding", "greedy"], "and decoding 'greedy' would repeat its reply"),
-        (["--cue", "name", "--axes", "age"], "generation replaces the run's prompts; pass --measurements generation"),
+        (["--cue", "name", "--context", "plain"], "--cue name applies only to chats, but the context is"),
+        (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
+        (
+            ["--cue", "name", "--axes", "age"],
+            "generation measures its own prompts instead of the run's; pass --measurements generation",
+        ),
         (["--cue", "name", "--measurements", "likelihood,generation"], "pass --measurements generation, without"),
-        (["--cue", "signature", "--replies_per_cell", "0"], "set --replies_per_cell 8, without --variations"),
-        (["--cue", "name", "--variations", "True"], "set --replies_per_cell 8, without --variations"),
+        (
+            ["--cue", "signature", "--replies_per_cell", "0"],
+            "set --replies_per_cell (for example, 8) and remove --variations",
+        ),
+        (["--cue", "name", "--variations", "True"], "set --replies_per_cell (for example, 8) and remove --variations"),
         (["--names_file", "questions.yaml"], "names_file is for --cue name or signature, and cue is 'prompt'"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates does"),

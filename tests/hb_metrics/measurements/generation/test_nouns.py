@@ -82,6 +82,20 @@ def test_a_planted_noun_bias_is_in_its_interval(design):
     assert 0.91 <= np.mean((low <= truth) & (truth <= high)) <= 0.985  # 95 % ± chance in as many sets
 
 
+def test_terms_that_change_nouns_alike_in_all_templates():
+    """Terms are drawn anew, and nouns do not differ over all of them."""
+    rng, held, shape = np.random.default_rng(2), [], (TEMPLATES, 30, 5)
+    places = list(itertools.product(*map(range, shape)))
+    nouns = [Noun(NEITHER, f"noun {noun}") for _, _, noun in places]
+    terms = [("axis", f"term {term:02}") for _, term, _ in places]
+    for _ in range(200):
+        vectors = 0.1 * rng.normal(size=(1, *shape[1:], STYLES)) + 0.05 * rng.normal(size=(*shape, STYLES))
+        kernels = noun_kernels(vectors.reshape(-1, STYLES), nouns, [f"template {place[0]}" for place in places], terms)
+        low, high = noun_bias(kernels, 0.95)["interval"]
+        held.append(low <= 0 <= high)
+    assert 0.925 <= np.mean(held) <= 0.985
+
+
 def test_value_is_the_mean_over_pairs_of_nouns_and_terms():
     vectors, nouns, templates, terms = replies_of(made_model(0.5, 0.5, 5), 4, np.random.default_rng(3))
     reply = dict(zip(zip(templates, terms, nouns, strict=True), vectors, strict=True))
