@@ -49,7 +49,7 @@ def test_a_planted_bias_falls_without_labels(pitying_model, before, replied, tmp
     assert min(losses) < losses[0] / 2
     card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
     assert "as it replied to the same prompts without the descriptor" in card
-    assert "* 400 replies of" in card
+    assert "* 400 replies by" in card
 
 
 def test_rows_pair_a_reply_with_the_same_sentence(replied):
