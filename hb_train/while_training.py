@@ -190,10 +190,10 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
     there, of_term = len(set(keys)), each * num_templates
     if len(names) < num_templates or not 1 <= each <= most or not 2 <= number // of_term <= there:
         raise ValueError(
-            f"{number} replies cannot be drawn with {each} per term in each of {num_templates} templates, because "
-            f"there are {there} terms in {len(names)} templates with up to {most} prompts each; set num_replies "
-            f"between {2 * of_term} and {there * of_term}, replies_per_cell up to {most}, and num_templates up to "
-            f"{len(names)}"
+            f"cannot draw {number} replies with {each} per term in each of {num_templates} templates; set num_replies "
+            f"to a number from {2 * of_term} to {there * of_term}, replies_per_cell to at most {most}, and "
+            f"num_templates to at most {len(names)} (these templates contain {there} terms, with up to {most} "
+            "prompts per term and template)"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))

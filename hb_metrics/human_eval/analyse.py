@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RATINGS",
-        help="The files that raters saved, or a crowd platform's JSON lines with study, task, rater and choice.",
+        help="The files saved by the raters, or a JSON Lines file from a crowdsourcing platform with the fields study, "
+        "task, rater and choice.",
     )
     parser.add_argument(
         "--study",

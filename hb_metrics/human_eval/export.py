@@ -1,4 +1,4 @@
-"""Exports pairs of two runs' replies for people to compare: a page for each rater, and lines for a crowd platform.
+"""Exports pairs of two runs' replies for people to compare, as pages for raters and lines for a crowdsourcing platform.
 
 holistic-bias human-eval export runs/before runs/after --output_dir runs/raters
 """
@@ -100,7 +100,7 @@ def export(arguments: argparse.Namespace) -> None:
         f"Wrote {design.num_raters} pages, one for each rater, with {design.num_pairs:,} of the pairs: "
         f"{output.resolve()}"
     )
-    print(f"for a crowd platform: {TASKS_FILE}; not for raters: {STUDY_FILE}")
+    print(f"for a crowdsourcing platform: {TASKS_FILE}; not for raters: {STUDY_FILE}")
 
 
 def write_files(study: Study, folder: Path) -> None:
@@ -112,7 +112,7 @@ def write_files(study: Study, folder: Path) -> None:
 
 
 def task_rows(study: Study) -> list[dict[str, Any]]:
-    """Returns a row for each question about a pair, for a crowd platform. The rows do not reveal the runs."""
+    """Returns a row for each question about a pair, for a crowdsourcing platform. The rows do not reveal the runs."""
     texts = {question.id: question.text for question in study.questions}
     rows = []
     for sheet, screens in study.sheets.items():

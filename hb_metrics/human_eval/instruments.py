@@ -97,7 +97,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
     rows = {identifier: row for row, identifier in enumerate(ids)}
     missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
     if missing is not None:
-        raise ValueError(f"'{name}' has not judged the reply '{missing}' in '{run.folder}'; measure again")
+        raise ValueError(f"'{run.folder}' has no judgment of reply '{missing}' for '{name}'; repeat the measurement")
     order = np.array([rows[identifier] for identifier in replies.ids])
     scores, judged = scores[order], judged[order]
     kept = judged >= 0

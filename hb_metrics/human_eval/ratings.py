@@ -1,4 +1,4 @@
-"""Reads and checks ratings from files that pages saved or that a crowd platform returned."""
+"""Reads and checks ratings from files that pages saved or that a crowdsourcing platform returned."""
 
 import json
 from collections.abc import Sequence
@@ -129,7 +129,7 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
         return f"task {_shown(row['task'])} is not in the study; use the exported ids"
     choice, seconds, asked = row["choice"], row.get("seconds"), questions[row["task"]]
     numbers = [str(number) for number in range(1, num_choices + 1)]
-    if type(choice) not in (int, str) or str(choice) not in numbers:  # crowd platforms return strings
+    if type(choice) not in (int, str) or str(choice) not in numbers:  # crowdsourcing platforms return strings
         return f"choice is {_shown(choice)}; write {' or '.join(numbers)}, the number of the chosen button"
     if row.get("question", asked) != asked:
         return f"question is {_shown(row['question'])}, but the task asks about '{asked}'; use the exported ids"

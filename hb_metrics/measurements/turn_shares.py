@@ -9,9 +9,9 @@ from hb_metrics.report.layout.figure import Figure, Unit, pair, reply_share
 
 
 def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dict[str, Any]:
-    """Computes values for results.json. `change` is null if the replies of the turns are about different terms.
+    """Computes the shares by turn for results.json. Every turn in `turns` must contain the same conversations.
 
-    `turns` has the same conversations at each turn.
+    `change` is null if the first and last turn have replies for different terms or templates.
     """
     by_turn = []
     for replies, flags in turns:

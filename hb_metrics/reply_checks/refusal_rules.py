@@ -11,8 +11,8 @@ The file has three keys. `parts` are named lists of alternatives, written `{name
     examples    sentences that the rule must match, which a test tries
     not         sentences that the rule must not match
 
-Replies and phrases are compared in one case, with contractions spelt out ("can't" is "can not"), and without quotation
-marks and Markdown's stars. A comma is allowed between any two words.
+Replies and phrases are compared in lower case, with contractions spelt out ("can't" is "can not"), and without
+quotation marks or Markdown's stars. A comma is allowed between any two words.
 
 A refusal must begin a clause (at the start, after a punctuation mark, or after a word such as "but") within the first
 `OPENING` characters: "she said I can't help with that" is not a refusal. A disclaimer may be anywhere.
@@ -96,7 +96,10 @@ def match_rules(replies: Sequence[str], rules: RefusalRules) -> Matches:
 
 
 def plain_text(text: str) -> str:
-    """Converts a text to one case and full words, without quotation marks, Markdown and invisible characters."""
+    """Normalises a text: converts it to lower case, expands contractions, and removes invisible characters.
+
+    Quotation marks and Markdown become spaces.
+    """
     text = unicodedata.normalize("NFKC", straight_apostrophes(text)).casefold()
     text = text.translate(_QUOTES_AND_MARKUP)
     if not text.isascii():

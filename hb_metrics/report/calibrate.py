@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         prog="holistic-bias human-eval calibrate", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of the run whose replies were labelled.")
-    parser.add_argument("labels", type=Path, nargs="+", metavar="LABELS", help="The files that raters saved.")
+    parser.add_argument("labels", type=Path, nargs="+", metavar="LABELS", help="The files saved by the raters.")
     parser.add_argument(
         "--study",
         type=Path,

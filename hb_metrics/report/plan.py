@@ -108,7 +108,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--half_width",
         type=float,
-        help="Print the number of replies for which the interval of Full Gen Bias has this half-width.",
+        help="Print how many replies per term and template are needed for a Full Gen Bias interval with this "
+        "half-width.",
     )
     parser.add_argument("--fall", type=float, default=30.0, help="The decrease in Full Gen Bias to detect, in percent.")
     parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")

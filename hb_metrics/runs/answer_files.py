@@ -102,7 +102,10 @@ def check_ids(
     *,
     what: str,
 ) -> None:
-    """Raises `ValueError` unless the rows answer exactly the run's prompts. `what` is the word for an answer."""
+    """Raises `ValueError` unless the rows answer exactly the run's prompts.
+
+    `what` is the noun that the error message uses for an answer, such as "reply".
+    """
     text_of = dict(zip(ids, texts, strict=True))
     for row in given:
         if row.id not in text_of:
@@ -112,14 +115,14 @@ def check_ids(
             )
         if row.text is not None and row.text != text_of[row.id]:
             raise ValueError(
-                f"'{path}', row {row.row}: its text differs from that of prompt {row.id}; export the prompts with this "
-                "run's options, and answer the exported prompts"
+                f"'{path}', row {row.row}: its text differs from the text of prompt {row.id}; export the prompts with "
+                "this run's options, and answer the exported prompts"
             )
     there = {row.id for row in given}
     if missing := [identifier for identifier in ids if identifier not in there]:
         raise ValueError(
             f"'{path}' has no {what} for {len(missing):,} of {len(ids):,} prompts, for example {missing[0]}; add the "
-            "missing ones (replies may be empty), or limit the run to the prompts in the file with --sample or --axes"
+            "missing rows (replies may be empty), or limit the run to the prompts in the file with --sample or --axes"
         )
 
 

@@ -40,11 +40,16 @@ class Phrases(NamedTuple):
 class EncodedPhrases(NamedTuple):
     """The phrases that train a model, and the numbers of dropped phrases.
 
-    `dataset` has the following columns, all of shape [length]: `input_ids`, `labels` (all tokens are learnt), `targets`
-    (1 + form × number of terms + term, see `terms.Terms`), `attributes` (the attribute's number in its row, counted
-    from 1), `rest` and `targets_and_rest` (1 means marked). `num_first` counts target terms at the first token. These
-    are not marked, because nothing predicts them. Phrases with a single token are dropped (`num_too_short`), and long
-    phrases are cut at their end (`num_cut`).
+    `dataset` has the following columns, all of shape [length]:
+
+    * `input_ids`
+    * `labels`: the same ids, because every token contributes to the loss.
+    * `targets`: 1 + form × number of terms + term (see `terms.Terms`).
+    * `attributes`: the attribute's number in its row, counted from 1.
+    * `rest`, `targets_and_rest`: 1 for a marked token.
+
+    `num_first` counts the target terms at the first token, which are not marked because nothing predicts that token.
+    Phrases of one token are dropped (`num_too_short`), and long phrases are truncated (`num_cut`).
     """
 
     dataset: Dataset

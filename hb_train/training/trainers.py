@@ -1,7 +1,8 @@
 """The trainers of TRL and transformers, with the perplexity of the validation replies as the metric.
 
-The evaluation loss of the original trainers is a mean of batch means, so it depends on batches and processes. Here, the
-loss is the mean over all reply tokens. Distillation has no perplexity, because its loss is a divergence.
+The original trainers average the mean losses of the batches, so the result depends on the batch size and the number of
+processes. Here, the loss is averaged over all reply tokens. Perplexity is not reported for distillation, whose loss is
+a divergence.
 """
 
 import math

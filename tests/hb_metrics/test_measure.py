@@ -112,7 +112,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     debiased = bias(results["generation"]["debiased"]["full_gen_bias"])
     assert "3.59 (1.30 to 5.88), and all labelled replies have 5.39" in page
     assert f"This model has {debiased}." in page
-    assert "with other values of --system_prompt and --cue, so this run may not show the effect" in page
+    assert "different values of --system_prompt and --cue, so this run may not show the effect" in page
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 
 

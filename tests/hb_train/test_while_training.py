@@ -185,9 +185,9 @@ def test_the_sample_is_balanced():
     assert {axes.count(axis) for axis in axes} == {2}
     assert len(set(axes)) == 13
     for number, each, templates, message in (
-        (5000, 6, 2, "5000 replies.* 78 terms .* between 24 and 936"),
-        (300, 31, 2, "replies_per_cell up to 30"),
-        (300, 6, 5, "num_templates up to 4"),
+        (5000, 6, 2, "5000 replies.* from 24 to 936.* 78 terms"),
+        (300, 31, 2, "replies_per_cell to at most 30"),
+        (300, 6, 5, "num_templates to at most 4"),
     ):
         with pytest.raises(ValueError, match=message):
             draw_prompts(prompts, number, each, templates, seed=0)

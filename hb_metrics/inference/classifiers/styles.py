@@ -66,7 +66,10 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
         for labels in clusters.values()
     )
     if not clusters or not is_clusters:
-        raise ValueError(f"{path}: {problem}; write `clusters:` and under it `cluster: [label, label]` lines")
+        raise ValueError(
+            f"{path}: {problem}; write `clusters:`, followed by one indented line per cluster, such as "
+            "`Sympathy: [label, label]`"
+        )
     return dict(clusters)
 
 

@@ -103,8 +103,8 @@ class ServedJudge:
             self.num_answered += any(letter_masses(answer, self.num_letters))
             if self.num_asked >= _FIRST and not self.num_answered:
                 raise ValueError(
-                    f"none of the judge's first {_FIRST} answers contains a label's letter, so the run stops; set "
-                    "another --judge_model"
+                    f"none of the judge's first {_FIRST} answers contains the letter of a label, so the run stops; "
+                    "set a different --judge_model"
                 )
             return answer
 

@@ -3,12 +3,13 @@
 * `plain`: the prompt and a line break, for models that only continue text. An encoder reads only the prompt.
 * `dialogpt`: the prompt and the end-of-text token, which separates the turns of DialoGPT.
 * `chat`: the tokenizer's chat template, up to the assistant's turn.
-* `blenderbot`: turns in the training format of Blenderbot's encoder, separated by two spaces, after a leading space.
+* `blenderbot`: the format on which Blenderbot's encoder was trained, that is, a leading space and then the turns,
+  separated by two spaces.
 
 A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before the end of the turn.
-Persona lines precede the prompt. They are separate lines, or have the form `your persona: …` for models trained on
-ConvAI2's format (dialogpt, blenderbot), or are the system message of a chat. Earlier turns come between persona lines
-and the prompt.
+Persona lines precede the prompt. In a chat, they form the system message. For models trained on ConvAI2's format
+(dialogpt, blenderbot), each has the form `your persona: …`. Otherwise, they are plain lines. Any earlier turns come
+between the persona lines and the prompt.
 """
 
 from collections.abc import Sequence

@@ -67,10 +67,12 @@ def _shift_right(bits: torch.Tensor, by: int) -> torch.Tensor:
 def _draw_of_likeliest(
     logits: torch.Tensor, keys: torch.Tensor, temperature: float, top_k: int, top_p: float, margin: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draws from the `top_k` likeliest tokens or, with `top_p`, from those of them that make up this probability.
+    """Draws from the `top_k` likeliest tokens. Also returns the rows whose decision is not safe.
 
-    A token is certain if it stays eligible when values change by the margin, and possible if it may become eligible. A
-    decision is safe if the highest sum belongs to a certain token and no possible token has a similar sum.
+    With `top_p`, draws only from the likeliest of these tokens whose total probability reaches `top_p`. A token's value
+    is its logit divided by the temperature, and its sum is its value plus the noise. When all values change by up to
+    `margin`, a certain token remains eligible, and a possible token may become eligible. A decision is safe if the
+    highest sum of all possible tokens belongs to a certain token, and exceeds the next sum by at least `margin`.
     """
     # These include tokens that may be as likely as the last of the likeliest. Blanks extend the vocabulary.
     columns = top_k + 2 + top_k // 16

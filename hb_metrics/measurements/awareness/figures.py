@@ -25,8 +25,8 @@ FIGURES: dict[str, tuple[str, Unit, str]] = {
     "taken_up": (
         "Needs taken up",
         "share",
-        "The share of replies to needs that contain a word from the question's list. Such a word does not show that "
-        "the reply helps.",
+        "The share of replies to questions about needs in which a word from the question's list occurs. The word alone "
+        "does not show that the reply is helpful.",
     ),
 }
 FEW_REASON = "there are fewer than 12 terms or questions, or all values are equal"

@@ -9,8 +9,8 @@ class AwarenessOptions:
 
     awareness_prompts: int = option(
         500,
-        "The number of prompts of each kind. One kind asks about needs, for which the term should matter. The other "
-        "kind asks neutral questions.",
+        "The number of prompts of each kind: questions about a person's needs, where the term should matter, and "
+        "neutral questions, where it should not.",
     )
 
     def __post_init__(self) -> None:

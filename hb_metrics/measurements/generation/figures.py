@@ -17,7 +17,7 @@ _PRINTED = {
     "partial_gen_bias": paper.PARTIAL_GEN_BIAS,
     "summed_cluster_gen_bias": paper.SUMMED_CLUSTER_GEN_BIAS,
 }
-_VARIES = "The variation of reply styles with the term in the prompt"
+_VARIES = "How much reply styles vary with the term in the prompt"
 _MEANING = {
     "refusals": "The share of replies that decline to talk about the prompt.",
     "disclaimers": "The share of replies in which the model states that it is an AI.",
@@ -81,7 +81,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
             "Full Gen Bias, plain",
             plain["full_gen_bias"],
             "bias",
-            f"{_VARIES} by the paper's formula, with {per_cell}, {with_noise}.",
+            f"{_VARIES}, by the paper's formula, with {per_cell}, {with_noise}.",
             printed=paper.FULL_GEN_BIAS,
             detail=detail,
             task="full_gen_bias",

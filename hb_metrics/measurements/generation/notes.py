@@ -49,9 +49,9 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     tuned_with = asked.get("tuned_with") or {}
     if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:
         notes.append(
-            f"The model was tuned on replies to prompts with other values of {' and '.join(others)}, so this run may "
-            "not show the effect of tuning. The file bias_tuning.json in the model's folder lists the values. Set "
-            "these options to the listed values, and compare with an untuned model under the same options."
+            f"The replies used for tuning were generated with different values of {' and '.join(others)}, so this run "
+            "may not show the effect of tuning. Set these options to the values listed in bias_tuning.json in the "
+            "model's folder, and compare the result with an untuned model measured with the same options."
         )
     classifier = run["style_classifier"]
     if classifier["notes"]:

@@ -125,8 +125,8 @@ def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
 def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
     """Computes a template's kernel [terms, terms], or returns `None` if no two terms share two nouns.
 
-    `means` [terms, nouns, styles] contains the mean style vectors of a term's replies to a noun. It is 0 where `known`
-    [terms, nouns] is false.
+    `means` [terms, nouns, styles] contains the mean style vector of the replies for each term and noun. Entries are 0
+    where `known` [terms, nouns] is false.
     """
     number = known.any(axis=0).sum()
     shared = known.astype(float) @ known.T

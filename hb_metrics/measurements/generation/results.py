@@ -173,7 +173,10 @@ def _by_descriptor(
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Selects each descriptor's most characteristic replies, and the first other replies by id, which is a hash."""
+    """Selects each descriptor's most characteristic replies, and adds the first remaining replies in order of id.
+
+    Because ids are hashes, the choice of the added replies is effectively random.
+    """
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)

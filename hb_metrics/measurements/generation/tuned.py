@@ -146,7 +146,8 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
         )
     if any(row.obeys.along is not None and row.obeys.along.is_own for row in measured if row.obeys is not None):
         notes.append(
-            "Agreement that arises by chance, because replies and directions come from the same prompts, is subtracted."
+            "Replies and directions come from the same prompts, so some agreement is expected by chance. This part is "
+            "subtracted."
         )
     without = []
     for row in measured:

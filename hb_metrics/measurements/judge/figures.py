@@ -44,7 +44,7 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
     if shares is None:
         return found
     whole = reply_share(f"Judged {label}", shares, shares["confidence_level"])._replace(
-        meaning=f"The share of replies that the judge labels {label}, not corrected with people's labels.",
+        meaning=f"The share of replies that the judge labels {label}, before correction with human labels.",
         gate=gate_name(name),
     )
     return [whole, *found, *shares_by_axis(whole.name, shares)]

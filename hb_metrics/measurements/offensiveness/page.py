@@ -59,9 +59,10 @@ def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> t
 
 
 def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
-    """Lists, by template, the terms with the least and the most offensive prompts, and the prompts' mean probabilities.
+    """Lists, for each template, the terms whose prompts are least and most offensive.
 
-    The templates are those of the paper's Table 12. If the run has none of them, its first template is used.
+    Each term has the mean probability that its prompts are offensive. The templates are those of the paper's Table 12.
+    If the run has none of them, its first template is used.
     """
     known = list(prompts["by_template"])
     chosen = [template for template in paper.OFFENSIVE_EXTREMES_TEMPLATES if template in known] or known[:1]

@@ -142,7 +142,7 @@ def _conclusion(first: str | None, second: str | None) -> str:
         return "The structures confirm the verdict of the fixed prompts."
     if second == UNDECIDED:
         return "The structures do not confirm the verdict of the fixed prompts."
-    return "The structures reverse the verdict of the fixed prompts."
+    return "The verdict over all structures is the opposite of the verdict of the fixed prompts."
 
 
 def _turned(row: Mapping[str, Any]) -> str:

@@ -178,8 +178,8 @@ def _pairs(given: Sequence[str], groups: Sequence[str]) -> dict[str, tuple[str, 
         names = [name.strip() for name in text.split(":")]
         if len(names) != 2 or names[0] == names[1] or not {*names} <= {*groups}:
             raise ValueError(
-                f"regard_pairs has {text!r}; write advantaged:disadvantaged, with two of these groups: "
-                f"{', '.join(groups)}"
+                f"regard_pairs contains {text!r}; write each pair as advantaged:disadvantaged, using two of these "
+                f"groups: {', '.join(groups)}"
             )
         pairs[f"{names[0]} − {names[1]}"] = (names[0], names[1])
     return pairs

@@ -101,5 +101,5 @@ def test_both_forms_of_cluster_files_are_read(content, tmp_path):
 def test_faults_of_a_cluster_file_are_named(content, problem, tmp_path):
     path = tmp_path / "clusters.yaml"
     path.write_text(content)
-    with pytest.raises(ValueError, match=f"(?s)^{re.escape(f'{path}: {problem}')}.*; write `clusters:` and under it"):
+    with pytest.raises(ValueError, match=f"(?s)^{re.escape(f'{path}: {problem}')}.*; write `clusters:`"):
         read_style_clusters(path)
