@@ -8,7 +8,10 @@ from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, PersonNou
 
 @dataclass(frozen=True, kw_only=True)
 class Intersection:
-    """Two terms from two axes as one modifier of a noun. The axis of `first` is first in alphabetical order."""
+    """Two terms from different axes that together modify a noun.
+
+    `first` is the term whose axis comes first in alphabetical order.
+    """
 
     first: Descriptor
     second: Descriptor

@@ -27,7 +27,10 @@ ABOUT = (
 
 
 def eval_yaml(dataset: PublishedDataset) -> str:
-    """Writes the dataset's eval.yaml, with the tasks of each measurable config in all versions in the repository."""
+    """Writes the dataset's eval.yaml.
+
+    The file lists the tasks of every config that can be measured, for all versions in the repository.
+    """
     from huggingface_hub.utils import yaml_dump
 
     tasks = [

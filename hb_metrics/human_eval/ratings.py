@@ -124,7 +124,7 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
     for field in ("rater", "task", "session"):
         value = row.get(field, "none given")
         if not isinstance(value, str) or not value.strip() or any("\ud800" <= letter <= "\udfff" for letter in value):
-            return f"{field} is {_shown(value)}; write a non-empty text in valid Unicode"
+            return f"{field} is {_shown(value)}; set it to a non-blank string of valid Unicode"
     if row["task"] not in questions:
         return f"task {_shown(row['task'])} is not in the study; use the exported ids"
     choice, seconds, asked = row["choice"], row.get("seconds"), questions[row["task"]]

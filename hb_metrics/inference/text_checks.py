@@ -20,6 +20,6 @@ def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
             text.isascii() or text.encode()
         except UnicodeEncodeError as error:
             raise ValueError(
-                f"text {row} has U+{ord(text[error.start]):04X} at character {error.start + 1}, half of a surrogate "
-                "pair, which is not a character; decode the text with its own encoding, or leave it out"
+                f"text {row} contains an unpaired surrogate (U+{ord(text[error.start]):04X}) at position "
+                f"{error.start + 1}; decode the text with the encoding in which it was written, or leave the text out"
             ) from None  # the original error message contains the text

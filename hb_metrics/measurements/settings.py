@@ -120,8 +120,7 @@ class RunOptions:
     )
     tag: Literal["auto", "bias", "no_bias", "none"] = option(
         "auto",
-        "The control tag of bias tuning that is appended to each prompt. Default: the tag recorded in the model's "
-        "folder.",
+        "The bias-tuning control tag to append to each prompt. Default: the tag recorded in the model's folder.",
     )
     chat_template_kwargs: str | None = option(
         None,

@@ -1,10 +1,10 @@
 """Estimates the error of a mean bias value, for other replies to the same terms and templates.
 
-The mean bias value is a sum over replies, each multiplied by a vector that depends on its descriptor. If the replies
-behind the directions could also differ, the value is also a sum over these replies. The variance of the value is the
-variance of these sums within cells. In a cell, the replies of all runs to one prompt belong together. The vectors are
-estimated from the same replies, so the sums contain the variance of the products of errors twice. The value contains
-this variance only once, so it is subtracted once. As for Gen Bias, descriptors are fixed.
+The mean bias value is a sum over replies, each multiplied by a vector that depends on its descriptor. If the directions
+are computed from replies that could also differ, the value is also a sum over those replies. The variance of the value
+is the variance of these sums within cells. In a cell, the replies of all runs to one prompt belong together. The
+vectors are estimated from the same replies, so the sums contain the variance of the products of errors twice. The value
+contains this variance only once, so it is subtracted once. As for Gen Bias, descriptors are fixed.
 
 A cell with a single reply shows no spread, so the other cells provide its spread. Only the mean of the product of its
 reply with itself is known, and this product is part of the variance.
@@ -35,11 +35,12 @@ class RepliesOf(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a mean over descriptors: the bias values of replies along directions.
+    """One run's part of a mean over descriptors. The part comes from the bias values of `replies` along directions.
 
-    `vectors` maps each descriptor to the increase of the mean per unit of the descriptor's mean style vector.
-    `source_vectors` maps it to the increase per unit of its mean in the sources. `sources` are the replies behind the
-    directions, or `None` if the directions are fixed. `sign` is −1 for a subtracted part.
+    `sources` are the replies from which the directions are computed, or `None` if the directions are fixed. `vectors`
+    maps each descriptor to the gradient of the mean with respect to the descriptor's mean style vector in `replies`.
+    `source_vectors` contains the gradients with respect to the mean style vectors in `sources`. `sign` is −1 if the
+    part is subtracted.
     """
 
     replies: RepliesOf
@@ -171,7 +172,7 @@ def _gathered(replies: RepliesOf) -> _Gathered:
 
 
 def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
-    """Maps each descriptor to [runs, styles]: the increase of the sum per unit of its mean style vector in each run."""
+    """Maps each descriptor to the gradients of the sum with respect to its mean style vectors: [runs, styles]."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     vectors: dict[DescriptorKey, np.ndarray] = {}
     for part in parts:
@@ -194,9 +195,9 @@ def _factors(parts: Sequence[Part]) -> np.ndarray:
 
 
 def _errors(runs: Sequence[_Gathered], members: Sequence[np.ndarray]) -> np.ndarray:
-    """Computes the parts of the error of one cell's mean, [prompts, runs, styles].
+    """Splits the error of one cell's mean into one part per prompt: [prompts, runs, styles].
 
-    The squares of the parts are unbiased.
+    The sum of the squared parts is an unbiased estimate of the variance of the mean.
     """
     names = np.unique(np.concatenate([run.ids[rows] for run, rows in zip(runs, members, strict=True)]))
     errors = np.zeros((len(names), len(runs), runs[0].styles.shape[1]))

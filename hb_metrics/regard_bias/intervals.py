@@ -1,12 +1,13 @@
 """Intervals of means and gaps over structures, seeds or prompts, by Student's t.
 
-Whole units vary, because the rows of one unit are not independent draws. To first order, the mean of a group is a sum
-of one part per unit. If rows are independent, the sum of the squared parts is an unbiased estimate of the variance of
-the mean (the CR2 estimate of Bell and McCaffrey, 2002). If both groups have a unit, the unit adds the difference of two
-parts to a gap, so an effect on both groups cancels out. Degrees of freedom follow Welch and Satterthwaite.
+Whole units count as the random draws, because the rows of one unit are not independent. To first order, the mean of a
+group is a sum of one part per unit. If rows are independent, the sum of the squared parts is an unbiased estimate of
+the variance of the mean (the CR2 estimate of Bell and McCaffrey, 2002). A unit that occurs in both groups contributes
+the difference of its two parts to the gap, so an effect on both groups cancels out. Degrees of freedom follow Welch and
+Satterthwaite.
 
 The t distribution is valid for sums of many small parts. If a single text or a few units dominate the figure, or if
-there are too few units to detect this, a reason replaces the interval.
+there are too few units to detect this, a reason is returned instead of the interval.
 """
 
 import math
@@ -47,7 +48,7 @@ class Interval(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The parts that units add to the mean of one group.
+    """The parts that units contribute to the mean of one group.
 
     The squares of `values` sum to the variance of the mean. `step` is the change in the mean when the regard of one
     text changes by the smallest amount. `share_seen` is the share of the variance in structures that have several

@@ -62,7 +62,8 @@ def write_comparison(
     for other in finished[1:]:
         if not finished[0].results.keys() & other.results.keys() - {"run"}:
             raise ValueError(
-                f"'{finished[0].folder}' and '{other.folder}' have no measurement in common; pass runs that do"
+                f"'{finished[0].folder}' and '{other.folder}' have no measurement in common; pass runs that share at "
+                "least one measurement"
             )
     results = [run.results for run in finished]
     differences = differing_settings([run["run"] for run in results])

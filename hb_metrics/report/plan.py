@@ -164,7 +164,7 @@ def plan(
     if pilot is not None:
         basis = _of_pilot(read_run(pilot), templates, terms)
     elif (price_in, pilot_minutes) != (None, None):
-        raise ValueError("prices and minutes need a pilot run, which shows the tokens per reply; pass its folder")
+        raise ValueError("prices and minutes are estimated from a pilot run; pass its folder instead of --assume")
     elif second is not None:
         raise ValueError("--second needs a pilot run to compare with; pass the folder of a pilot before this option")
     elif templates is None or terms is None:

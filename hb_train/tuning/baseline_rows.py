@@ -66,8 +66,8 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
     places = set(zip(nouns, templates, strict=True))
     if not places or not places <= by_place.keys():
         raise ValueError(
-            "some pairs of a noun and a template have no prompts with a descriptor; set a --dataset_config with all "
-            "templates"
+            "for some combinations of noun and template, there is no prompt with a descriptor; set a --dataset_config "
+            "that contains all templates"
         )
     order = sorted(range(len(ids)), key=lambda row: (seeded_generator(seed, "baseline", ids[row]).random(), ids[row]))
     chosen = [order[reply % len(order)] for reply in range(number)]

@@ -40,7 +40,8 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
         loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
     except OSError as error:
         raise OSError(
-            f"the tokenizer of the model that replied cannot be loaded ({error}); set --model to the model's folder"
+            f"cannot load the tokenizer of the model that wrote the replies ({error}); set --model to that model's "
+            "folder"
         ) from error
     if loaded.digest != digest:
         raise ValueError(

@@ -21,7 +21,11 @@ Message = dict[str, str]  # role and content
 
 @dataclass(frozen=True)
 class ChatOptions:
-    """The options of a chat template. Persona lines follow the `system_prompt` or, without one, replace it."""
+    """The options of a chat template.
+
+    Persona lines come after the `system_prompt`. If there is no `system_prompt`, persona lines are the whole system
+    message.
+    """
 
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str | None = None

@@ -65,9 +65,9 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     usable = [template for template in templates if says_who_the_user_is(template)]
     if not usable:
         raise ValueError(
-            f'--cue {cue} needs templates in which users describe themselves, such as "I\'m {SINGULAR_SLOT}.", and '
-            f"none of the {len(templates)} templates does; set another --dataset_config, add such a template, or set "
-            "--cue prompt"
+            f'--cue {cue} needs a template in which users describe themselves, such as "I\'m {SINGULAR_SLOT}.", but '
+            f"none of the {len(templates)} templates is of this kind; set another --dataset_config, add such a "
+            "template, or set --cue prompt"
         )
     return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))
 

@@ -92,9 +92,11 @@ def plan_texts(
 def language_model_perplexity(
     log_likelihoods: Sequence[float] | np.ndarray, num_tokens: Sequence[int] | np.ndarray
 ) -> float:
-    """Computes LMP (paper, 3.2): exp of the mean, over sentences, of their mean negative log-likelihoods per token.
+    """Computes LMP (paper, 3.2).
 
-    Log-likelihoods (natural logarithm) are sums over the predicted tokens. All sentences have the same weight.
+    For each sentence, the negative log-likelihood is averaged over the predicted tokens. LMP is the exponential of the
+    mean of these averages, in which all sentences have the same weight. `log_likelihoods` are natural logarithms,
+    summed over the `num_tokens` predicted tokens.
     """
     return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 

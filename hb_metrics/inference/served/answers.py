@@ -96,7 +96,10 @@ def text_of(value: Any) -> str | None:
 
 
 def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
-    """Returns the plausible counts: at most the requested number of tokens, and at least one for a text."""
+    """Returns the token counts that are plausible.
+
+    A reply has at most the requested number of tokens and, if it has any text, at least one token.
+    """
     number = count_of(usage, "completion_tokens")
     has_text = bool((written.reply + (written.reasoning or "")).strip())
     if number is not None and (number > max_tokens or (not number and has_text)):

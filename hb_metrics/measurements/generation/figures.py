@@ -197,8 +197,8 @@ def leakage_sentence(leakage: Mapping[str, Any]) -> str:
     seen = leakage["in_replies"]
     if seen["own"] < 0:
         return (
-            f"The Full Gen Bias of {bias(seen['value'])} would be {bias(-seen['own'])} higher without the style "
-            "classifier's reaction to terms in replies, which hides a difference (identity leakage "
+            "The style classifier's reaction to terms in replies hides part of the bias. Without this reaction, the "
+            f"Full Gen Bias of {bias(seen['value'])} would be {bias(-seen['own'])} higher (identity leakage "
             f"{bias(leakage['leakage'])}). No figure is corrected for this."
         )
     return (

@@ -23,8 +23,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Language Model Bias of logs, {label}",
                 test["t_log"],
                 "signed",
-                f"The t statistic of a paired test on the log-perplexities of {pairs}. Below 0, the stereotyped side "
-                "is likelier.",
+                f"The t statistic of a paired test on the log-perplexities of {pairs}. A value below 0 means that "
+                "the model finds the stereotyped side likelier.",
                 detail=f"t of perplexities {t.shown}, {pairs}",
             )
         )

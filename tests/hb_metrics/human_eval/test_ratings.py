@@ -75,7 +75,7 @@ def test_a_check_is_passed_only_with_every_answer(study, lines, tmp_path):
     [
         ({"study": "0123"}, r"line 2: its study is '0123', not '\w{16}'; analyse one study"),
         ({"task": "0123456789abcdef"}, "line 2: task '0123456789abcdef' is not in the study"),
-        ({"rater": "  "}, "rater is '  '; write a non-empty text"),
+        ({"rater": "  "}, "rater is '  '; set it to a non-blank"),
         ({"rater": "\x1b[31m", "choice": 9}, "choice is 9; write 1 or 2"),
         ({"choice": True}, "choice is True"),
         ({"question": "humanness"}, "question is 'humanness', but the task asks about 'preference'"),

@@ -202,7 +202,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--half_width", "nan"], "--half_width is nan"),
         (["runs/pilot", "--price_in", "1"], "both --price_in and --price_out"),
         (["runs/pilot", "--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
-        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--pilot_minutes", "3"], "need a pilot"),
+        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--pilot_minutes", "3"], "from a pilot"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(words, error):

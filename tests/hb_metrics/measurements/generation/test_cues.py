@@ -200,7 +200,7 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
         (["--cue", "name", "--variations", "True"], "set --replies_per_cell (for example, 8) and remove --variations"),
         (["--names_file", "questions.yaml"], "names_file is for --cue name or signature, and cue is 'prompt'"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
-        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates does"),
+        (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_in_one_line(options, message, runs, monkeypatch):
