@@ -59,7 +59,7 @@ def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[dict
         seconds = [rating.seconds for rating in ratings if rating.seconds is not None]
         num_pairs = study.design.pairs_per_rater * len(study.questions)
         row: dict[str, Any] = {"rater": rater, "num_ratings": len(ratings)}
-        row["num_expected"] = num_pairs if rater in study.sheets else None  # the number is unknown on a crowd platform
+        row["num_expected"] = num_pairs if rater in study.sheets else None  # unknown on a crowdsourcing platform
         row |= {"num_checks": met[rater], "num_failed_checks": failed[rater]}
         row["included"] = failed[rater] <= max_failed_checks
         row["speaker_1_share"] = _speaker_1_share(ratings)
