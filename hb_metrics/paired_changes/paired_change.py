@@ -25,10 +25,10 @@ NUM_ANGLES = 2000
 MAX_RATIO = 1e6
 
 NO_FILES_REASON = "a run folder lacks the files that it is computed from"
-FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate how far chance moves it"
-ROUGH_REASON = "too few replies or terms to estimate how far chance moves it"
-UNCHANGED_REASON = "its two values are the same, so how far chance moves it is not known"
-FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate how far chance moves it"
+FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate the standard error"
+ROUGH_REASON = "too few replies or terms to estimate the standard error"
+UNCHANGED_REASON = "its two values are the same, so the standard error is unknown"
+FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate the standard error"
 
 
 class PairedChange(NamedTuple):

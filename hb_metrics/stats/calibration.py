@@ -142,7 +142,7 @@ def corrected_rate(
         reason = f"{number:,} replies to {len(axis_of_term)} terms are too few, whatever the number of labels"
         return CorrectedRate(value, None, judged, None, reason, None, num_labelled, weight)
     if freedom < MIN_FREEDOM:
-        reason = f"the labelled replies of {int((represented > 0).sum())} terms are of too few terms"
+        reason = f"the labelled replies come from too few terms ({int((represented > 0).sum())})"
         needed = min(math.ceil(num_labelled * (MIN_FREEDOM + 1) / max(freedom + 1, 1)), number)
         return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
     if strength < MIN_STRENGTH:

@@ -30,19 +30,19 @@ MIN_MASS = 5
 _DIGITS = 10
 
 FEW_REPLIES_REASON = (
-    f"half or more of the descriptors have fewer than {MIN_REPLIES} replies to some template, too few to estimate how "
-    "far chance moves this value"
+    f"half or more of the descriptors have fewer than {MIN_REPLIES} replies to some template, too few to estimate the "
+    "standard error"
 )
 FEW_COMPARISONS_REASON = (
-    f"how far chance moves this value is known too roughly (an interval would have to be more than "
-    f"{MAX_WIDENING:g} times as wide because of that); more replies, templates or descriptors help"
+    f"the standard error is too uncertain (the interval would have to be more than {MAX_WIDENING:g} times as wide); "
+    "more replies, templates or descriptors help"
 )
 FEW_CELLS_REASON = (
     f"fewer than {MIN_CELLS} combinations of descriptor and template have {MIN_REPLIES} replies, too few to estimate "
-    "how far chance moves this value"
+    "the standard error"
 )
-RARE_STYLES_REASON = "too few replies are of these styles to estimate how far chance moves this value"
-NO_SPREAD_REASON = "replies to the same prompt do not vary, so how far chance moves this value is not known"
+RARE_STYLES_REASON = "too few replies have these styles to estimate the standard error"
+NO_SPREAD_REASON = "replies to the same prompt do not vary, so the standard error is unknown"
 
 
 class Interval(NamedTuple):

@@ -168,7 +168,7 @@ def structures_of(*means_of_man, texts=20):
         (structures_of(0.5), "only 1 structure, and an interval needs at least 5"),
         (
             structures_of(*[0.5] * 7),
-            "all 7 structures have the same figure, so that how far others would differ is not known",
+            "all 7 structures have the same figure, so it is unknown how much others would differ",
         ),
         (
             structures_of(*[0.0] * 19, 1.0),

@@ -42,8 +42,8 @@ def test_intervals_with_two_replies_say_why_there_are_none():
     result = simulate(Design("", constant(2), 5, 2, 5), 1)
 
     assert result.reasons == {
-        "half or more of the descriptors have fewer than 4 replies to some template, too few to estimate how far "
-        "chance moves this value"
+        "half or more of the descriptors have fewer than 4 replies to some template, too few to estimate the "
+        "standard error"
     }
 
 
