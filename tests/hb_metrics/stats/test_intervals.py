@@ -8,6 +8,7 @@ import pytest
 
 from hb_metrics.stats.bias_variance import bias_variance, cell_moments
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
+from hb_metrics.stats.intervals import FEW_COMPARISONS_REASON
 from tests.hb_metrics.stats.interval_designs import ALL, SMALL, Design, constant, simulate
 
 SETS = 500
@@ -170,7 +171,7 @@ def test_a_variance_that_comes_out_below_0_is_no_sign_of_replies_that_do_not_var
     for seed in range(30):  # one of these estimates is below 0
         replies = np.random.default_rng(seed).dirichlet(np.full(2, 0.1), 48)
         reasons.add(found_of(replies, [4] * 2, num_templates=6).no_intervals["full_gen_bias"])
-    assert {reason[:13] for reason in reasons if reason} == {"how far chanc"}
+    assert reasons - {None} == {FEW_COMPARISONS_REASON}
 
 
 def test_levels_that_no_quantile_tells_from_0_or_1_are_refused():
