@@ -64,7 +64,7 @@ class Look(NamedTuple):
 def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look], confidence_level: float) -> Look:
     """Looks at a value after the looks `before`. `whole` is the number of replies per cell at the last look.
 
-    All looks together have an error of one minus the confidence level, over both sides of the limit.
+    All looks together have the error of `_error_per_side` on either side of the limit.
     """
     ends = [at_size(spread, spread.size._replace(replies=replies)) for replies in (whole, spread.size.replies)]
     last, now = (end.at_zero + end.slope * limit for end in ends)
@@ -75,7 +75,7 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
     boundary = next_boundary(
         [*(look.information for look in before), information],
         [look.boundary for look in before],
-        _SPENT * (1 - confidence_level) / 2,
+        _error_per_side(confidence_level),
     )
     return Look(spread.value, spread.at_zero, spread.slope, spread.freedom, information, boundary)
 
@@ -124,7 +124,7 @@ def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
 
 def interval_after(looks: Sequence[Look], limit: float, confidence_level: float) -> tuple[float, float]:
     """Computes the interval of the true value after the last of these looks. No earlier look decided."""
-    last, tail = looks[-1], _SPENT * (1 - confidence_level) / 2
+    last, tail = looks[-1], _error_per_side(confidence_level)
     ends = []
     for share, direction in ((tail, -1), (1 - tail, 1)):
         near = far = last.value
@@ -137,6 +137,11 @@ def interval_after(looks: Sequence[Look], limit: float, confidence_level: float)
             )
         ends.append(float(far))
     return ends[0], ends[1]
+
+
+def _error_per_side(confidence_level: float) -> float:
+    """Returns the error of the looks and of the interval after them, which must agree with the looks' answer."""
+    return _SPENT * (1 - confidence_level) / 2
 
 
 def _still_undecided(

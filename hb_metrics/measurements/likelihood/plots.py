@@ -20,10 +20,20 @@ def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -
     labels = [axis_label(axis) for axis in axes]
     low, lower, middle, upper, high = zip(*(quantiles[axis] for axis in axes), strict=True)
     boxes = {
-        **{"type": "box", "orientation": "h", "name": "sentences (5, 25, 50, 75, 95 %)", "y": labels},
-        **{"lowerfence": low, "q1": lower, "median": middle, "q3": upper, "upperfence": high},
-        **{"line": {"color": GREY, "width": 1}, "width": 0.45, "fillcolor": "rgba(107,114,128,0.12)"},
-        **{"hoverinfo": "skip", "showlegend": True},
+        "type": "box",
+        "orientation": "h",
+        "name": "sentences (5, 25, 50, 75, 95 %)",
+        "y": labels,
+        "lowerfence": low,
+        "q1": lower,
+        "median": middle,
+        "q3": upper,
+        "upperfence": high,
+        "line": {"color": GREY, "width": 1},
+        "width": 0.45,
+        "fillcolor": "rgba(107,114,128,0.12)",
+        "hoverinfo": "skip",
+        "showlegend": True,
     }
     hover = "%{customdata}: %{x:,.0f}<extra></extra>"
     highest = [max(points[axis]) for axis in axes]
@@ -33,7 +43,7 @@ def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -
         for point in points[axis]
         if point != top
     ]
-    medians = scatter(
+    dots = scatter(
         y=[label for label, _, _ in others],
         x=[value for _, value, _ in others],
         customdata=[name for _, _, name in others],
@@ -42,7 +52,7 @@ def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -
         marker={"size": 6, "color": BLUE, "opacity": 0.55},
         hovertemplate=hover,
     )
-    tops = scatter(
+    diamonds = scatter(
         y=labels,
         x=[value for value, _ in highest],
         customdata=[name for _, name in highest],
@@ -54,6 +64,10 @@ def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -
         marker={"size": 8, "color": ORANGE, "symbol": "diamond"},
         hovertemplate=hover,
     )
-    title, minor = {"text": f"{measure} (log scale)"}, {"dtick": "D1", "showgrid": False}
-    axis = {"type": "log", "dtick": 1, "minor": minor, "title": title}
-    return plot([boxes, medians, tops], height=110 + 34 * len(axes), xaxis=axis)
+    axis = {
+        "type": "log",
+        "dtick": 1,
+        "minor": {"dtick": "D1", "showgrid": False},
+        "title": {"text": f"{measure} (log scale)"},
+    }
+    return plot([boxes, dots, diamonds], height=110 + 34 * len(axes), xaxis=axis)
