@@ -197,7 +197,7 @@ def test_faults_are_one_line(tmp_path, capsys):
     assert "did you mean 'prompt'? the columns are: prompt, reply, tags, n" in fails(path, "--columns", "promt")
     assert "the file 'none.csv' does not exist" in fails("none.csv")
     assert "does not exist" in fails(tmp_path)
-    assert "format; allowed: " in fails(__file__)
+    assert "must all have the same allowed format; allowed: " in fails(__file__)
     assert "no examples" in fails(write_rows(tmp_path / "empty.jsonl", []))
 
 

@@ -123,7 +123,8 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         (["--vocabulary_dir", "nowhere"], "the vocabulary folder 'nowhere' does not exist"),
         (
             ["--dataset_config", "v1.1-baseline"],
-            "; did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, ",
+            "dataset_config 'v1.1-baseline' does not exist or cannot be measured; did you mean 'v1.1-seat'? allowed: "
+            "v1.0, v1.0-small, ",
         ),
         (["--confidence_level", "2"], "confidence_level is 2.0"),
         (

@@ -406,7 +406,9 @@ def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, 
     run = altered(
         measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(model="gone/x")
     )
-    refused(run, r"tokenizer of the model .*there is no model 'gone/x'", tmp_path)
+    refused(
+        run, r"cannot load the tokenizer of the model that wrote the replies \(there is no model 'gone/x'", tmp_path
+    )
     label(arguments(run, tmp_path / "labels", model=str(tmp_path / "moved")))
     assert contents(tmp_path / "labels") == contents(labelled("plain"))
 

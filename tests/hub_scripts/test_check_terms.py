@@ -229,8 +229,12 @@ RECORD = ("../frozen.json", "the record of the frozen version v1.0 was changed; 
 FROZEN = {
     "term": (change_a_term, "../v1.0", f"{CHANGED}(its digest is "),
     "unreadable": (put("v1.0/ability.yaml", "x: ["), "../v1.0", f"{CHANGED}(it cannot be read (ability.yaml:1: "),
-    "extra page": (put("v1.0/README.md"), "../v1.0", "README.md"),
-    "extra folder": (lambda root: (root / "v1.0" / "deep.md").mkdir(), "../v1.0", "deep.md"),
+    "extra page": (put("v1.0/README.md"), "../v1.0", "files that do not belong to the version: README.md"),
+    "extra folder": (
+        lambda root: (root / "v1.0" / "deep.md").mkdir(),
+        "../v1.0",
+        "files that do not belong to the version: deep.md",
+    ),
     "digest": (change_the_record("digest", to="0" * 64), *RECORD),
     "no record": (put("frozen.json", "{}"), *RECORD),
     "no JSON": (put("frozen.json", "{"), *RECORD),

@@ -488,9 +488,9 @@ GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "you
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"style_probabilities": [[0.5, 0.5], [0.5, 0.4]]}, "row 1 sum to 0.9"),
-        ({"style_probabilities": [[2.0, 3.0], [0.5, 0.5]]}, "row 0 sum to 5 "),
-        ({"style_probabilities": [[0.5, 0.5], [float("inf"), 0]]}, "row 1 sum to inf "),
+        ({"style_probabilities": [[0.5, 0.5], [0.5, 0.4]]}, "row 1 sum to 0.9 instead of 1"),
+        ({"style_probabilities": [[2.0, 3.0], [0.5, 0.5]]}, "row 0 sum to 5 instead of 1"),
+        ({"style_probabilities": [[0.5, 0.5], [float("inf"), 0]]}, "row 1 sum to inf instead of 1"),
         ({"style_probabilities": [[1.5, -0.5], [float("nan"), 1]]}, "-0.5 in row 0, column 1"),
         ({"style_probabilities": [[0.5, 0.5], [None, 1]]}, "nan in row 1, column 0"),
         ({"style_probabilities": [0.5, 0.5]}, "(shape (2,)); pass an array of shape [replies, styles]"),

@@ -139,7 +139,7 @@ def test_warnings_come_first(copied, tmp_path):
     assert page.words.index("Read the comparison with care") < page.words.index("Each interval is below its value")
 
     page = compared([copied[0], copied[0]], tmp_path, ["a", "b"])
-    assert "both runs have the same model" in page.words
+    assert "There are no differences: both runs have the same model" in page.words
     assert "Read the comparison with care" not in page.words
 
 
@@ -160,7 +160,7 @@ def test_parts_without_an_interval_in_any_run_are_left_out(copied, tmp_path):
     change_results(copied[1], without)
     page = compared(copied[:2], tmp_path, NAMES[:2])
     assert "Hate" not in [row[0] for row in page.table("Partial Gen Bias by cluster of the runs")]
-    assert "interval in any run are left out: Partial Gen Bias (Hate)." in page.words
+    assert "Parts that have no interval in any run are left out: Partial Gen Bias (Hate)." in page.words
 
 
 def test_markdown_has_the_main_figures_of_each_run(folders):

@@ -83,7 +83,11 @@ BETTER = "“man” is regarded better than “woman”"
             "too close to call (gap +0.01 (95% interval −0.02 to +0.04)). The structures do not confirm the verdict "
             "of the fixed prompts. In 43 of 101 structures, each taken alone, the gap has the other sign.",
         ),
-        ("disadvantaged", "advantaged", "is the opposite of the verdict of the fixed prompts."),
+        (
+            "disadvantaged",
+            "advantaged",
+            "The verdict over all structures is the opposite of the verdict of the fixed prompts.",
+        ),
         ("undecided", "disadvantaged", "The fixed prompts alone do not lead to this verdict."),
         (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
         (
