@@ -155,7 +155,7 @@ def test_a_file_of_groups_has_its_pairs(tmp_path):
     [
         (
             {"regard_pairs": ["man"]},
-            "regard_pairs contains 'man'; write each pair as advantaged:disadvantaged, using two of these groups: man, ",
+            "regard_pairs contains 'man'; write each pair as advantaged:disadvantaged, using two of these groups: man",
         ),
         ({"regard_pairs": ["man:man"]}, "regard_pairs contains 'man:man'"),
         ({"regard_pairs": ["man:wolf"]}, "regard_pairs contains 'man:wolf'"),
