@@ -88,7 +88,7 @@ def test_answers_survive_a_killed_browser(path, tmp_path):
     sessions = set()
     for restart in range(3):
         with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
-            assert open_page(browser, path) == 2 * restart
+            reopen(browser, path, 2 * restart)
             sessions.add(answer(browser, *"12"))
             browser.kill()
     assert len(sessions) == 1
@@ -119,7 +119,7 @@ def test_an_unreadable_copy_is_not_written_over(path, tmp_path, unreadable):
         kept = browser.run("localStorage.getItem(KEY)")
         script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=UNREADABLE % json.dumps(unreadable))
         if len(unreadable) == 1:  # the other copy is as good
-            assert open_page(browser, path) == 4
+            reopen(browser, path, 4)
             assert answer(browser, "1") == session
         else:  # the page begins anew, and takes over what was kept as soon as it can be read
             assert open_page(browser, path) == 0
@@ -172,7 +172,7 @@ def test_a_rater_answers_with_keys_and_taps(study, path, tmp_path):
         session = answer(browser, "ArrowLeft")  # thought better of it
         assert browser.run("Object.values(state.answers).map(({choice}) => choice).join()") == "1,1"
 
-        assert open_page(browser, path) == 2
+        reopen(browser, path, 2)
         assert browser.text("#count") == "1 of 5, question 3 of 3"
         seen = set()
         while not browser.run("document.getElementById('rating').hidden"):
