@@ -93,8 +93,8 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
     """Returns a sentence for each figure that exceeds its limit or cannot be judged.
 
     Another sentence states that the condition of `--until` was not met. A limit is compared with the upper end of the
-    figure's interval or, for figures that never have an interval, with the value. A figure whose interval could not be
-    estimated cannot be judged, because its value may be far off.
+    figure's interval or, for figures that never have an interval, with the value. A gap ("signed") is limited in
+    both directions. A figure whose interval could not be estimated cannot be judged, because its value may be far off.
     """
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:
@@ -112,7 +112,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
             why = f"its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
         elif figure.interval is None:
             shown = f"its value is {figure.value:.6g}, and it has no interval" if figure.value > limit else None
-        elif figure.interval[1] > limit:
+        elif max(map(abs, figure.interval) if figure.unit == "signed" else figure.interval) > limit:
             low, high = figure.interval
             shown = f"its value is {figure.value:.6g}, with an interval from {low:.6g} to {high:.6g}"
         if why is not None:
