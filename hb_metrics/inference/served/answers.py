@@ -1,6 +1,6 @@
-"""Reads a server's answers: the text, any thought before it, the token counts, the finish reason, and the model's name.
+"""Reads the answers of a server.
 
-An answer that contradicts itself is requested again. An impossible token count is left out.
+An invalid answer raises `Passing`, so that it is requested again. An impossible token count is replaced with `None`.
 """
 
 from collections.abc import Mapping
@@ -9,24 +9,29 @@ from typing import Any, NamedTuple
 from hb_metrics.inference.models.thoughts import Written, read_written
 from hb_metrics.inference.served.client import NO_ANSWER, Passing
 
-# Finish reasons of an answer that the model itself ended. The last two are from TGI before 2.1.
+# The finish reasons of answers that the model itself ended. TGI before 2.1 uses the last two.
 ENDED = ("stop", "eos_token", "stop_sequence")
-# The fields with a thought: the first in vLLM, SGLang and transformers, the second in Inference Providers and in vLLM
-# since 0.11.
+# The fields that may contain a thought. vLLM, SGLang and transformers use the first field. Inference Providers and vLLM
+# since 0.11 use the second.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class ServedAnswer(NamedTuple):
-    """A server's answer. Unknown or missing parts are `None`.
+    """A server's answer. An attribute is `None` if its value is unknown or missing.
 
     Attributes:
         text: The text without the thought.
-        is_open: Whether the thought did not end.
-        inline: Whether the thought was between marks in the text and not in a separate field.
-        invents_turn: Whether the model went on to write another speaker's turn, which is left out.
-        finish_reason: The server's reason for ending the answer, such as "stop", "length" or "content_filter".
-        num_tokens: The number of tokens in the text and the thought.
-        bad_counts: Whether the server returned an impossible token count.
+        reasoning: The thought before the text.
+        is_open: Whether the thought was cut before it ended.
+        inline: Whether the thought was a part of the text, between marks, and not in a separate field.
+        invents_turn: Whether the model also wrote a turn of another speaker. `text` does not include this turn.
+        finish_reason: Why the answer ended, such as "stop", "length" or "content_filter".
+        num_tokens: The number of tokens in the text and the thought together.
+        num_reasoning_tokens: The number of tokens in the thought.
+        num_prompt_tokens: The number of tokens in the prompt.
+        model: The server's name for the model.
+        fingerprint: The server's identifier of its configuration.
+        bad_counts: Whether the server returned an impossible number of tokens.
     """
 
     text: str | None
@@ -57,7 +62,7 @@ def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
     inline = written.reasoning is not None
     thoughts = [message.get(name) for name in _REASONING_FIELDS]
     thought = next((text.strip() for text in thoughts if isinstance(text, str) and text.strip()), None)
-    if thought is not None:  # text between marks, beside this field, is also thought
+    if thought is not None:  # the text may contain a further thought between marks
         is_open = written.is_open or (not text and finish_reason == "length")
         written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])), is_open=is_open)
     return ServedAnswer(
@@ -79,7 +84,7 @@ def check_model(model: str | None, expected: str | None) -> None:
 
 
 def choice_of(content: Any) -> Mapping[str, Any]:
-    """Returns the only choice in an answer. Raises `Passing` if there is not exactly one."""
+    """Returns the generated message or text in an answer. Raises `Passing` if there is not exactly one."""
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
         raise Passing(NO_ANSWER)
@@ -96,9 +101,9 @@ def text_of(value: Any) -> str | None:
 
 
 def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
-    """Returns the token counts that are plausible.
+    """Returns the token counts in an answer. Impossible counts are `None`.
 
-    A reply has at most the requested number of tokens and, if it has any text, at least one token.
+    A count is impossible if it exceeds the requested maximum, or if it is 0 although there is a text.
     """
     number = count_of(usage, "completion_tokens")
     has_text = bool((written.reply + (written.reasoning or "")).strip())
@@ -118,5 +123,5 @@ def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
 
 
 def _whole(text: str) -> str:
-    """Makes a text encodable, because JSON may contain half of a character."""
+    """Replaces unpaired surrogates, which JSON may contain, with question marks."""
     return text.encode(errors="replace").decode()

@@ -51,7 +51,7 @@ def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_noted(texts, save_clas
     np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-12)
     np.testing.assert_allclose(probabilities, expected / expected.sum(1, keepdims=True), atol=1e-5)
     assert classifier.multi_label
-    assert classifier.notes == ("its labels have probabilities of their own; they are divided by their sum",)
+    assert classifier.notes == ("its labels have independent probabilities, which are divided by their sum",)
 
 
 def test_a_classifier_with_one_label_is_refused(save_classifier):
