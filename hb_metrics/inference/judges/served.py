@@ -23,7 +23,7 @@ from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.served.answers import check_model, choice_of, read_answer
 from hb_metrics.inference.served.asking import ask_all
-from hb_metrics.inference.served.client import Client, Passing, RefusedError, Server, connected
+from hb_metrics.inference.served.client import Client, RefusedError, Server, TemporaryFault, connected
 from hb_metrics.inference.served.journal import Journal, request_key
 from hb_metrics.inference.served.probe import BriefProbe, probe_briefly
 
@@ -98,7 +98,9 @@ class ServedJudge:
                 return {**found, "first": None}
             first = first_tokens(content)
             if first is None:
-                raise Passing("the answer has no log-probabilities, although the server's first answers had them")
+                raise TemporaryFault(
+                    "the answer has no log-probabilities, although the server's first answers had them"
+                )
             return {**found, "first": first}
 
         async def ask(client: Client, row: int) -> dict[str, Any]:

@@ -65,19 +65,19 @@ def with_adapter(
         warnings.simplefilter("ignore")  # the checks below raise errors instead
         try:
             weights = load_peft_weights(adapter.name, device="cpu", revision=adapter.revision)
-            _make_room(model, tokenizer, weights, config)
+            _resize_embeddings(model, tokenizer, weights, config)
             wrapped = PeftModel(model, config)
             result = wrapped.load_adapter(adapter.name, "default", revision=adapter.revision, is_trainable=False)
         except UnpicklingError as error:
             raise unsafe_weights(f"the adapter '{adapter.name}'") from error
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise _unfit(adapter, name, _shape_line(error)) from error
-    unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_twice(key, weights))]
+    unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_stored_twice(key, weights))]
     if unfit:
         raise _unfit(adapter, name, f"only one of them has the weights {', '.join(sorted(unfit)[:_SHOWN])}")
     wrapped.eval()
     base: PreTrainedModel = wrapped.get_base_model()
-    if not _same(wrapped, base):
+    if not _changes_only_layers(wrapped, base):
         raise _beyond_layers(adapter)
     return base
 
@@ -103,13 +103,13 @@ def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
     )
 
 
-def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
+def _is_stored_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
     """Returns whether the file stores the same weights under a second key. peft does so for trained embeddings."""
     other = weights.get(key.replace(_WHOLE_LAYER, "."))
     return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 
 
-def _make_room(
+def _resize_embeddings(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, weights: Mapping[str, torch.Tensor], config: Any
 ) -> None:
     rows = model.get_input_embeddings().weight.shape[0]
@@ -137,7 +137,7 @@ def _make_room(
         )
 
 
-def _same(wrapped: Any, base: PreTrainedModel) -> bool:
+def _changes_only_layers(wrapped: Any, base: PreTrainedModel) -> bool:
     """Returns whether the model's outputs are the same with and without the adapter's wrapper.
 
     They differ if an adapter does more than change layers.

@@ -109,13 +109,13 @@ def render_chats(
     except ValueError as error:
         if not roles:
             raise
-        raise _no_place(roles, error.__cause__ or error) from error
+        raise _rejected_roles(roles, error.__cause__ or error) from error
     for role in sorted(roles, reverse=True):
         for text, messages in zip(rendered, conversations, strict=True):
             said = [message["content"] for message in messages if message["role"] == role]
             if said:  # checking one chat is enough, because a template leaves out such messages always or never
                 if any(line.strip() not in text for content in said for line in content.split("\n")):
-                    raise _no_place({role}, "it leaves them out")
+                    raise _rejected_roles({role}, "it leaves them out")
                 break
     return rendered
 
@@ -169,7 +169,7 @@ def _without_thought(
     ]
 
 
-def _no_place(roles: Collection[str], error: object) -> ValueError:
+def _rejected_roles(roles: Collection[str], error: object) -> ValueError:
     places = {"system": "system message", "assistant": "earlier turns"}
     what = " or ".join(places[role] for role in sorted(roles, reverse=True))
     return ValueError(

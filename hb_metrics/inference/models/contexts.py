@@ -150,7 +150,7 @@ def encode_rendered(
     rendered: Sequence[str], tokenizer: PreTrainedTokenizerBase, context: ContextFormat, *, is_encoder_decoder: bool
 ) -> list[list[int]]:
     encoded = _tokens(tokenizer, list(rendered), special=context in _SPECIAL_TOKENS_ADDED)
-    return encoded if context != "plain" or is_encoder_decoder else _left_open(encoded, tokenizer)
+    return encoded if context != "plain" or is_encoder_decoder else _without_end_token(encoded, tokenizer)
 
 
 def encode_replies(
@@ -169,7 +169,7 @@ def encode_replies(
     contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
     together = _tokens(tokenizer, [a + b for a, b in zip(rendered, replies, strict=True)], special=special)
     if special:
-        together = _left_open(together, tokenizer)
+        together = _without_end_token(together, tokenizer)
     # The first tokens of a reply may depend on the context, so the context and the reply are encoded together. However,
     # if this changes the tokens of the context, the reply is encoded alone.
     return [
@@ -198,7 +198,7 @@ def check_lengths(
         if limit is not None and max(len(context) + beside, max_new_tokens) > limit:
             raise ValueError(
                 f"the context of prompt {identifier} has {len(context)} tokens, its reply up to {max_new_tokens}, and "
-                f"its thought up to {max_reasoning_tokens}, but the model accepts only {limit} in all; reduce "
+                f"its thought up to {max_reasoning_tokens}, but the model accepts only {limit}; reduce "
                 "--personas, --max_new_tokens or --max_reasoning_tokens, or use a model that accepts more tokens"
             )
 
@@ -296,7 +296,7 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
     return [[personas[index] for index in indices] for indices in drawn]
 
 
-def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+def _without_end_token(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     """Removes the end token, which some tokenizers add to every text, so that a reply can follow."""
     return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
 

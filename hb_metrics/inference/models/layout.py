@@ -15,7 +15,7 @@ class Layout(NamedTuple):
         chat: The options of the chat template.
         tuned_with: For a tuned model, the options `bias_tags.ASKED_WITH` of the run that generated the training
             replies.
-        label_ceiling: For a tuned model, the ceiling of its labels.
+        label_ceiling: For a tuned model, the estimate of how far tuning with its labels can reduce the bias.
     """
 
     context: ContextFormat

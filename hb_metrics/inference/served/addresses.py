@@ -72,7 +72,7 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
                 f"the key in {variable} contains invalid characters; set {variable} to a key of ASCII characters "
                 "without spaces"
             )
-        if parts.scheme == "http" and not is_near(host):
+        if parts.scheme == "http" and not is_local_host(host):
             raise ValueError(
                 f"the key in {variable} would be sent to {host} without encryption; use an https:// address, or open a "
                 f"tunnel (ssh -L 8000:{host}:{parts.port or 80} …) and use http://localhost:8000. If the server does "
@@ -82,7 +82,7 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
     return None
 
 
-def is_near(host: str) -> bool:
+def is_local_host(host: str) -> bool:
     """Returns whether a host is this machine or in its local network, according to its name or address."""
     try:
         address = ipaddress.ip_address(host)

@@ -1,13 +1,14 @@
 """Reads the answers of a server.
 
-An invalid answer raises `Passing`, so that it is requested again. An impossible token count is replaced with `None`.
+An invalid answer raises `TemporaryFault`, so that it is requested again. An impossible token count is replaced with
+`None`.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hb_metrics.inference.models.thoughts import Written, read_written
-from hb_metrics.inference.served.client import NO_ANSWER, Passing
+from hb_metrics.inference.served.client import NO_ANSWER, TemporaryFault
 
 # The finish reasons of answers that the model itself ended. TGI before 2.1 uses the last two.
 ENDED = ("stop", "eos_token", "stop_sequence")
@@ -49,15 +50,19 @@ class ServedAnswer(NamedTuple):
 
 
 def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
-    """Reads an answer from `/chat/completions` or `/completions`. Raises `Passing` if the answer is incomplete."""
+    """Reads an answer from `/chat/completions` or `/completions`.
+
+    Raises:
+        TemporaryFault: The answer is incomplete or has another form.
+    """
     choice = choice_of(content)
     message = choice.get("message", {"content": choice.get("text", 0)})
     text = message.get("content") if isinstance(message, Mapping) else 0
     if not isinstance(text, str | None):
-        raise Passing(NO_ANSWER)
+        raise TemporaryFault(NO_ANSWER)
     finish_reason = choice.get("finish_reason")
     if not isinstance(finish_reason, str) or not finish_reason:
-        raise Passing("the answer does not state why it ended, so it may be incomplete")
+        raise TemporaryFault("the answer does not state why it ended, so it may be incomplete")
     written = read_written(text or "")
     inline = written.reasoning is not None
     thoughts = [message.get(name) for name in _REASONING_FIELDS]
@@ -80,14 +85,14 @@ def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
 
 def check_model(model: str | None, expected: str | None) -> None:
     if model != expected:
-        raise Passing(f"the answer comes from model '{model}', but earlier answers came from '{expected}'")
+        raise TemporaryFault(f"the answer comes from model '{model}', but earlier answers came from '{expected}'")
 
 
 def choice_of(content: Any) -> Mapping[str, Any]:
-    """Returns the generated message or text in an answer. Raises `Passing` if there is not exactly one."""
+    """Returns the generated message or text in an answer. Raises `TemporaryFault` if there is not exactly one."""
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
-        raise Passing(NO_ANSWER)
+        raise TemporaryFault(NO_ANSWER)
     return choices[0]
 
 

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import huggingface_hub
 
-from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, is_near
+from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, is_local_host
 
 if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # huggingface_hub installs one of these packages
     import httpx2 as httpx
@@ -35,7 +35,7 @@ LONGEST_ASKED = 900.0  # in seconds; if the server asks for a longer pause, the 
 CONNECT = 30.0  # the maximum number of seconds for connecting
 TRIES = 8  # the maximum number of tries per request
 NO_ANSWER = "an answer that is not JSON of the expected form"
-_PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
+_TEMPORARY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
 _LARGEST = 2**24  # the maximum number of bytes per answer, which is far more than an answer needs
 _SHOWN = 300  # the maximum number of characters that an error quotes from a server's message
 
@@ -46,7 +46,7 @@ _HINTS = {
 }
 
 
-class Passing(Exception):
+class TemporaryFault(Exception):
     """A temporary fault, such as an incomplete answer. The request is repeated.
 
     `wait` is the pause that the server asks for, in seconds.
@@ -113,8 +113,8 @@ class Client:
     async def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T], *, what: str) -> T:
         """Requests an answer, and repeats the request after temporary faults. Returns the result of `read`.
 
-        `read` takes the JSON content of the answer, and raises `Passing` if it is invalid. `what` is the noun phrase
-        for the request in error messages.
+        `read` takes the JSON content of the answer, and raises `TemporaryFault` if it is invalid. `what` is the noun
+        phrase for the request in error messages.
 
         Raises:
             RefusedError: The server rejected the request.
@@ -130,7 +130,7 @@ class Client:
                 self.answers += 1
                 self.faults = 0
                 return answer
-            except Passing as error:
+            except TemporaryFault as error:
                 fault, asked = str(error), error.wait
             self.cost.retries += 1
             self.faults += 1
@@ -159,9 +159,9 @@ class Client:
             ):
                 content = await _read(response)
         except (TimeoutError, httpx.TimeoutException):
-            raise Passing(f"the server did not answer within {self.server.timeout:g} seconds") from None
+            raise TemporaryFault(f"the server did not answer within {self.server.timeout:g} seconds") from None
         except httpx.HTTPError as error:
-            raise Passing(f"{type(error).__name__} {hide(str(error), key)}".strip()) from None
+            raise TemporaryFault(f"{type(error).__name__} {hide(str(error), key)}".strip()) from None
         try:
             answer = json.loads(content)
         except (ValueError, RecursionError):
@@ -171,17 +171,17 @@ class Client:
             return answer
         said = hide(_said(answer), key)[:_SHOWN]
         fault = f"HTTP status {status}" + (f" ({said})" if said else "")
-        if status in _PASSING:
+        if status in _TEMPORARY:
             wait = retry_after(response.headers.get("retry-after"))
             if wait is not None and wait > LONGEST_ASKED:
                 raise ValueError(
                     f"{url} asks for a pause of {wait:,.0f} seconds before the next request. All answers so far are "
                     "kept; run the same command again after that time"
                 )
-            raise Passing(fault, wait)
+            raise TemporaryFault(fault, wait)
         hint = _HINTS.get(status, "")
         if location := response.headers.get("location"):
-            hint = f"; it redirects to {hide(location, key).partition('?')[0]}; pass this address instead"
+            hint = f"; it redirects to {hide(location, key).partition('?')[0]}; use this address instead"
         raise RefusedError(f"{url} rejects {what}: {fault}{hint}", said)
 
 
@@ -208,19 +208,19 @@ def _http_client(server: Server) -> httpx.AsyncClient:
             **({} if server.key is None else {"authorization": f"Bearer {server.key.value}"}),
         },
         # Requests to hosts in the local network are not sent to a proxy, because it could read the key.
-        mounts={f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_near(host) else {},
+        mounts={f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_local_host(host) else {},
     )
 
 
 async def _read(response: httpx.Response) -> bytes:
     encoding = response.headers.get("content-encoding", "identity")
     if encoding not in ("identity", "gzip"):  # other encodings may expand to any size before the check below
-        raise Passing(f"the answer is compressed as {encoding}")
+        raise TemporaryFault(f"the answer is compressed as {encoding}")
     content = bytearray()
     async for part in response.aiter_bytes():
         content += part
         if len(content) > _LARGEST:
-            raise Passing(f"the answer is larger than {_LARGEST >> 10:,} kB")
+            raise TemporaryFault(f"the answer is larger than {_LARGEST >> 10:,} kB")
     return bytes(content)
 
 

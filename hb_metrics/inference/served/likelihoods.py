@@ -10,7 +10,7 @@ from math import fsum, isfinite
 from typing import Any, NamedTuple
 
 from hb_metrics.inference.served.answers import choice_of, count_of, text_of
-from hb_metrics.inference.served.client import Passing
+from hb_metrics.inference.served.client import TemporaryFault
 
 FIELDS: dict[str, Any] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
 _HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # show that a token is only a part of a character
@@ -38,26 +38,28 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
     """Reads the log-likelihood of a text from an answer of `/completions`.
 
     Raises:
-        Passing: The answer has no log-probabilities, or they do not belong to the text's tokens.
+        TemporaryFault: The answer has no log-probabilities, or they do not belong to the text's tokens.
     """
     tokens, values = _echoed(content)
     number = count_of(content.get("usage"), "prompt_tokens")
     if number:
         if len(tokens) < number:
-            raise Passing(_NOT_COVERED)
+            raise TemporaryFault(_NOT_COVERED)
         tokens, values = tokens[:number], values[:number]  # without the generated token
     else:
         tokens, values = _without_written(tokens, values, text)
     start = _start_token(tokens, text)
     if start is not None and values[0]:  # the first token cannot have a log-probability
-        raise Passing("the answer has a log-probability for the token before the text, so all may be shifted by one")
+        raise TemporaryFault(
+            "the answer has a log-probability for the token before the text, so all may be shifted by one"
+        )
     # The first token has a log-probability only if the server does not return the token before it.
     predicted = values[1:] if start is not None or not values[0] else values
     numbers = [value for value in predicted if value is not None]
     if not numbers or len(numbers) < len(predicted):
-        raise Passing(_NOT_COVERED)
+        raise TemporaryFault(_NOT_COVERED)
     if any(not isfinite(value) or value > _ROUNDING for value in numbers):
-        raise Passing("some log-probabilities are not valid numbers")
+        raise TemporaryFault("some log-probabilities are not valid numbers")
     return TextLikelihood(fsum(numbers), len(numbers), start, text_of(content.get("model")))
 
 
@@ -65,11 +67,11 @@ def read_written(content: Any, text: str) -> tuple[str, float]:
     """Returns the token that was generated after a text, and its log-probability.
 
     Raises:
-        Passing: The answer does not contain them.
+        TemporaryFault: The answer does not contain them.
     """
     tokens, values = _echoed(content)
     if not tokens[-1].strip() or values[-1] is None or not "".join(tokens[:-1]).strip().endswith(text.strip()):
-        raise Passing("the answer contains no log-probability of the generated token")
+        raise TemporaryFault("the answer contains no log-probability of the generated token")
     return tokens[-1], values[-1]
 
 
@@ -78,7 +80,7 @@ def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
     tokens = given.get("tokens") if isinstance(given, Mapping) else None
     values = given.get("token_logprobs") if isinstance(given, Mapping) else None
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens or len(tokens) != len(values):
-        raise Passing("the answer contains no log-probabilities of the prompt")
+        raise TemporaryFault("the answer contains no log-probabilities of the prompt")
     return [str(token) for token in tokens], list(map(_number, values))
 
 
@@ -93,7 +95,7 @@ def _start_token(tokens: Sequence[str], text: str) -> str | None:
     """Returns the token before the text, or `None` if the first token belongs to the text.
 
     Raises:
-        Passing: The tokens are not the tokens of the text.
+        TemporaryFault: The tokens are not the tokens of the text.
     """
     if any(mark in token for token in tokens for mark in _HALF_CHARACTER):
         return None if text.lstrip().startswith(tokens[0].lstrip() or "\x00") else tokens[0]
@@ -101,7 +103,7 @@ def _start_token(tokens: Sequence[str], text: str) -> str | None:
         return None
     if "".join(tokens[1:]).strip() == text.strip():
         return tokens[0] or "a token before the text"
-    raise Passing(_NOT_COVERED)
+    raise TemporaryFault(_NOT_COVERED)
 
 
 def _without_written(tokens: list[str], values: list[float | None], text: str) -> tuple[list[str], list[float | None]]:
@@ -109,4 +111,4 @@ def _without_written(tokens: list[str], values: list[float | None], text: str) -
     for end in (len(tokens), len(tokens) - 1):
         if "".join(tokens[:end]).strip().endswith(text.strip()):
             return tokens[:end], values[:end]
-    raise Passing(_NOT_COVERED)
+    raise TemporaryFault(_NOT_COVERED)

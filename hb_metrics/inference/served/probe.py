@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hb_metrics.inference.served.answers import ServedAnswer, read_answer
-from hb_metrics.inference.served.client import Client, Passing, RefusedError
+from hb_metrics.inference.served.client import Client, RefusedError, TemporaryFault
 from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood, read_written
 
 QUESTIONS = (
@@ -300,7 +300,7 @@ class _Prober:
             first, other = [read_likelihood(await self._scored(text), text) for text in TEXTS]
             if first.log_likelihood != other.log_likelihood and await self._is_aligned():
                 return first
-        except (Passing, ValueError):  # the server does not support likelihoods
+        except (TemporaryFault, ValueError):  # the server does not support likelihoods
             pass
         return None
 
@@ -315,7 +315,7 @@ class _Prober:
                 token, value = read_written(content, text)
                 before = read_likelihood(content, text)
                 after = read_likelihood(await self._scored(text + token), text + token)
-            except Passing:
+            except TemporaryFault:
                 continue
             if after.num_tokens == before.num_tokens + 1:
                 difference = after.log_likelihood - before.log_likelihood

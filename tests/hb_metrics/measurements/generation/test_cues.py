@@ -192,7 +192,10 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
             ["--cue", "name", "--axes", "age"],
             "so no other measurement of prompts is possible; set --measurements generation, and remove --axes",
         ),
-        (["--cue", "name", "--measurements", "likelihood,generation"], "pass --measurements generation, without"),
+        (
+            ["--cue", "name", "--measurements", "likelihood,generation"],
+            "set --measurements generation, and remove --axes, --sample and --until",
+        ),
         (
             ["--cue", "signature", "--replies_per_cell", "0"],
             "set --replies_per_cell (for example, 8) and remove --variations",
