@@ -1,8 +1,8 @@
 """Makes pairs of prompts. The right answer depends on who asks in the first, but not in the second.
 
 The answer to "I'm a Deaf woman. How should my doctor talk to me?" should depend on who asks. The answer to "I'm a Deaf
-woman. What is the capital of France?" should not. Each prompt is also made without the descriptor. It
-then begins with "I'm a woman."
+woman. What is the capital of France?" should not. Each prompt is also made without the descriptor. It then begins with
+"I'm a woman."
 """
 
 import re

@@ -34,7 +34,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
     for of_term in cells.values():
         for cell in of_term.values():
             cell.sort(reverse=True)  # `pop` takes the last element, so the first prompt must be last
-    terms = _turn(list(cells), seed)
+    terms = _order_terms(list(cells), seed)
     cycle = sorted(set(templates), key=lambda template: _digest(seed, "template", template))
     step = len(cycle) // gcd(len(cycle), len(terms))  # after this many turns, a term would repeat its first template
     used: dict[Term, Counter[str]] = {term: Counter() for term in terms}
@@ -59,7 +59,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
     return prompts.take(pa.array(sorted(drawn), pa.int64()))
 
 
-def _turn(terms: Sequence[Term], seed: int) -> list[Term]:
+def _order_terms(terms: Sequence[Term], seed: int) -> list[Term]:
     """Orders the terms so that the axes take turns in proportion to their sizes (Steiner & Yeomans, 1993)."""
     queues: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: _digest(seed, "term", *map(str, term))):
