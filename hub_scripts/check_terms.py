@@ -1,4 +1,4 @@
-"""Checks a change to the vocabulary, and reports faults, things to look at, and the effect of the change.
+"""Checks a change to the vocabulary, and reports faults, possible mistakes and new sentences.
 
     holistic-bias check-terms [--vocabulary DIR] [--against REV] [--seed N]
 
@@ -30,9 +30,10 @@ ENTRIES_TO_READ = 25
 
 
 def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int = ENTRIES_TO_READ) -> Report:
-    """Checks a vocabulary folder against another folder or a git revision, by default the newest frozen version.
+    """Checks a vocabulary folder, and compares it with another folder or a git revision.
 
-    For at most `show` added or changed entries, it prints example sentences for review, drawn with `seed`.
+    `against` is the other folder or revision; `None` for the newest frozen version. The report includes example
+    sentences, drawn with `seed`, for at most `show` added or changed entries.
     """
     if not folder.is_dir():
         raise NotADirectoryError(

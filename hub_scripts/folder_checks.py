@@ -1,4 +1,4 @@
-"""Checks a vocabulary folder as a whole before its entries are compared, and checks the frozen versions beside it."""
+"""Checks the files of a vocabulary folder, and the frozen versions beside it."""
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from hb_dataset.versions import (
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_entries import Contents
 
-LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the licence is beside the folder that contains the versions
+LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the vocabulary's licence
 CHANGELOG_FILE = "CHANGELOG.md"  # the changes in each version, written by hub_scripts/freeze_version.py
 
 # The check compares all entries with each other and builds all sentences. These limits ensure that it ends within
@@ -60,9 +60,9 @@ def number_faults(contents: Contents) -> list[Fault]:
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
-    """Reports frozen versions that differ from the package's record.
+    """Reports frozen versions that were changed, and files that do not belong beside the versions.
 
-    A frozen version may be the folder itself or beside it.
+    It checks the folder itself and the folders beside it.
     """
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()
