@@ -106,7 +106,6 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
-    """Reads our options and TRL's options, which depend on the method."""
     from trl import KTOConfig, ModelConfig, SFTConfig
 
     method = given_method(argv)

@@ -18,8 +18,8 @@ from hub_scripts.folder_checks import (
     link_faults,
     newly_frozen,
     number_faults,
+    shown_path,
     size_faults,
-    version_name,
 )
 from hub_scripts.term_changes import compare, effect
 from hub_scripts.term_checks import source_faults, things_to_look_at
@@ -64,7 +64,7 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    default = Path(version_name(version_folder(NEXT)))
+    default = Path(shown_path(version_folder(NEXT)))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--vocabulary",

@@ -77,7 +77,7 @@ def frozen_faults(folder: Path) -> list[Fault]:
         if recorded.get(version) != record:
             message = (
                 f"the record of the frozen version {version} was changed; undo the change (git checkout -- "
-                f"{version_name(root / FROZEN_FILE)}): the record of a version never changes"
+                f"{shown_path(root / FROZEN_FILE)}): the record of a version never changes"
             )
             faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
         faults += _version_faults(root, version, record)
@@ -118,7 +118,7 @@ def newly_frozen(folder: Path) -> list[Fault]:
     return [Fault(f"../{FROZEN_FILE}", 1, f"{version!r} {about}") for version in new]
 
 
-def version_name(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """Returns a path relative to the checkout, for use in messages."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
@@ -126,7 +126,7 @@ def version_name(path: Path) -> str:
 
 def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list[Fault]:
     path = root / version
-    restore = f"git checkout -- {version_name(path)}"
+    restore = f"git checkout -- {shown_path(path)}"
     if not path.is_dir():
         return [Fault(f"../{version}", 1, f"the frozen version {version} is missing; restore it ({restore})")]
     links = [*link_faults(path), *size_faults(path)]

@@ -119,7 +119,6 @@ def _counts(report: Report) -> list[str]:
 
 
 def _unnamed(changes: Changes) -> list[str]:
-    """Returns lines with the numbers of added and removed entries about word combinations."""
     lines = []
     for what, numbers in (("added", changes.num_unnamed_added), ("removed", changes.num_unnamed_removed)):
         for kind, number in numbers.items():

@@ -363,7 +363,6 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
 
 
 def _reliability(directions: np.ndarray, confidence_level: float) -> tuple[float, tuple[float, float]]:
-    """Returns the reliability of the directions and its interval."""
     first, second = directions[:, 0], directions[:, 1]
     products = np.einsum("kds,kds->kd", first, second)
     lengths = np.einsum("kds,kds->kd", first, first), np.einsum("kds,kds->kd", second, second)
