@@ -96,9 +96,9 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
 def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
     """Returns a sentence for each figure that exceeds its limit or that cannot be compared with it.
 
-    The limit is compared with the upper end of the figure's interval. If a kind of figure never has an interval, the
-    limit is compared with the figure's value. If an interval could not be estimated, the figure cannot be compared,
-    because its value may be far from the truth.
+    The limit is compared with the upper end of the figure's interval or, for a gap ("signed"), with the end that is
+    further from 0. If a kind of figure never has an interval, the limit is compared with the figure's value. If an
+    interval could not be estimated, the figure cannot be compared, because its value may be far from the truth.
 
     If the condition of `--until` is not met, a further sentence states this.
     """
@@ -118,7 +118,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
             why = f"its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
         elif figure.interval is None:
             shown = f"its value is {figure.value:.6g}, and it has no interval" if figure.value > limit else None
-        elif figure.interval[1] > limit:
+        elif max(map(abs, figure.interval) if figure.unit == "signed" else figure.interval) > limit:
             low, high = figure.interval
             shown = f"its value is {figure.value:.6g}, with an interval from {low:.6g} to {high:.6g}"
         if why is not None:
