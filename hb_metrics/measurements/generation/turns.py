@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.names import NAME_CUES
 from hb_metrics.inference.classifiers.censoring import masked_texts, term_mentioned
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.replies.requests import ReplyRequests
 from hb_metrics.inference.replies.turns import next_turn
+from hb_metrics.measurements.generation.name_groups import name_groups
+from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.results import add_in_batches
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.turn_shares import turn_shares
@@ -21,6 +24,7 @@ from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules
 from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.replies import Replies, chosen_replies, later_replies, rows_of_conversations
 from hb_metrics.runs.run_folder import REPLIES, STYLES, turn_folder
+from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
@@ -72,13 +76,22 @@ def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, form
         vectors.append(StyleShards(turn_folder(task.folder, turn) / STYLES)[:][kept])
     named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]
     refused = [FlaggedReplies(each, match_rules(each.texts, rules).refusals >= 0) for each in replies]
+    is_of_names = task.settings.of(GenerationOptions).cue in NAME_CUES
+    both = zip(replies, vectors, strict=True)
     return {
+        "name_groups": [groups_of_names(task, *of_turn) for of_turn in both] if is_of_names else [],
         "num_conversations": len(turns[-1].ids),
         "num_ended": len(turns[0].ids) - len(turns[-1].ids),
         **bias_by_turn(vectors, replies[0], level),
         "uptake": turn_shares(named, level),
         "refusals": turn_shares(refused, level),
     }
+
+
+def groups_of_names(task: Task, replies: Replies, vectors: StyleRows | np.ndarray) -> dict[str, Any]:
+    groups = dict(zip(task.prompts["descriptor"].to_pylist(), task.prompts["bucket"].to_pylist(), strict=True))
+    level = task.settings.run.confidence_level
+    return name_groups(vectors, replies.descriptors, replies.templates, groups, level)
 
 
 def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_level: float) -> dict[str, Any]:
