@@ -6,7 +6,7 @@ is proportional to 1 / (N D T). If all cells have the same variance, the second 
 D T) + P / (N² D² T).
 
 A small pilot estimates both parts, and its value, only roughly. Each of the three estimates has a standard error. A
-prediction therefore has a range, which adds these errors in quadrature.
+prediction therefore has a range, which adds the errors of both parts in quadrature.
 """
 
 import math
@@ -149,22 +149,22 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
     tail, freedom = (1 + _RANGE_LEVEL) / 2, max(pilot.freedom, 2.0)
     rough = _quantile(tail, freedom / 2)
     bounds = agreeing_values(pilot.value, pilot.at_zero, pilot.slope, _quantile(tail, freedom))
-    low, high = [middle], [middle]
+    zero, linear = [0.0], [0.0]  # logarithms of the ends, relative to the middle
     for sign, bound in zip((-1, 1), bounds, strict=True):
-        factor = math.exp(sign * rough * pilot.zero_error)
-        slope = max(pilot.slope + sign * rough * pilot.slope_error, 0.0)
-        # The error is proportional to the slope, because a run with another slope estimates its slope equally
-        # precisely.
-        error = pilot.slope_error * (slope / pilot.slope if pilot.slope else 1.0)
-        for other in (
-            pilot._replace(value=max(bound, 0.0)),
-            pilot._replace(at_zero=factor * pilot.at_zero),
-            pilot._replace(slope=slope, slope_error=error),
-        ):
+        moved = [pilot._replace(at_zero=pilot.at_zero * math.exp(sign * rough * pilot.zero_error))]
+        # Value and slope count as a product, so their errors are also made together.
+        for of_value, of_slope in ((1.0, 0.0), (0.0, 1.0), (math.sqrt(0.5), math.sqrt(0.5))):
+            value = pilot.value + of_value * (bound - pilot.value)
+            slope = max(pilot.slope + of_slope * sign * rough * pilot.slope_error, 0.0)
+            # A run with a smaller slope estimates it with a smaller error.
+            error = pilot.slope_error * min(slope / pilot.slope, 1.0) if pilot.slope else pilot.slope_error
+            moved.append(pilot._replace(value=value, slope=slope, slope_error=error))
+        for index, other in enumerate(moved):
             end = predict(at_size(other, size)) or middle
-            (low if end < middle else high).append(middle if end == math.inf else end)
-    below, above = math.hypot(*(math.log(middle / end) for end in low)), math.hypot(*(end - middle for end in high))
-    return Range(middle / math.exp(below), middle, middle + above)
+            if end < math.inf:
+                (linear if index else zero).append(math.log(end / middle))
+    below, above = (math.hypot(pick(zero), pick(linear)) for pick in (min, max))
+    return Range(middle * math.exp(-below), middle, middle * math.exp(above))
 
 
 def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confidence_level: float) -> Range:
