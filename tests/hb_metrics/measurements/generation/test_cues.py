@@ -210,9 +210,12 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
         (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
         (
             ["--cue", "name", "--axes", "age"],
-            "generation measures its own prompts instead of the run's; pass --measurements generation",
+            "so no other measurement of prompts is possible; set --measurements generation, and remove --axes",
         ),
-        (["--cue", "name", "--measurements", "likelihood,generation"], "pass --measurements generation, without"),
+        (
+            ["--cue", "name", "--measurements", "likelihood,generation"],
+            "set --measurements generation, and remove --axes, --sample and --until",
+        ),
         (
             ["--cue", "signature", "--replies_per_cell", "0"],
             "set --replies_per_cell (for example, 8) and remove --variations",
