@@ -87,5 +87,7 @@ def test_texts_that_are_too_long_are_cut_and_counted(rubric, tmp_path):
 
 
 def test_a_window_shorter_than_the_rubric_is_refused(rubric, save_small_model):
-    with pytest.raises(ValueError, match=r"maximum length of 64 tokens; set another --judge_model"):
+    with pytest.raises(
+        ValueError, match=r"64 tokens; shorten the rubric, or set --judge_model to a model that accepts more tokens$"
+    ):
         load_judge(rubric, JudgeSource(str(save_small_model("gpt2"))))
