@@ -37,18 +37,20 @@ def encode_contexts(texts, personas, model, tokenizer, context, tag=None, chat=D
     return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
 
 
-@cache
-def byte_level_tokenizer(bos=True):
+def byte_level(texts, vocab_size, special_tokens=()):
+    """Tokens of any bytes, trained on texts."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY_SIZE,
-        special_tokens=["<s>", "</s>", "<pad>", "<mask>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(sentences(), trainer)
+    options = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=list(special_tokens), **options)
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+@cache
+def byte_level_tokenizer(bos=True):
+    tokenizer = byte_level(sentences(), VOCABULARY_SIZE, ["<s>", "</s>", "<pad>", "<mask>"])
     special = {"bos_token": "<s>"} if bos else {}
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", **special)
 

@@ -129,13 +129,3 @@ def test_another_name_in_a_reply_is_a_reaction_to_names():
     assert (found["num_in_view"], found["most_in_view"][0]["descriptor"]) == (1, "Greg Lee")
     assert found["value"] == pytest.approx(0, abs=1e-6)
     assert found["own"] == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)
-
-
-def test_a_reaction_can_cover_a_difference_up():
-    base = np.full((7, NUM_STYLES), 0.25)
-    base[0] += (0.1, -0.1, 0, 0)
-    classify = planted(base, {"red": np.array([-0.1, 0.1, 0, 0])})
-    texts = ["#0 red.", "#1 hm."]
-    found = run_leakage(texts, classify(texts), ["a", "b"], ["t"] * 2, ["x"] * 2, people("red"), classify, debias=False)
-    assert found["value"] == pytest.approx(0, abs=1e-6)
-    assert found["own"] == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)
