@@ -124,7 +124,7 @@ def test_value_is_the_mean_over_pairs_of_nouns_and_terms():
 
 
 def test_the_interval_of_a_change_holds_it():
-    rng, before, after = np.random.default_rng(5), made_model(0.8, 0.1, 24), made_model(0.1, 0.4, 24)
+    rng, before, after = np.random.default_rng(5), made_model(0.8, 0.1, 40), made_model(0.1, 0.4, 40)
     held = []
     for _ in range(200):
         state = rng.bit_generator.state
