@@ -113,12 +113,12 @@ MODELS = {
 
 
 @cache
-def small_model(name):
+def small_model(name, **changes):
     """A (model, tokenizer) pair, made once per process."""
     model_class, tokenizer, settings = MODELS[name]
     ids = {"vocab_size": VOCABULARY_SIZE, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
     torch.manual_seed(sum(map(ord, name)))
-    model = model_class(model_class.config_class(**ids, **settings)).eval()
+    model = model_class(model_class.config_class(**ids, **settings | changes)).eval()
     with torch.no_grad():  # far from uniform, so that a wrong mask or position shows
         for weights in model.parameters():
             if weights.ndim > 1:
