@@ -11,7 +11,7 @@ reply with itself is known, and this product is part of the variance.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,15 +50,14 @@ class Part(NamedTuple):
     sign: int
 
 
-def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confidence_level: float) -> float | None:
+def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
     """Computes the half-width of a sum of parts, by a t-quantile with Satterthwaite's degrees of freedom.
 
-    `among` are the descriptors over which the mean is taken. Other descriptors in the parts affect only the common
-    mean. Returns `None` if half or more of the cells have fewer than `MIN_REPLIES` replies, or if the variance is too
-    uncertain.
+    All parts have the same descriptors. Returns `None` if half or more of the cells have fewer than `MIN_REPLIES`
+    replies, or if the variance is too uncertain.
     """
     runs = [_gathered(replies) for replies in _distinct(parts)]
-    vectors, factors = _vectors(parts), _factors(parts) / len(among)
+    vectors, factors = _vectors(parts), _factors(parts) / len(parts[0].vectors)
     variances, freedoms, of_single, lengths, num_few = [], [], [], [], 0
     num_cells, num_singles = np.zeros(len(vectors)), np.zeros(len(vectors))
     total, squares = np.zeros((len(runs) * runs[0].styles.shape[1],) * 2), 0.0
@@ -76,7 +75,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
             num_cells[row] += 1
             error = weights[:, None] * _errors(runs, members)
             number = max(sizes)
-            products = np.einsum("irs,rq,iqs->i", error, factors if key in among else 0 * factors, error)
+            products = np.einsum("irs,rq,iqs->i", error, factors, error)
             # Subtract a reply's own error, which is also part of the vectors.
             amounts = (
                 np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number * (number - 1)) / (number - 2) * products
@@ -90,7 +89,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
             of_single.append(float(alone @ alone) / (number - 1))
             lengths.append(number**2 * float(products.mean()))
             errors.append(error)
-        if errors and key in among and factors.any():
+        if errors and factors.any():
             joined = np.concatenate(errors)
             mixed = np.einsum("irs,rq->iqs", joined, factors).reshape(len(joined), -1)
             joined = joined.reshape(len(joined), -1)
@@ -107,7 +106,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
     # For the product of a single reply with itself, the mean of the other cells is subtracted.
     variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
     # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, to which the errors of estimation add nothing.
-    of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(among) - 1, 1)
+    of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(vectors) - 1, 1)
     # Products combine different replies, but a single reply has no other reply in its cell. Products within a cell of n
     # replies have the factors 4n / (n − 2) in the variances and 2n / (n − 1) in the value. Products between cells have
     # the factors 4 and 2.

@@ -8,6 +8,7 @@ page, they count as estimated; otherwise, they count as fixed.
 
 import math
 from collections.abc import Collection, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ DIRECTIONS_FOLDER = "directions"
 NO_STYLES_REASON = "it has no style vectors, or they do not match its replies"
 OTHER_STYLES_REASON = "its styles differ from the styles of the directions; classify both with the same classifier"
 OTHER_CLASSIFIER_REASON = "its styles come from another classifier than those of the first run"
-NONE_IN_COMMON_REASON = "none of its terms has a direction"
+NONE_IN_COMMON_REASON = "fewer than two of its terms have a direction"
 SINGLE_REPLIES_REASON = (
     "half or more of its cells have a single reply, so the part that replies and directions share by chance is unknown"
 )
@@ -81,7 +82,7 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
     rows = {key: row for row, key in enumerate(directions.descriptors)}
     both = [row for row, key in enumerate(means.descriptors) if key in rows]
     keys = [means.descriptors[row] for row in both]
-    if not both:
+    if len(both) < 2:  # m̄ would be the only term's own mean, and its value 0
         none = np.zeros((0, len(means.labels)))
         return ValuesAlong({}, len(means.descriptors), False, none, none, replies)
     others = np.asarray(directions.descriptor_means, dtype=np.float64)
@@ -111,23 +112,35 @@ def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | st
     return along._replace(values=values, sources=others)
 
 
-def mean_value(
-    along: ValuesAlong, confidence_level: float = 0.95, among: Collection[DescriptorKey] | None = None
-) -> Mean:
+def over_terms(along: ValuesAlong, keys: Collection[DescriptorKey]) -> ValuesAlong:
+    """Restricts values to some descriptors. m̄ is then the mean over these descriptors, since other terms move it."""
+    chosen = [key in keys for key in along.values]
+    if all(chosen):
+        return along
+    shifts, ways = along.shifts[chosen] - along.shifts[chosen].mean(axis=0), along.ways[chosen]
+    values = dict(zip(compress(along.values, chosen), np.einsum("ds,ds->d", shifts, ways).tolist(), strict=True))
+    restricted = along._replace(values=values, shifts=shifts, ways=ways)
+    if along.sources is None:
+        return restricted
+    corrected = less_shared_noise(restricted, along.sources)
+    assert not isinstance(corrected, str)  # the shared part of all values is known
+    return corrected
+
+
+def mean_value(along: ValuesAlong, confidence_level: float = 0.95) -> Mean:
     """Computes the mean bias value over descriptors, times 1000, with its interval."""
-    keys = [key for key in along.values if among is None or key in among]
-    if not keys:
+    if not along.values:
         return Mean(math.nan, None, 0)
-    return _mean([along.values[key] for key in keys], [(along, 1)], keys, confidence_level)
+    return _mean(list(along.values.values()), [(along, 1)], confidence_level)
 
 
 def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float = 0.95) -> Mean:
     """Computes the change (after minus before) in the mean bias value, paired by the descriptors of both runs."""
-    both = [key for key in before.values if key in after.values]
-    if not both:
+    before, after = over_terms(before, after.values), over_terms(after, before.values)
+    if not before.values:
         return Mean(math.nan, None, 0)
-    differences = [after.values[key] - before.values[key] for key in both]
-    return _mean(differences, [(after, 1), (before, -1)], both, confidence_level)
+    differences = [after.values[key] - value for key, value in before.values.items()]
+    return _mean(differences, [(after, 1), (before, -1)], confidence_level)
 
 
 class Directions(NamedTuple):
@@ -178,7 +191,7 @@ def obedience(runs: Sequence[Run], directions: Directions, confidence_level: flo
             rows.append(ObedienceRow(None, None, None, along))
             continue
         first = rows[0].along if rows else None
-        paired = first is not None and first.values.keys() & along.values.keys()
+        paired = first is not None and len(first.values.keys() & along.values.keys()) > 1
         change = mean_change(first, along, confidence_level) if first is not None and paired else None
         rows.append(ObedienceRow(along, mean_value(along, confidence_level), change, None))
     return rows
@@ -217,12 +230,10 @@ def _replies(run: Run) -> RepliesOf | None:
     return RepliesOf(styles, styles.ids, keys, templates)
 
 
-def _mean(
-    values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], keys: Sequence[DescriptorKey], level: float
-) -> Mean:
+def _mean(values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], level: float) -> Mean:
     """Computes the mean of descriptors' values (×1000) with its interval.
 
-    `parts` contains the runs from which the values come, and the sign of each run.
+    `parts` contains the runs from which the values come, with the same descriptors, and the sign of each run.
     """
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):
@@ -230,23 +241,18 @@ def _mean(
     errors = [
         Part(
             along.replies,
-            _vectors(along, keys, sign * along.ways),
+            _vectors(along, sign * along.ways),
             along.sources,
-            _vectors(along, keys, sign * along.shifts),
+            _vectors(along, sign * along.shifts),
             sign,
         )
         for along, sign in parts
         if along.replies is not None
     ]
-    half = half_width(errors, set(keys), level)
+    half = half_width(errors, level)
     return Mean(value, None if half is None else (value - SCALE * half, value + SCALE * half), len(values))
 
 
-def _vectors(along: ValuesAlong, keys: Sequence[DescriptorKey], slope: np.ndarray) -> dict[DescriptorKey, np.ndarray]:
-    """Returns the derivative of the mean over some descriptors with respect to each m_d or n_d.
-
-    m_d and n_d are centred over all descriptors.
-    """
-    among = set(keys)
-    chosen = np.array([key in among for key in along.values])[:, None] * slope
-    return dict(zip(along.values, (chosen - chosen.sum(axis=0) / len(chosen)) / len(keys), strict=True))
+def _vectors(along: ValuesAlong, slope: np.ndarray) -> dict[DescriptorKey, np.ndarray]:
+    """Returns the derivative of the mean with respect to each m_d or n_d."""
+    return dict(zip(along.values, (slope - slope.mean(axis=0)) / len(slope), strict=True))

@@ -7,7 +7,6 @@ prompts (see `gen_bias_covariance.py`) is thus also that of E and L over the sam
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,37 +16,26 @@ from hb_metrics.paired_changes.paired_change import PairedChange, change_from_co
 SCALE = 1000  # the same as for Gen Bias
 
 
-class TurnChanges(NamedTuple):
-    """Holds two kinds of change for each axis.
-
-    They are the change from the first turn to the last, and the slope per turn of a least-squares line. Both
-    dictionaries map each axis that has a value to its change. The key `None` stands for all descriptors. The change
-    used for a slope runs from E to L.
-    """
-
-    change: dict[str | None, PairedChange]
-    slope: dict[str | None, PairedChange]
-
-
 def turn_changes(
     vectors: Sequence[np.ndarray],
     cells: Sequence[tuple[str, str | None, str]],
     values: Mapping[str | None, Sequence[float]],
     confidence_level: float,
-) -> TurnChanges:
-    """Computes the changes over turns, with intervals.
+) -> list[dict[str | None, PairedChange]]:
+    """Computes the change from the first turn to the last, and the slope per turn of a least-squares line.
 
-    `vectors` contains the style vectors of the replies in each turn. `cells` contains the template, axis and descriptor
-    of each conversation. `values` maps each axis to the debiased Full Gen Bias (×1000) of each turn.
+    Both results map each axis that has a value to its change, and `None` to the change over all descriptors. The slope
+    is the change from E to L. `vectors` contains the style vectors of the replies in each turn. `cells` contains the
+    template, axis and descriptor of each conversation. `values` maps each axis to the debiased Full Gen Bias (×1000) of
+    each turn.
     """
     turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
     ends = np.zeros(len(vectors))
     ends[[0, -1]] = -1, 1
-    found = [
+    return [
         _weighted_change(vectors, cells, values, weights, confidence_level)
         for weights in (ends, turns / float(turns @ turns))
     ]
-    return TurnChanges(*found)
 
 
 def _weighted_change(

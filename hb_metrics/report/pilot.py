@@ -1,6 +1,6 @@
 """Predicts the half-widths of a longer run's intervals from a finished pilot run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -39,11 +39,11 @@ FULL, LIKELIHOOD = "Full Gen Bias", "Likelihood Bias, for other terms"
 class Planned(NamedTuple):
     """A figure for which a plan predicts the half-width.
 
-    `value` is the pilot's value or the assumed one. It is a share, or a Gen Bias value that is not multiplied by 1,000.
-    `at` returns the half-width in a run of a given size, or `None` if such a run has no interval.
+    `value` is the pilot's value or the assumed one. It is a share, or a Gen Bias value that is multiplied by 1,000.
+    `at` returns the half-width (not multiplied) in a run of a given size, or `None` if such a run has no interval.
     """
 
-    value: float
+    value: float | None
     is_share: bool
     at: Callable[[Size], Range | None]
 
@@ -55,7 +55,7 @@ def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> 
         own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))
         return predicted(spread, own, lambda other: half_width(other, confidence_level))
 
-    return Planned(spread.value, False, at)
+    return Planned(1000 * spread.value, False, at)
 
 
 def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
@@ -140,20 +140,21 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
     found = {}
     for calibration in read_calibrations(run.folder):
         rate = calibration["rates"][""]
-        if rate["interval"] is not None:
-            name = f"{calibration['label'].capitalize()} by people's labels ({rate['num_labelled']})"
-            half = (rate["interval"][1] - rate["interval"][0]) / 2
-            found[name] = Planned(rate["value"], True, partial(_of_labels, pilot, half))
+        name = f"{calibration['label'].capitalize()} by people's labels ({rate['num_labelled']})"
+        found[name] = Planned(rate["value"], True, partial(_of_labels, pilot, rate["interval"]))
     return found
 
 
-def _of_labels(pilot: Size, half: float, size: Size) -> Range | None:
+def _of_labels(pilot: Size, bounds: Sequence[float] | None, size: Size) -> Range | None:
     """Returns the half-width, or `None` if the plan has other templates or terms, for which it is unknown."""
-    return Range(half, half, half) if size[1:] == pilot[1:] else None
+    if bounds is None or size[1:] != pilot[1:]:
+        return None
+    half = (bounds[1] - bounds[0]) / 2
+    return Range(half, half, half)
 
 
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
-    """Computes the half-widths of all figures' changes between two pilots, in the units of a plan."""
+    """Computes the half-widths of all changes with an interval between two pilots, in the units of a plan."""
     found = {}
     for measurement in MEASUREMENTS:
         if measurement.name in first.results and measurement.name in second.results:

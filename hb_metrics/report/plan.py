@@ -11,6 +11,7 @@ term and a template.
 
 import argparse
 import math
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -149,18 +150,14 @@ def plan(
     for name, number, least in (("templates", templates, 1), ("terms", terms, 2)):
         if number is not None and number < least:
             raise ValueError(f"--{name} is {number}; pass {least} or more")
-    for name, amount in (
-        ("half_width", half_width),
-        ("price_in", price_in),
-        ("price_out", price_out),
-        ("pilot_minutes", pilot_minutes),
-    ):
+    amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out, "pilot_minutes": pilot_minutes}
+    for name, amount in amounts.items():
         if amount is not None and not 0 <= amount < math.inf:
             raise ValueError(f"--{name} is {amount:g}; pass 0 or more")
     if (price_in is None) != (price_out is None):
         raise ValueError("a price needs both --price_in and --price_out; pass both")
-    if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        raise ValueError(f"--output is '{output}'; pass the path of an HTML file in an existing folder")
+    if output is not None and (output.is_dir() or not output.parent.is_dir() or not os.access(output.parent, os.W_OK)):
+        raise ValueError(f"--output is '{output}'; pass the path of an HTML file in an existing, writable folder")
     if pilot is not None:
         basis = _of_pilot(read_run(pilot), templates, terms)
     elif (price_in, pilot_minutes) != (None, None):
@@ -175,12 +172,13 @@ def plan(
         basis = _Basis(None, None, _LEVEL, spread, figures, [], templates, terms, 1)
 
     independent = change_half_width(basis.full, basis.level)
-    changes, paired = {}, 1.0
+    changes: dict[str, float | None] = {}
+    paired = 1.0
     if independent is not None and independent < math.inf:
-        changes = {FULL: independent}
+        changes[FULL] = independent
         if basis.run is not None and second is not None:
-            changes = paired_half_widths(basis.run, read_run(second))
-        paired = changes[FULL] / independent
+            found = paired_half_widths(basis.run, read_run(second))
+            changes, paired = {name: found.get(name) for name in basis.figures}, found[FULL] / independent
 
     def power_of(spread: Spread) -> float | None:
         has_interval = change_half_width(spread, basis.level) not in (None, math.inf)
@@ -258,20 +256,21 @@ def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
 
 
 def _figure_rows(
-    basis: _Basis, replies: Sequence[int], changes: Mapping[str, float]
+    basis: _Basis, replies: Sequence[int], changes: Mapping[str, float | None]
 ) -> tuple[list[list[str]], list[str]]:
     """Returns the rows of figures and changes, and the names of the figures for which the pilot is too small."""
     rows, rough = [], []
     for name, figure in basis.figures.items():
         widths = [figure.at(basis.size(number)) for number in replies]
         shown = [_shown(width, figure.is_share) for width in widths]
-        rows.append([name, share(figure.value) if figure.is_share else bias(1000 * figure.value), *shown])
+        rows.append([name, share(figure.value) if figure.is_share else bias(figure.value), *shown])
         if _UNKNOWN in shown:
             rough.append(name)
-        own = _middle(figure.at(basis.full.size))
-        if name in changes and own < math.inf:
-            factor = changes[name] / own
-            shown = [_shown(None if width is None else width.times(factor), figure.is_share) for width in widths]
+        if name in changes:
+            change, own = changes[name], _middle(figure.at(basis.full.size))
+            shown = [MISSING] * len(replies)
+            if change is not None and own < math.inf:
+                shown = [_shown(width, figure.is_share, change / own) for width in widths]
             rows.append([f"change of {name}", "", *shown])
     return rows, rough
 
@@ -333,13 +332,13 @@ def _middle(width: Range | None) -> float:
     return math.inf if width is None else width.middle
 
 
-def _shown(width: Range | None, is_share: bool) -> str:
+def _shown(width: Range | None, is_share: bool, factor: float = 1.0) -> str:
     """Formats a half-width, or its range if the pilot is too small for a single number."""
     if width is None:
         return MISSING
     if width.high > MAX_RANGE * width.low:
         return _UNKNOWN
-    low, middle, high = (100 * end if is_share else 1000 * end for end in width)
+    low, middle, high = ((100 if is_share else 1000) * factor * end for end in width)
     text = bias(middle) if width.is_sure else interval((low, high))
     return f"{text} points" if is_share else text
 

@@ -104,10 +104,3 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
         settings_of({"max_reasoning_tokens": -1})
     with pytest.raises(ValueError, match=r"personas_file is '.*', but personas is 0; set the number of lines"):
         settings_of({"personas_file": str(file)})
-
-
-def test_an_options_file_that_is_no_text_is_named(tmp_path, capsys):
-    (tmp_path / "options.yaml").write_bytes("seed: 1".encode("utf-16"))
-    with pytest.raises(SystemExit):
-        parse_arguments(["--config", str(tmp_path / "options.yaml")])
-    assert f"--config {tmp_path / 'options.yaml'}: 'utf-8'" in capsys.readouterr().err

@@ -106,19 +106,9 @@ class Generation(Measurement):
                 "Refusals and disclaimers were detected by different rules, so their shares are not comparable."
             )
         # Runs of a tuned model may be compared across tags, and some settings only describe the model.
-        no_setting = (
-            "num_prompts",
-            "_digest",
-            "_reason",
-            ".tag",
-            ".cue",
-            ".questions",
-            ".turns",
-            ".follow_ups",
-            ".left_out_templates",
-        )
-        of_model = (".tuned_with", ".label_ceiling")
-        if any(name.startswith("generation.") and not name.endswith(no_setting + of_model) for name in changed):
+        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".tuned_with", ".label_ceiling")
+        of_cue = (".cue", ".questions", ".turns", ".follow_ups", ".left_out_templates")
+        if any(name.startswith("generation.") and not name.endswith(no_setting + of_cue) for name in changed):
             sentences.append(
                 "The replies were generated with different settings, so a change may be due to the settings and not to "
                 "the model."

@@ -38,8 +38,8 @@ _MAY_DIFFER = {
         *("context_reason", "num_copied_replies"),
     },
 }
-# Settings that choose names or terms. They may also differ between a run with names and a run with terms.
-_PEOPLE = {"axes", "dataset_config", "names_file", "replies_per_cell", "sample", "vocabulary_dir"}
+# Settings that may also differ between a run with names, which has no other measurements, and a run with terms.
+_PEOPLE = {"axes", "dataset_config", "measurements", "names_file", "replies_per_cell", "sample", "vocabulary_dir"}
 _AGREEMENT: tuple[str, str, Unit] = ("Agreement of directions", "pair of cues", "effect")
 _PARTS = {"term": "term", "both": "term and cue", "cue": "cue"}
 _REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
@@ -58,19 +58,6 @@ class Matched(NamedTuple):
     num_templates: int
 
 
-class MatchedGroups(NamedTuple):
-    """The replies to names and to statements of the groups that two runs share.
-
-    `groups` [names] contains each name's group in lower case, and `statements` has the groups as terms. `num_left_out`
-    counts the cells of both runs that are left out, because they lack replies to a name or a group.
-    """
-
-    names: CueReplies
-    groups: list[str]
-    statements: CueReplies
-    num_left_out: int
-
-
 def cue_sections(runs: Sequence[Run]) -> list[Section]:
     named = [run for run in runs if cue_of(run.results) in NAME_CUES]
     told = [run for run in runs if run not in named]
@@ -85,12 +72,12 @@ def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
         found = matched_groups(run, other) if differ_in_cue_alone([run.results["run"], other.results["run"]]) else None
         if found is not None:
             level = run.results["generation"]["gen_bias"]["confidence_level"]
-            agreement = group_agreement(found.names, found.groups, found.statements, level)
-            sizes = run.results["generation"]["name_groups"]["num_names"].items()
-            detail = ", ".join(f"{group} {size}" for group, size in sizes if group.lower() in found.groups)
+            names, groups, statements, number = found
+            agreement = group_agreement(names, groups, statements, level)
+            sizes = ", ".join(f"{group} {groups.count(group)}" for group in sorted(set(groups)))
             figure = _figure(f"{cue_of(run.results)} and {cue_of(other.results)}", *_AGREEMENT, agreement, level)
-            figures.append(figure._replace(detail=detail))
-            num_left_out += found.num_left_out
+            figures.append(figure._replace(detail=sizes))
+            num_left_out += number
     if not figures:
         return None
     context = {"figures": figures, "num_left_out": num_left_out, "missing": missing_intervals(figures)}
@@ -126,16 +113,19 @@ def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
     A run with names and a run with terms may also differ in the people whom their prompts describe.
     """
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
+    if not len(records) == len(cues) > 1:
+        return False
     asked = [questions for questions in cues.values() if questions is not None]
     is_mixed = len({cue in NAME_CUES for cue in cues}) > 1
-    left_out, people = ("versions", "left_out", *["data"] * is_mixed), _PEOPLE if is_mixed else set()
+    compared = set.intersection(*map(set, records)) - {"versions", "left_out", *["data"] * is_mixed}
+    people = _PEOPLE if is_mixed else set()
     rest = []
     for record in records:
-        of_run = {name: content for name, content in record.items() if name not in left_out}
+        of_run = {name: record[name] for name in compared}
         for name, may_differ in _MAY_DIFFER.items():
             of_run[name] = {key: value for key, value in record[name].items() if key not in may_differ | people}
         rest.append(of_run)
-    return len(records) == len(cues) > 1 and rest.count(rest[0]) == len(rest) and asked.count(asked[0]) == len(asked)
+    return rest.count(rest[0]) == len(rest) and asked.count(asked[0]) == len(asked)
 
 
 def matched_replies(runs: Sequence[Run]) -> Matched | None:
@@ -157,10 +147,12 @@ def matched_replies(runs: Sequence[Run]) -> Matched | None:
     return Matched(cues, [axis for axis, _ in terms], len(every) - len(terms), len(templates))
 
 
-def matched_groups(run: Run, other: Run) -> MatchedGroups | None:
+def matched_groups(run: Run, other: Run) -> tuple[CueReplies, list[str], CueReplies, int] | None:
     """Reads the replies to groups of names, and to the terms that are equal to a group except for upper case.
 
-    Returns `None` if a run lacks files.
+    Returns the replies to names, the group of each name in lower case, the replies to statements with the groups as
+    terms, and the number of cells that are left out because a name has no reply or a group has fewer than two. Returns
+    `None` if a run lacks files.
     """
     tables = _reply_tables([run, other])
     if tables is None:
@@ -178,7 +170,7 @@ def matched_groups(run: Run, other: Run) -> MatchedGroups | None:
         cues.append(_cue_replies(each, cells_of, list(cells_of), kept))
         groups.append([group_of.get(term, term) for _, term in cells_of])
         num_left_out += len(every) - len(kept)
-    return MatchedGroups(cues[0], groups[0], cues[1], num_left_out)
+    return cues[0], groups[0], cues[1], num_left_out
 
 
 def cue_figures(found: Agreements, names: Sequence[str], confidence_level: float) -> list[Figure]:

@@ -175,8 +175,7 @@ def group_agreement(
     values = np.stack([np.sqrt(between * own), products], axis=1)
     moved = values[1:] - members @ (members.T @ values[1:] / sizes[:, None])
     covariance = moved.T @ (moved * (1 - 1 / sizes)[codes, None]) + moves @ moves.T
-    denominator, numerator = values[0].tolist()
-    return _bounded(denominator, numerator, covariance, freedom, confidence_level, (-1.0, 1.0))
+    return _bounded(values[0].tolist(), covariance, freedom, confidence_level, (-1.0, 1.0))
 
 
 def _means(cue: CueReplies, number: int) -> _Means:
@@ -271,19 +270,12 @@ def _ratio(
     if number < MIN_EQUAL_TERMS * peakedness:
         return Estimate(None, None, FEW_MATTER_REASON)
     freedom = min(_freedom(axes), 2 * number / (peakedness - 1))
-    return _bounded(float(denominators[0]), float(numerators[0]), covariance, freedom, confidence_level, limits)
+    return _bounded([float(denominators[0]), float(numerators[0])], covariance, freedom, confidence_level, limits)
 
 
-def _bounded(
-    denominator: float,
-    numerator: float,
-    covariance: np.ndarray,
-    freedom: float,
-    confidence_level: float,
-    limits: Bounds,
-) -> Estimate:
-    squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
-    bounds = ratio_bounds(denominator, numerator, covariance, squared)
+def _bounded(values: list[float], covariance: np.ndarray, freedom: float, level: float, limits: Bounds) -> Estimate:
+    denominator, numerator = values
+    bounds = ratio_bounds(denominator, numerator, covariance, float(stats.t.ppf((1 + level) / 2, freedom)) ** 2)
     if bounds is None or (bounds[0] <= limits[0] and bounds[1] >= limits[1]):
         return Estimate(None, None, UNRELIABLE_REASON)
     ratio, low, high = np.clip([numerator / denominator, *bounds], *limits).tolist()

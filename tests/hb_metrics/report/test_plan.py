@@ -21,14 +21,13 @@ from hb_metrics.stats.planned import Size, at_size, half_width
 from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import check_sound, number, read_page
-from tests.hb_metrics.report.test_changes import write_files
 
 ASSUMED = ["value=10", "noise=220", "styles=12"]
 
 
-@pytest.fixture(scope="module")
-def pilot(tmp_path_factory):
-    return write_files(tmp_path_factory.mktemp("runs") / "pilot", 0)
+@pytest.fixture
+def pilot(made_runs):
+    return made_runs[0]
 
 
 def rows_of(text):
@@ -161,8 +160,8 @@ def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):
     assert set(first["data"][names.index("wanted")]["y"]) == {9.0}
 
 
-def test_a_second_pilot_shows_paired_changes(pilot, tmp_path):
-    second = write_files(tmp_path / "second", 1)
+def test_a_second_pilot_shows_paired_changes(made_runs):
+    pilot, second = made_runs
     rows = rows_of(plan(pilot, replies=[8], second=second).text)
     changes = {row.name: row.change for row in run_changes(read_run(pilot), read_run(second), ("a", "b")).rows}
     for name, scale in (("Full Gen Bias, Ability", 1), ("Offensive replies", 100)):
@@ -170,6 +169,8 @@ def test_a_second_pilot_shows_paired_changes(pilot, tmp_path):
         ends = ends_of(rows[f"change of {name}"][1])
         assert ends[0] < 1.03 * scale * (high - low) / 2
         assert ends[1] > 0.97 * scale * (high - low) / 2
+    for name in changes.keys() & rows.keys():
+        assert (rows[f"change of {name}"][1] == "–") == (changes[name].interval is None)
 
 
 def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
@@ -178,8 +179,12 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
     known = {"layout": LAYOUT, "run": run_digest(folder), "label": "rude", "rates": {"": rate}}
     (folder / CALIBRATIONS).mkdir()
     (folder / CALIBRATIONS / "rude.json").write_text(json.dumps(known))
+    unknown = known | {"label": "sly", "rates": {"": {"value": None, "interval": None, "num_labelled": 2}}}
+    (folder / CALIBRATIONS / "sly.json").write_text(json.dumps(unknown))
     name = "Rude by people's labels (200)"
-    assert rows_of(plan(folder, replies=[8, 32]).text)[name] == ["12.5%", "3.00 points", "3.00 points"]
+    rows = rows_of(plan(folder, replies=[8, 32]).text)
+    assert rows[name] == ["12.5%", "3.00 points", "3.00 points"]
+    assert rows["Sly by people's labels (2)"] == ["–"] * 3
     assert rows_of(plan(folder, replies=[8], terms=30).text)[name][1] == "–"
 
 
@@ -194,7 +199,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         (["--assume", "value=1e300", *ASSUMED[1:], "--terms", "9", "--templates", "4"], "value of 0 to 1000"),
         (
             ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--output", "no/plan.html"],
-            "existing folder",
+            "existing, writable folder",
         ),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--replies", "1"], "--replies is 1"),
         (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),
