@@ -1,12 +1,12 @@
-"""Predicts the half-width of a figure for other numbers of replies, templates and terms from a pilot run.
+"""Predicts, from a pilot run, the half-width of a figure in a run with more replies, templates or terms.
 
-The variance of a debiased Gen Bias value (`bias_variance.py`) has one part that grows with the value and one part that
-does not. There are N replies per cell (a term in a template), D terms and T templates, and P = 1 − 1/D. The first part
-is proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to P² / (N (N − 1)
-D T) + P / (N² D² T).
+The variance of a debiased Gen Bias value (`bias_variance.py`) is the sum of two parts. The first part grows with the
+value, and the second part does not. A run has N replies per cell (a term in a template), D terms and T templates. The
+first part is proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to
+P² / (N (N − 1) D T) + P / (N² D² T), where P = 1 − 1/D.
 
-A small pilot estimates both parts, and its value, only roughly. Each of the three estimates has a standard error. A
-prediction therefore has a range, which adds these errors in quadrature.
+A small pilot estimates the value and both parts of the variance only roughly. A prediction therefore has a range. The
+range combines the standard errors of these three estimates (the root of the sum of their squares).
 """
 
 import math
@@ -21,10 +21,9 @@ from hb_metrics.stats.generalising import Influences, generalised, share_bounds,
 from hb_metrics.stats.intervals import MAX_WIDENING, MIN_CELLS, agreeing_values
 from hb_metrics.stats.share_intervals import share_interval
 
-# The largest relative distance from a prediction to the ends of its range at which the prediction is shown without the
-# range.
+# A prediction is shown without its range if both ends are at most this far from it, relative to the prediction.
 SURE = 0.2
-# The largest ratio between the ends of a range. Wider ranges are of no use.
+# The largest ratio of the ends of a range. Wider ranges are not shown, because they are of no use.
 MAX_RANGE = 10.0
 _RANGE_LEVEL = 0.95
 
@@ -36,7 +35,7 @@ class Size(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The variance of a run's debiased value at a value of 0, and its increase per unit of the value (`slope`).
+    """A run's debiased value, and its variance, which is `at_zero` + `slope` × (the true value, if it is above 0).
 
     `zero_error` is the relative standard error of `at_zero`, and `slope_error` is the standard error of `slope`.
     """
@@ -78,10 +77,10 @@ def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -
 
 
 def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
-    """Computes the parts of the variance if all cells have the same covariance.
+    """Computes the variance of a value without a pilot, if all cells have the same covariance matrix.
 
-    The covariance is spread evenly over `styles` directions. `noise` is its trace, which is the sampling noise of one
-    reply.
+    `noise` is the trace of this matrix, which is the sampling noise of one reply. It is spread evenly over `styles`
+    directions.
     """
     replies, templates, terms = size
     slope = 4 * noise / styles / replies / terms / templates
@@ -127,7 +126,7 @@ def half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def change_half_width(spread: Spread, confidence_level: float) -> float | None:
-    """Computes the half-width of the change to a second run of the same size and value, with independent replies."""
+    """Computes the half-width of the change between two independent runs of the same size and value."""
     half = half_width(spread, confidence_level)
     if half is None or half == math.inf:
         return half
@@ -136,16 +135,17 @@ def change_half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | None]) -> Range | None:
-    """Predicts a number, with its range, for a run of another size, or returns `None` if such runs have no such number.
+    """Predicts a number and its range for a run of another size.
 
-    `predict` computes the number, such as a half-width, from a spread.
+    `predict` computes the number, such as a half-width, from the spread of the larger run. If it returns `None`, the
+    result is `None`.
     """
     middle = predict(at_size(pilot, size))
     if middle is None:
         return None
     if middle == math.inf:
         return Range(0.0, math.inf, math.inf)
-    # The errors of a variance are even less certain than the variance itself.
+    # The standard error of a variance is even less certain than the variance, so it has half the degrees of freedom.
     tail, freedom = (1 + _RANGE_LEVEL) / 2, max(pilot.freedom, 2.0)
     rough = _quantile(tail, freedom / 2)
     bounds = agreeing_values(pilot.value, pilot.at_zero, pilot.slope, _quantile(tail, freedom))
@@ -153,8 +153,7 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
     for sign, bound in zip((-1, 1), bounds, strict=True):
         factor = math.exp(sign * rough * pilot.zero_error)
         slope = max(pilot.slope + sign * rough * pilot.slope_error, 0.0)
-        # The error is proportional to the slope, because a run with another slope estimates its slope equally
-        # precisely.
+        # The relative error of the slope stays the same.
         error = pilot.slope_error * (slope / pilot.slope if pilot.slope else 1.0)
         for other in (
             pilot._replace(value=max(bound, 0.0)),
@@ -168,14 +167,14 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
 
 
 def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confidence_level: float) -> Range:
-    """Computes the half-width of a share of replies, with `times` as many replies as in a pilot.
+    """Predicts the half-width of a share of replies in a run with `times` as many replies as the pilot.
 
-    `hits` contains the numbers of the pilot's replies that count, and `sizes` the numbers of all its replies: [terms,
-    templates].
+    `sizes` [terms, templates] contains the number of the pilot's replies in each cell. `hits` contains the number of
+    those that count towards the share.
     """
     low, high = share_interval(hits, sizes, confidence_level, times)
     middle = (high - low) / 2
-    # The error of the variance follows from the differences between templates in each term's part of the variance.
+    # The variance is a sum over terms and templates. Its error is estimated from the differences between templates.
     share = hits.sum(axis=1, keepdims=True) / sizes.sum(axis=1, keepdims=True)
     of_term = hits * (1 - share) ** 2 + (sizes - hits) * share**2
     squares = np.where(sizes > 1, hits * (sizes - hits) / np.maximum(sizes - 1, 1), of_term)
@@ -186,7 +185,7 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
         return Range(0.0, middle, max(middle, most))
     apart = squares - squares.mean(axis=1, keepdims=True)
     error = math.sqrt(templates / (templates - 1) * float((apart**2).sum())) / float(squares.sum())
-    # If there are few terms, templates may be alike by chance. The error is therefore at least that of a single share.
+    # With few terms, templates may be alike by chance. The error is therefore at least the error of one overall share.
     error = max(error, abs(1 - 2 * float(hits.sum() / sizes.sum())) / math.sqrt(float(squares.sum())))
     factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) * error / 2)
     return Range(middle / factor, middle, middle * factor)
@@ -195,11 +194,15 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
 def likelihood_half_width(
     influences: Influences, num_templates: int, times_terms: float, confidence_level: float
 ) -> Range | None:
+    """Predicts the half-width of Likelihood Bias with `num_templates` templates and `times_terms` as many terms.
+
+    Returns `None` if the pilot has no interval for other terms.
+    """
     spread = term_spread(influences)
     if generalised(influences, "terms", confidence_level).interval is None:
         return None
     templates, terms = influences.cells.shape
-    # The part that comes from single cells also decreases with the number of templates.
+    # The part of the variance that comes from single cells also decreases with the number of templates.
     of_cells = min(spread.in_cells / spread.terms, 1.0)
     variance = spread.terms * (1 - of_cells + of_cells * templates / num_templates) / times_terms
     planned = round(terms * times_terms)
@@ -214,9 +217,9 @@ def likelihood_half_width(
 
 
 def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: float = 1.0) -> float:
-    """Computes the probability of detecting a change if the value of a second run is lower by the share `fall`.
+    """Computes the probability that a change is detected if a second run's value is lower by the share `fall`.
 
-    `paired` is the standard error of the change, relative to that of the change between two independent runs.
+    `paired` is the standard error of the change, divided by the standard error between two independent runs.
     """
     value, at_zero = max(spread.value, 0.0), spread.at_zero
     error = paired * math.sqrt(2 * at_zero + spread.slope * value * (2 - fall))
@@ -226,5 +229,5 @@ def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: 
 
 
 def _quantile(tail: float, freedom: float = math.inf) -> float:
-    # These special functions take a fiftieth of the time that `scipy.stats` takes.
+    # `scipy.special` is about 50 times as fast as `scipy.stats`.
     return float(special.stdtrit(freedom, tail) if freedom < math.inf else special.ndtri(tail))

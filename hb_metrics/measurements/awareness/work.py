@@ -1,4 +1,4 @@
-"""Generates replies, and computes how far the descriptor moves the distributions along each reply."""
+"""Generates replies, and computes how much the descriptor changes the probabilities of their tokens."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Compares runs that differ only in the cue. Do different cues affect replies in the same way?
+"""Compares runs that differ only in the cue, to show whether cues affect replies in the same way.
 
-Runs are compared by term and template. They cannot be compared by cell, because prompts without a cue have no question.
+Runs are compared by term and template. Questions are not compared, because prompts without a cue have no question.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from hb_metrics.runs.replies import nonempty_replies
 from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.runs.run_record import cue_of
 
-# Parts of run.json that are determined by the cue.
+# These parts of run.json depend on the cue, so they may differ.
 _MAY_DIFFER = {
     "settings": {"cue", "cue_questions"},
     "generation": {
@@ -34,10 +34,10 @@ _REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
 
 
 class Matched(NamedTuple):
-    """The replies to the terms and templates that all runs share.
+    """The replies to those terms and templates that all runs share.
 
-    `axes` [terms] contains the axis of each term. `num_left_out` counts the terms that have fewer than two replies in a
-    cell of any run.
+    `axes` [terms] contains the axis of each term. `num_left_out` is the number of terms that are left out, because they
+    have fewer than two replies to a template and question in some run.
     """
 
     cues: list[CueReplies]
@@ -47,7 +47,7 @@ class Matched(NamedTuple):
 
 
 def cues_section(runs: Sequence[Run]) -> Section | None:
-    """Returns `None` if the runs differ in more than the cue, or if a run lacks files."""
+    """Returns a section that compares cues, or `None` if runs differ in other settings or lack files."""
     if not differ_in_cue_alone([run.results["run"] for run in runs]):
         return None
     matched = matched_replies(runs)
@@ -70,7 +70,7 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether runs (`run` of results.json) differ in the cue, but in no questions or other settings."""
+    """Returns whether runs differ in the cue and in nothing else. `records` contains `run` of each results.json."""
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
     asked = [questions for questions in cues.values() if questions is not None]
     rest = []
@@ -124,7 +124,7 @@ def cue_figures(found: Agreements, names: Sequence[str], confidence_level: float
 
 
 def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Names each axis on which two cues have opposite directions beyond chance, together with the two cues."""
+    """Lists the axes on which two cues have opposite directions by more than chance, with the two cues."""
     return [
         f"{axis_label(axes[reversal.axis])} ({names[one]} and {names[other]})"
         for (one, other), of_pair in found.reversals.items()
@@ -134,7 +134,7 @@ def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) 
 
 
 def _cells(table: pa.Table) -> dict[tuple[str, str], dict[str, list[str]]]:
-    """Maps each term to its cells, and each cell to the ids of its replies."""
+    """Returns the ids of the replies, by term and then by template (with its question)."""
     replies = nonempty_replies(table, table)
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     for identifier, axis, descriptor, cell in zip(*replies[:4], strict=True):
