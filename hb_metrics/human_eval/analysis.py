@@ -50,7 +50,6 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
 
 
 def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[dict[str, Any]]:
-    """Summarises the ratings and attention checks of each rater."""
     met = Counter(rater for rater, _ in read.checks)
     failed = Counter(rater for rater, passed in read.checks if not passed)
     rows = []

@@ -119,7 +119,6 @@ class Measurement:
 
     @property
     def folder(self) -> Path:
-        """Returns the folder with the measurement's modules and templates."""
         return Path(inspect.getfile(type(self))).parent
 
     def module(self, name: str) -> ModuleType:

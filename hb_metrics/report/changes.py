@@ -33,7 +33,6 @@ class ChangeRow(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Returns the cells of the change's table row, without the name."""
         change = self.change
         return (
             written(change.first, self.unit),

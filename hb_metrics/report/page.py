@@ -61,7 +61,6 @@ def write_report(
 
 
 def tiles(figures: Sequence[Figure]) -> list[Tile]:
-    """Makes a tile for each main figure of the whole run that has a value."""
     listed = []
     for figure in figures:
         if figure.is_main and not figure.part_of and figure.value is not None:

@@ -240,7 +240,6 @@ def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> 
 
 
 def value_at(content: Any, path: tuple[str, ...]) -> Any:
-    """Returns the value at a path of keys, or `None` if a key is missing."""
     for key in path:
         content = None if content is None else content.get(key)
     return content

@@ -44,7 +44,6 @@ SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 
 def look_sizes(replies_per_cell: int, num_questions: int = 1) -> list[int]:
-    """Returns the number of replies per cell at each look."""
     sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
     if len(sizes) < 2 or sizes[-1] > replies_per_cell:
         cell, instead = "term and template", "leave until out"

@@ -62,7 +62,6 @@ class Kernels(NamedTuple):
 
 
 def nouns_of(prompts: pa.Table, ids: Sequence[str]) -> list[Noun]:
-    """Returns the noun in the prompt of each reply."""
     genders = [gender or NEITHER for gender in prompts["noun_gender"].to_pylist()]
     by_id = dict(zip(prompts["id"].to_pylist(), map(Noun, genders, prompts["noun"].to_pylist()), strict=True))
     return [by_id[identifier] for identifier in ids]

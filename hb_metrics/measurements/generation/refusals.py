@@ -10,7 +10,6 @@ from hb_metrics.runs.replies import Replies
 
 
 def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
-    """Makes the table for refusals.parquet. `ids` contains the ids of the prompts."""
     return pa.table({"id": list(ids), "refusal": found.refusals >= 0, "disclaimer": found.disclaimers >= 0})
 
 

@@ -177,7 +177,6 @@ def _figures(
 def _change(
     generations: Sequence[Mapping[str, Any]], path: tuple[str, ...], covariance: Covariance
 ) -> PairedChange | None:
-    """Computes the change of a figure, or returns `None` if a run lacks the value."""
     first, second = (value_at(generation["debiased"], path) for generation in generations)
     if first is None or second is None:
         return None

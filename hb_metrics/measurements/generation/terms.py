@@ -105,7 +105,6 @@ def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cluster_means(generation: Mapping[str, Any]) -> list[float]:
-    """Computes the mean probability of each cluster, as an unweighted mean over terms."""
     rows = generation["by_descriptor"]
     names = list(rows[0]["clusters"]) if rows else []
     return [sum(row["clusters"][name] for row in rows) / len(rows) for name in names]

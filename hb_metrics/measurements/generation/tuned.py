@@ -62,7 +62,6 @@ class TunedRow(NamedTuple):
     relative: float | None
 
     def cells(self) -> list[str]:
-        """Returns the cells of the table's row, without the name."""
         mean = None if self.obeys is None else self.obeys.mean
         change = None if self.obeys is None else self.obeys.change
         return [

@@ -121,7 +121,6 @@ def own_prompts(settings: Settings) -> pa.Table:
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
-    """Chooses the prompts that get replies, and makes the requests."""
     options, shared = settings.of(GenerationOptions), settings.run
     changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
     usable = prompts_for_cue(prompts, options.cue)

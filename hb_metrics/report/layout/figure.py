@@ -97,7 +97,6 @@ class Figure(NamedTuple):
 
     @property
     def shown_interval(self) -> str:
-        """Returns the interval as text: "7.4 to 14.8"."""
         return written_interval(self.interval, self.unit)
 
     def as_printed(self, value: float | None) -> str:

@@ -13,7 +13,6 @@ def axis_label(axis: str) -> str:
 
 
 def share(value: float | None, digits: int = 1) -> str:
-    """Formats a share from 0 to 1 as a percentage."""
     return MISSING if value is None else _signs(f"{value:.{digits}%}")
 
 

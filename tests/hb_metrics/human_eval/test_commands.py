@@ -59,7 +59,7 @@ def test_export_writes_the_same_pages_once_more(root, capsys):
 def test_export_says_in_a_line_what_is_wrong(root, tmp_path, capsys):
     a, b, out = str(root / "a"), str(root / "b"), str(root / "out")
     for arguments, message in (
-        ([a, b], "exists with other content, which ratings may need; set another --output_dir"),
+        ([a, b], "exists with other content, to which ratings may refer; set --output_dir to a new folder"),
         ([a, str(tmp_path)], "has no results.json"),
         ([a, b, "--pairs_per_rater", "900"], "the study needs 2,700 pairs"),
         ([a, a], "only 0 can be shown to raters"),
@@ -101,14 +101,14 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
     assert (output / "human_evaluation.json").read_bytes() == (rated / "human_evaluation.json").read_bytes()
     assert "b was chosen over a in" in capsys.readouterr().out
     for arguments, message in (
-        ([ratings, "--study", rated / "human_evaluation.json"], "is not a study written by `export`"),
+        ([ratings, "--study", rated / "human_evaluation.json"], "is not a study written by `human-eval export`"),
         ([rated / "tasks.jsonl"], "line 1: it lacks fields"),
     ):
         with pytest.raises(SystemExit, match=f"^hb_metrics.human_eval: .*{message}"):
             analyse.main(list(map(str, arguments)))
     with pytest.raises(SystemExit):
         analyse.main([str(ratings)])
-    assert "pass the path of the study's file with --study" in capsys.readouterr().err
+    assert "set --study to the path of the study.json of these ratings" in capsys.readouterr().err
 
 
 def test_the_comparison_of_the_runs_shows_it(root, rated):

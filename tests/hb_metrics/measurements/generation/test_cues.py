@@ -185,9 +185,9 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
     [
         (["--cue", "system", "--context", "plain"], "--cue system applies only to chats, but the context is"),
         (["--cue", "memory", "--context", "plain"], "--cue memory applies only to chats, but the context is"),
-        (["--cue_questions", "questions.yaml"], "cue_questions need another cue than 'prompt'"),
+        (["--cue_questions", "questions.yaml"], "cue_questions are set, but cue is 'prompt', which has no questions"),
         (["--cue", "name", "--context", "plain"], "--cue name applies only to chats, but the context is"),
-        (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
+        (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would give the same reply"),
         (
             ["--cue", "name", "--axes", "age"],
             "generation measures its own prompts instead of the run's; pass --measurements generation",
@@ -195,10 +195,13 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
         (["--cue", "name", "--measurements", "likelihood,generation"], "pass --measurements generation, without"),
         (
             ["--cue", "signature", "--replies_per_cell", "0"],
-            "set --replies_per_cell (for example, 8) and remove --variations",
+            "set --replies_per_cell to 1 or more (for example, 8), and leave --variations out",
         ),
-        (["--cue", "name", "--variations", "True"], "set --replies_per_cell (for example, 8) and remove --variations"),
-        (["--names_file", "questions.yaml"], "names_file is for --cue name or signature, and cue is 'prompt'"),
+        (
+            ["--cue", "name", "--variations", "True"],
+            "set --replies_per_cell to 1 or more (for example, 8), and leave --variations out",
+        ),
+        (["--names_file", "questions.yaml"], "names_file is set, but cue is 'prompt', which has no names"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates"),
     ],
