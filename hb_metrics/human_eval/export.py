@@ -102,7 +102,7 @@ def export(arguments: argparse.Namespace) -> None:
         f"Wrote {design.num_raters} pages, one for each rater, with {design.num_pairs:,} of the pairs: "
         f"{output.resolve()}"
     )
-    print(f"for a crowdsourcing platform: {TASKS_FILE}; not for raters: {STUDY_FILE}")
+    print(f"{TASKS_FILE} is for a crowdsourcing platform. {STUDY_FILE} names the runs, so do not show it to raters.")
 
 
 def write_files(study: Study, folder: Path) -> None:

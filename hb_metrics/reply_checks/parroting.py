@@ -11,7 +11,7 @@ from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 
-MIN_DESCRIPTORS = 3  # the minimum for a correlation; two points always lie on a line
+MIN_DESCRIPTORS = 3  # a correlation needs at least three, because two points always lie on a line
 # Up to this number of descriptors, the p-value comes from all permutations. Student's t could give p = 0 for three.
 MOST_COUNTED = 8
 

@@ -144,7 +144,10 @@ def plan(
     if (pilot is None) == (assume is None):
         raise ValueError("pass either the folder of a pilot run or --assume value=… noise=… styles=…")
     if min(replies) < 2 or not 0 < fall <= 100:
-        raise ValueError(f"--replies is {min(replies)} and --fall {fall:g}; pass 2 or more replies, and 0 < fall ≤ 100")
+        raise ValueError(
+            f"--replies is {min(replies)} and --fall is {fall:g}; set --replies to 2 or more, and --fall to a number "
+            "above 0 and up to 100"
+        )
     for name, number, least in (("templates", templates, 1), ("terms", terms, 2)):
         if number is not None and number < least:
             raise ValueError(f"--{name} is {number}; pass {least} or more")

@@ -43,7 +43,7 @@ READING = (
 
 
 class SidesRow(NamedTuple):
-    """A figure's value in the first run, and its value and change, in words, in each other run."""
+    """A row of the table: a figure's value in the first run, and its value and change (in words) in the other runs."""
 
     name: str
     before: str

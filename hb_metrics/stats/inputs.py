@@ -106,7 +106,7 @@ def check_alpha(alpha: Any) -> float:
 
 
 def check_ddof(ddof: Any) -> int:
-    advice = "pass 0 (divide by the number of descriptors) or 1 (by one less)"
+    advice = "pass 0 (divide by the number of descriptors) or 1 (divide by one less)"
     check_setting("ddof", ddof, is_whole(ddof) and ddof in (0, 1), advice)
     return as_python(ddof)
 

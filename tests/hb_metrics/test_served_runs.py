@@ -142,7 +142,7 @@ def test_bad_counts_and_filtered_replies_are_counted(run):
     assert served["num_bad_counts"] == sum("young" in row["text"] for row in replies) == 4
     assert served["finish_reasons"]["content_filter"] == results["generation"]["num_empty_replies"] == 4
     page = (folder / "report.html").read_text()
-    assert "For 4 replies, the server returned no valid count" in page
+    assert "For 4 replies, the server returned no valid number of tokens" in page
     assert "content_filter 4." in page
 
 

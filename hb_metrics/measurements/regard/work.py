@@ -137,8 +137,8 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     answered = found >= 0
     if not answered.any():
         raise ValueError(
-            f"for none of the {len(ids):,} continuations did the classifier find one regard likelier than the others; "
-            "set --regard_classifier or --judge_model to a better model"
+            f"the classifier assigned no single likeliest label to any of the {len(ids):,} continuations; set "
+            "--regard_classifier or --judge_model to a better model"
         )
     rows_with_text, rows = rows_with_text.filter(pa.array(answered)), list(compress(rows, answered))
     labels = [REGARDS[index] for index in found[answered]]

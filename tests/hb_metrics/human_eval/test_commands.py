@@ -69,7 +69,7 @@ def test_export_says_in_a_line_what_is_wrong(root, tmp_path, capsys):
     for option, number in (("num_raters", 0), ("pairs_per_rater", 0), ("checks_per_rater", -1), ("raters_per_pair", 7)):
         with pytest.raises(SystemExit):
             export.main([a, b, "--output_dir", out, f"--{option}", str(number)])
-        assert f"--{option} is {number}; set at " in capsys.readouterr().err
+        assert f"--{option} is {number}; set it to at " in capsys.readouterr().err
 
 
 def test_the_page_has_the_results_and_the_papers_table(rated):
@@ -102,7 +102,7 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
     assert "b was chosen over a in" in capsys.readouterr().out
     for arguments, message in (
         ([ratings, "--study", rated / "human_evaluation.json"], "is not a study written by `human-eval export`"),
-        ([rated / "tasks.jsonl"], "line 1: it lacks fields"),
+        ([rated / "tasks.jsonl"], "line 1: fields are missing; write a JSON object with"),
     ):
         with pytest.raises(SystemExit, match=f"^hb_metrics.human_eval: .*{message}"):
             analyse.main(list(map(str, arguments)))

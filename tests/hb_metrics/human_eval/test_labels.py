@@ -202,9 +202,9 @@ def test_missing_labels_are_counted(run, study, by_people, tmp_path):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"study": "x"}, "its study is 'x'"),
+        ({"study": "x"}, "study is 'x', but the study's file is"),
         ({"choice": 3}, "choice is 3; write 1 or 2"),
-        ({"task": "x"}, "task 'x' is not in the study"),
+        ({"task": "x"}, "task is 'x', which is not in the study"),
         ({"rater": ""}, "rater is ''"),
     ],
 )

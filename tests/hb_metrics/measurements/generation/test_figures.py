@@ -88,7 +88,10 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
         results["generation"]["gen_bias"]["by_axis"][AXES[0]],
     )
     answer = generation_answer(listed, [])
-    assert answer.startswith("With one reply per term and template, this run cannot tell")
+    assert answer.startswith(
+        "It is unknown whether the style of replies differs between terms by more than chance. The run has one reply "
+        "per term and template, so Full Gen Bias"
+    )
 
 
 def test_with_too_few_replies_the_reason_is_named():
@@ -130,8 +133,8 @@ BEYOND = "The style of replies differs between terms by more than chance: Full G
         (
             full(5.25, (4, 6.5)),
             axes(Ability=(8, (7, 9)), X=(9, None), Age=(2, (1, 3)), Nonce=(1, (-1, 3))),
-            f"{BEYOND} 5.25 (95% interval 4.00 to 6.50). It is above 0 on 2 of the 3 axes with an interval, and highest "
-            "on ability (8.00), age (2.00).",
+            f"{BEYOND} 5.25 (95% interval 4.00 to 6.50). It is above 0 on 2 of the 3 axes with an interval, and "
+            "highest on ability (8.00), age (2.00).",
         ),
         (full(5.25, (4, 6.5)), axes(Age=(2, (1, 3))), f"{BEYOND} 5.25 (95% interval 4.00 to 6.50)."),
         (
