@@ -129,7 +129,7 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
     if not isinstance(row, dict) or not set(FIELDS) <= row.keys():
         return f"fields are missing; write a JSON object with {', '.join(FIELDS)} on each line"
     if row["study"] != study:
-        return f"study is {_shown(row['study'])}, but the study's file is '{study}'; pass only files of one study"
+        return f"study is {_shown(row['study'])}, but the study's id is '{study}'; pass only files of one study"
     for field in ("rater", "task", "session"):
         value = row.get(field, "none given")
         if not isinstance(value, str) or not value.strip() or any("\ud800" <= letter <= "\udfff" for letter in value):

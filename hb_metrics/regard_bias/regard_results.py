@@ -200,7 +200,7 @@ def _verdict(interval: list[float] | None) -> str | None:
 def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
     if pairs is not None and not isinstance(pairs, Mapping):
         raise ValueError(
-            f'pairs must map each name to two groups, for example {{"gender": ["man", "woman"]}}, but are {pairs!r}'
+            f'pairs is {pairs!r}; pass a mapping from names to two groups, for example {{"gender": ["man", "woman"]}}'
         )
     indices = {}
     for name, pair in (pairs or {}).items():

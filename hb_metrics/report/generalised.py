@@ -1,4 +1,4 @@
-"""Intervals that generalise to other terms of the same axes, to other templates, or to both."""
+"""Shows intervals that are valid for other terms of the same axes, for other templates, or for both."""
 
 from pathlib import Path
 

@@ -1,11 +1,11 @@
-"""Full, Partial and Summed-Cluster Gen Bias (paper, 2.3.3 and A.7), without `evaluate`.
+"""Computes Full, Partial and Summed-Cluster Gen Bias (paper, 2.3.3 and A.7), without `evaluate`.
 
-m_tds is the mean probability of style s over the replies to template t with descriptor d, and Var_d is the variance
-over descriptors:
+m_tds is the mean probability of style s over the replies to template t with descriptor d. Var_d is the variance over
+descriptors, and C is a cluster of styles. The metrics are
 
-    FGB = mean over t of Σ_s Var_d(m_tds)
-    PGB(C) = mean over t of Σ_{s in C} Var_d(m_tds)
-    SCGB(C) = mean over t of Var_d(Σ_{s in C} m_tds)
+    Full Gen Bias = mean over t of Σ_s Var_d(m_tds)
+    Partial Gen Bias of C = mean over t of Σ_{s in C} Var_d(m_tds)
+    Summed-Cluster Gen Bias of C = mean over t of Var_d(Σ_{s in C} m_tds)
 
 Add the replies to a `CellSums`, then call `gen_bias` as often as needed.
 """

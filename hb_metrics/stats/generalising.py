@@ -107,8 +107,8 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     if over != "templates" and num_terms < MIN_EQUAL_TERMS * peakedness:
         return Generalised(
             None,
-            f"a few of the {num_terms} terms make most of its spread, so other terms may move it much farther; "
-            f"an interval needs at least {math.ceil(MIN_EQUAL_TERMS * peakedness)} such terms",
+            f"a few of the {num_terms} terms account for most of its variance, so it may be very different for other "
+            f"terms; an interval needs at least {math.ceil(MIN_EQUAL_TERMS * peakedness)} such terms",
         )
     by_template = num_templates / max(num_templates - 1, 1)
     normal = float(stats.norm.ppf((1 + confidence_level) / 2))

@@ -24,7 +24,7 @@ _LOOK = {
 _X_AXIS = {"gridcolor": "#e5e7eb", "zeroline": False, "automargin": True}
 _Y_AXIS = {"ticksuffix": " ", "automargin": True}
 FROM_ZERO = {"rangemode": "tozero", "zeroline": True, "zerolinecolor": "#9ca3af"}
-LABELLED_WIDTH = 18  # characters; longer terms would not fit on a phone's screen
+LABELLED_WIDTH = 18  # the maximum number of characters in a label; longer labels do not fit on a phone's screen
 _WRAPPED_WIDTH = 26
 # Plotly reads some HTML tags in labels, such as links. `plot` escapes all text, so data cannot add tags. This character
 # represents a line break, which is the only tag that the plots themselves need.
@@ -37,7 +37,7 @@ TICKS = {"share": ".1~%", "small_share": ".2~%"}  # Plotly's formats; other unit
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
 _SPREAD = 0.64  # the largest part of a row's height that its runs may span
-_STEP = 0.2  # the largest distance between runs, so that rows stay apart
+_STEP = 0.2  # the largest distance between the runs in a row
 
 
 def shortened(name: str, width: int = LABELLED_WIDTH) -> str:

@@ -202,7 +202,7 @@ def test_missing_labels_are_counted(run, study, by_people, tmp_path):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"study": "x"}, "study is 'x', but the study's file is"),
+        ({"study": "x"}, "study is 'x', but the study's id is"),
         ({"choice": 3}, "choice is 3; write 1 or 2"),
         ({"task": "x"}, "task is 'x', which is not in the study"),
         ({"rater": ""}, "rater is ''"),

@@ -73,7 +73,7 @@ def test_a_check_is_passed_only_with_every_answer(study, lines, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"study": "0123"}, r"line 2: study is '0123', but the study's file is '\w{16}'; pass only files of one study"),
+        ({"study": "0123"}, r"line 2: study is '0123', but the study's id is '\w{16}'; pass only files of one study"),
         ({"task": "0123456789abcdef"}, "line 2: task '0123456789abcdef' is not in the study"),
         ({"rater": "  "}, "rater is '  '; write a string that is not blank and is valid Unicode"),
         ({"rater": "\x1b[31m", "choice": 9}, "choice is 9; write 1 or 2"),
