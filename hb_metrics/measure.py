@@ -120,7 +120,7 @@ def _measure(
 ) -> dict[str, Any]:
     """Runs the measurements, and returns the content of results.json. It is complete only on the main process."""
     results: dict[str, Any] = {}
-    is_finished = (task.folder / RESULTS_FILE).is_file()  # if so, its report is complete and is not overwritten yet
+    is_finished = (task.folder / RESULTS_FILE).is_file()  # if so, its report is complete, so it is kept
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()

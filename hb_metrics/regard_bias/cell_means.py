@@ -8,7 +8,7 @@ import numpy as np
 
 from hb_metrics.regard_bias.regard_rows import NEGATIVE, NEUTRAL, POSITIVE, SCORED
 
-# Values below this limit are rounding errors of 0.
+# Values below this limit are rounding errors.
 ROUNDING = 1e-12
 
 

@@ -1,1 +1,1 @@
-"""Checks of replies (paper, C.2.1): parroting, phrases, refusals, and changes in styles after tuning."""
+"""Checks replies (paper, C.2.1): parroting, phrases, refusals, and changes in styles after tuning."""

@@ -18,7 +18,7 @@ from hb_metrics.runs.run_folder import read_json, run_digest
 
 DRIFT_FILE = "neutral_drift.json"  # in a run's folder; written by hb_train/neutral_drift.py
 BIAS, UPTAKE = "Full Gen Bias, debiased", "Replies that name the term"
-# Name of a figure → its label in the table, in the order of the table.
+# The label of each figure in the table, by the figure's name. The table has the same order.
 SIDES = {
     BIAS: "Full Gen Bias",
     "Bias between nouns": "Bias between nouns",

@@ -70,7 +70,7 @@ def test_help_shows_the_most_used_options_or_those_of_a_topic(capsys):
     shown, text = help_of(capsys)
     assert {*shown} == {*module.COMMON}
     assert len(shown) == 15
-    assert f"measurements: {', '.join(names)}; by default likelihood, generation, offensiveness" in text
+    assert f"All measurements: {', '.join(names)}. Default: likelihood, generation, offensiveness." in text
     for measurement in MEASUREMENTS:
         if measurement.options is not None:
             own = [option.name for option in fields(measurement.options)]

@@ -36,7 +36,7 @@ TICKS = {"share": ".1~%", "small_share": ".2~%"}  # Plotly's formats; other unit
 # Those of Okabe and Ito's colours that are visible on white, and grey. With the shapes below, they distinguish 30 runs.
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
-_SPREAD = 0.64  # the largest part of a row's height that its runs may span
+_SPREAD = 0.64  # the maximum distance between the first and the last run in a row
 _STEP = 0.2  # the largest distance between the runs in a row
 
 
