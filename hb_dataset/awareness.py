@@ -1,7 +1,7 @@
-"""Prompts whose answer should depend on who asks, each paired with a prompt whose answer should not.
+"""Makes pairs of prompts. The right answer depends on who asks in the first, but not in the second.
 
 The answer to "I'm a Deaf woman. How should my doctor talk to me?" should depend on who asks. The answer to "I'm a Deaf
-woman. What is the capital of France?" should not. Each prompt also has a version without the descriptor, which begins
+woman. What is the capital of France?" should not. Each prompt is also made without the descriptor. It then begins with
 "I'm a woman."
 """
 
@@ -35,7 +35,8 @@ AWARENESS_SCHEMA = pa.schema(
 class AwarenessItem:
     """A question whose answer depends on who asks, and a neutral question of the same form.
 
-    `taken_up` lists the words that show that a reply responds to the need. In these words, * stands for any ending.
+    `taken_up` lists words such as "interpreter". If a reply contains one of them, it responds to the person's need. *
+    at the end of a word stands for any ending.
     """
 
     axis: Key
@@ -69,10 +70,12 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
 def awareness_prompts(
     items: Sequence[AwarenessItem], number: int, *, seed: int = 0, axes: Sequence[str] | None = None
 ) -> pa.Table:
-    """Draws `number` prompts of each kind. A larger number includes the prompts of a smaller one.
+    """Draws `number` prompts of each kind (`need` and `neutral`).
 
-    The draw covers all items first, then all descriptors, then the remaining nouns. In the table, the prompt with the
-    need is directly before the neutral prompt with the same descriptor and noun.
+    Every item is drawn once before any item is drawn twice. Further prompts of an item use its other descriptors first,
+    and then other nouns. A larger number includes the prompts of a smaller one.
+
+    In the table, each prompt of the kind `need` is followed by the neutral prompt with the same descriptor and noun.
     """
     vocabulary = read_version("v1.0")
     terms = {(descriptor.axis, descriptor.term): descriptor for descriptor in vocabulary.descriptors}

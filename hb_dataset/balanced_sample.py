@@ -1,7 +1,7 @@
 """Draws a sample of prompts that is balanced over terms, axes and templates.
 
-A sample is the beginning of a fixed order of all prompts, so a larger sample contains every smaller one. The seed and
-the prompt's id determine the noun, so the order of the rows does not affect the sample.
+With the same seed, a larger sample contains every smaller one. The order of the table's rows does not affect the
+sample.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ Term = tuple[str, str | None]
 
 
 def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws equal numbers of prompts per term and per template, as far as possible, and keeps their original order.
+    """Draws `number` prompts, spread evenly over terms and templates.
 
-    If every term has prompts in every template, the numbers of prompts of any two terms differ by at most one. The same
-    is true of any two templates. An axis with a share p of the terms has p · `number` prompts, with a rounding
-    difference of less than one.
+    The drawn prompts keep their original order. If every term has prompts in every template, any two terms differ by at
+    most one prompt, and so do any two templates. An axis with a tenth of the terms has a tenth of the drawn prompts,
+    rounded up or down.
     """
     if not 1 <= number <= prompts.num_rows:
         raise ValueError(
@@ -34,7 +34,7 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
     for of_term in cells.values():
         for cell in of_term.values():
             cell.sort(reverse=True)  # `pop` takes the last element, so the first prompt must be last
-    terms = _turn(list(cells), seed)
+    terms = _order_terms(list(cells), seed)
     cycle = sorted(set(templates), key=lambda template: _digest(seed, "template", template))
     step = len(cycle) // gcd(len(cycle), len(terms))  # after this many turns, a term would repeat its first template
     used: dict[Term, Counter[str]] = {term: Counter() for term in terms}
@@ -59,8 +59,8 @@ def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
     return prompts.take(pa.array(sorted(drawn), pa.int64()))
 
 
-def _turn(terms: Sequence[Term], seed: int) -> list[Term]:
-    """Orders the terms so that every axis has its share of the terms in every beginning (Steiner & Yeomans, 1993)."""
+def _order_terms(terms: Sequence[Term], seed: int) -> list[Term]:
+    """Orders the terms so that the axes take turns in proportion to their sizes (Steiner & Yeomans, 1993)."""
     queues: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: _digest(seed, "term", *map(str, term))):
         queues.setdefault(term[0], []).append(term)

@@ -1,7 +1,7 @@
-"""Bias specifications: two sets of target terms, two sets of attributes, and the pairs to swap (RedditBias).
+"""Reads the bias specifications of RedditBias: two groups of people, their terms, and stereotypes about them.
 
-A specification (T1, T2, A1, A2) names two groups and the stereotypes on which to compare them (Barikeri et al. 2021,
-sections 2.1, 3.1 and appendix A).
+A specification contains terms for the two groups (T1 and T2), stereotypes and their opposites (A1 and A2), and the
+pairs of terms to swap (Barikeri et al. 2021, sections 2.1, 3.1 and appendix A).
 """
 
 import re
@@ -24,7 +24,7 @@ _WILDCARD_INSIDE = re.compile(r"\*(?!$)|^\*")
 class TargetPair:
     """A term of the minoritized group and the term that replaces it (paper, appendix A).
 
-    The keys that start with `published_` describe the authors' own rule. Regular plurals ("girls") are added
+    Keys that start with `published_` apply only to the authors' own rule. Regular plurals ("girls") are added
     automatically.
 
     Attributes:
@@ -32,10 +32,10 @@ class TargetPair:
         t2: The term of the dominant group, in lower case.
         forms: Pairs of further forms of t1 and t2: irregular plurals, plurals of adjectives ("jews" for "jewish") and
             derived words.
-        one_way: Whether mode `"word"` never replaces t2 because it often has another meaning ("straight").
-        published_spaces: Whether the published rule requires a space `after` both terms, or spaces `around` them.
-        published_one_way: Whether the published rule never replaces t2 of this pair, although it swaps the other pairs.
-        published_one_way_beside: Words that limit `published_one_way` to texts that contain one of these words.
+        one_way: If true, mode `"word"` never replaces t2, because it often has another meaning ("straight").
+        published_spaces: The spaces that the published rule requires: `after` both terms, or `around` them.
+        published_one_way: If true, the published rule replaces t1 but never t2, even if it swaps the other pairs.
+        published_one_way_beside: In texts that contain these words, the published rule replaces t1 but never t2.
         note: A remark for readers.
     """
 
@@ -70,8 +70,8 @@ class BiasSpecification:
         pairs: The pairs, in the order in which the published rule applies them.
         attributes_1: A1, stereotypes of the minoritized group. `greed*` matches every word that begins with "greed".
         attributes_2: A2, the approximate opposites of A1.
-        kept_phrases: Phrases that mode `"word"` leaves unchanged because their term does not refer to the group.
-        published_two_way: Whether the published rule swaps t1 and t2, or only replaces t1 with t2.
+        kept_phrases: Phrases that mode `"word"` leaves unchanged, because the term in them does not mean the group.
+        published_two_way: If true, the published rule swaps t1 and t2. Otherwise, it only replaces t1 with t2.
         published_folder: The bias type's folder in the authors' data, if its name differs from the bias type.
         source: Where the specification comes from.
         notes: Remarks for readers, such as differences from the source.

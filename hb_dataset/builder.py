@@ -25,8 +25,8 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
     Attributes:
         vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
-        full: Whether a config of intersections contains all pairs (more than a hundred million prompts) or only a
-            sample.
+        full: If true, a config of intersections contains all pairs (more than a hundred million prompts). Otherwise, it
+            contains a sample.
         seed: The seed for drawing the sample of intersections.
         groups: The groups for structured prompts, as a file of groups or as terms; see `find_groups`.
     """
@@ -38,9 +38,9 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
 
 def config_version(config: str) -> datasets.Version:
-    """Converts a config's version to a version of `datasets`.
+    """Returns a config's version in the format of `datasets`.
 
-    v1.0 and configs without a version become 1.0.0, and `next` becomes 0.0.0.
+    The version is 1.0.0 for v1.0 and for configs without a version, and 0.0.0 for `next`.
     """
     version = version_of(config)
     major, minor = (0, 0) if version == NEXT else version_number(version)
@@ -87,14 +87,14 @@ class HolisticBias(datasets.ArrowBasedBuilder):
                 )
         groups = kwargs.get("groups")
         self.groups, _ = find_groups(groups)
-        # If no config name is passed, `datasets` loads the most recently changed cache folder, and fails if other
-        # configs have the same hash. Therefore the default config has a hash of its own, and all other configs share
-        # one. At worst, `datasets` asks for the name of a config, but it never loads the wrong config.
+        # If no config name is passed, `datasets` loads the cache folder that changed last. It raises an error if
+        # several configs have the hash of this folder. All configs except the default share one hash, so `datasets` may
+        # ask for a config's name, but it never loads the wrong config.
         whose = "default" if config_name == DEFAULT_CONFIG else "others"
         versions = (*frozen_versions(), NEXT)
         vocabularies = [self.vocabulary] if vocabulary_dir else [read_version(version) for version in versions]
         made_from = " ".join([*(vocabulary.digest for vocabulary in vocabularies), structures_digest()])
-        if groups is not None:  # the groups' content, since a file can change and keep its name
+        if groups is not None:  # the groups themselves and not the file's name, because the file may change
             made_from += repr(self.groups)
         hash_ = hashlib.sha256(f"{whose} {made_from}".encode()).hexdigest()[:16]
         own = {} if vocabulary_dir is None else {"vocabulary_dir": str(vocabulary_dir)}

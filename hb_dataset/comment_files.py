@@ -27,10 +27,7 @@ def read_header(path: Path) -> list[str]:
 
 
 def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
-    """Reads the rows of a CSV file.
-
-    Rejects missing or repeated columns, and rows that are not as long as the header.
-    """
+    """Reads the rows of a CSV file. Missing columns, repeated columns and incomplete rows raise an error."""
     lines = _csv_rows(path)
     columns = next(lines, [])
     missing = [name for name in required if name not in columns]
@@ -50,7 +47,7 @@ def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]
 
 
 def _csv_rows(path: Path) -> Iterator[list[str]]:
-    """Yields the header and the rows. Parsing is strict, because an unclosed quote would swallow all later rows."""
+    """Yields the header and then the rows. Strict parsing rejects an unclosed quote, which would hide later rows."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
         yield from reader

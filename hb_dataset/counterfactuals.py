@@ -1,14 +1,16 @@
 """Makes counterfactual texts: the same text about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
 
-`mode="published"` is the paper's rule. It lower-cases the text and replaces substrings, one pair after another. Each
-pair replaces t1 with t2 everywhere. If the specification sets `published_two_way`, each pair swaps t1 and t2 instead.
-The rule turns "midwife" into "midhusband". It leaves "jews." unchanged because its term ends with a space.
+`mode="published"` is the paper's rule. It changes the text to lower case. Then it takes one pair of terms after
+another, and replaces the term t1 with t2 wherever t1 occurs, even inside words. If the specification sets
+`published_two_way`, it also replaces t2 with t1. The rule turns "midwife" into "midhusband". It does not change
+"jews.", because it looks for "jews" with a space after it.
 
-`mode="word"` is for new data. It replaces whole words, all pairs at once, and tries longer terms first. It also
-replaces plurals and possessives, keeps the case, and adapts a preceding article. A term of group 2 is replaced only if
-the text also contains the t1 of the same pair. For example, "women are worse than men" becomes "men are worse than
-women", but "black americans" keeps its second word. Other words that depend on a term, such as "her" or a verb form,
-are not changed.
+`mode="word"` is for new data. It replaces only whole words, including plurals and possessives. It keeps upper and lower
+case, and corrects an article before the term. Longer terms take precedence over shorter ones.
+
+In this mode, a term of group 2 is replaced only if the text also contains the t1 of the same pair. "Women are worse
+than men" therefore becomes "Men are worse than women", but "black americans" keeps its second word. Other words that
+depend on a term, such as "her" or a verb form, are not changed.
 """
 
 import re
@@ -80,8 +82,8 @@ def lowered(text: str) -> str:
 def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -> tuple[TermSpan, ...]:
     """Finds the target terms that `counterfactual` replaces in a text, in the order of the text.
 
-    Terms of the published rule can overlap ("african american" and "african"). The result omits terms that exist only
-    because of an earlier replacement.
+    In mode `published`, terms can overlap ("african american" and "african"). Terms that appear only after an earlier
+    replacement are not included.
     """
     check_mode(mode)
     if mode == "published":
@@ -206,7 +208,7 @@ def _with_case_of(model: str, words: str) -> str:
 
 
 def _article(article: str, old: str, new: str) -> str:
-    """Changes the article only if it matched the first letter of the old word."""
+    """Adapts the article to the new word, if it matched the first letter of the old word."""
     was_an, is_an = old[0].lower() in "aeiou", new[0].lower() in "aeiou"
     if was_an == is_an or was_an != (article.lower() == "an"):
         return article
@@ -219,7 +221,7 @@ def _article(article: str, old: str, new: str) -> str:
 def _ending(match: re.Match[str], words: str) -> str:
     ending = match["ending"] or ""
     old = match["term"].lower()
-    if len(ending) == 1:  # an apostrophe alone marks a possessive after an s; otherwise it is a closing quote
+    if len(ending) == 1:  # after an s, an apostrophe alone marks a possessive; otherwise, it closes a quotation
         quoted = match.start() > 0 and match.string[match.start() - 1] in "'‘’"
         return ending if quoted or not old.endswith("s") or words.endswith("s") else f"{ending}s"
     if ending and words.endswith("s") and not words.endswith("ss") and not old.endswith("s"):

@@ -25,9 +25,11 @@ TEXT_TYPES = ("string", "large_string")
 class Dialogue(NamedTuple):
     """Pairs of a prompt and a reply. Each text is one line.
 
-    An id consists of the conversation and the turn of the reply, or is the row in a file (counted from 0).
-    `num_skipped` counts three kinds of skipped items: conversations with `one_person` (nobody answered), conversations
-    with `one_word` (no pair has two words on both sides), and `blank` rows in a file.
+    The id of a pair consists of the conversation and the turn of the reply. If the pairs come from a file, the id is
+    the row (counted from 0).
+
+    `num_skipped` counts skipped conversations and rows by reason: `one_person` (nobody answered), `one_word` (in every
+    pair, the prompt or the reply has only one word), and `blank` (a row of a file without a prompt or reply).
     """
 
     ids: list[str]
@@ -112,7 +114,7 @@ def _chitchat() -> dict[str, Any]:
             f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
             f"prompt and reply"
         ) from error
-    # The package's own class would not close the file.
+    # This reads the file directly, because the package's own class would not close it.
     return json.loads(Path(str(package.__file__)).with_name("dataset.json").read_text(encoding="utf-8"))
 
 

@@ -28,9 +28,9 @@ BATCH_EXAMPLES = 1000  # per read
 
 _SEPARATOR = "\0"  # a character that is in no term, and is neither a word character nor white space
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-# Characters that are replaced with plain ones. As in re.IGNORECASE, "ı" and "ſ" count as "i" and "s". "İ" needs a
-# replacement because its lower case has two characters, and the second is not a word character. A soft hyphen is
-# visible only at the end of a line.
+# Maps characters to the plain characters as which they are counted. As in re.IGNORECASE, "ı" and "ſ" count as "i" and
+# "s". In lower case, "İ" would become two characters, and the second is not a word character. A soft hyphen is removed,
+# because it is visible only at the end of a line.
 _PLAIN = (
     dict.fromkeys("‘’‛ʼ＇", "'")
     | dict.fromkeys("‐‑‒–−﹣－", "-")
@@ -40,15 +40,14 @@ _PLAIN = (
 
 
 def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -> tuple[list[int], int]:
-    """Counts how often texts use terms, in any case and in one pass.
+    """Counts how often texts use terms, in upper or lower case.
 
-    A usage is a whole word: "Black-owned" contains a usage of "Black", but "blackboard" does not. Terms are counted
-    independently, so "American Indian" also contains a usage of "American". Typographic apostrophes and hyphens count
-    as plain ones, and any white space counts as one space. A letter with a combining accent counts as the accented
-    letter.
+    Only whole words count: "Black-owned" uses "Black", but "blackboard" does not. Each term is counted on its own, so
+    "American Indian" also uses "American". Typographic apostrophes and hyphens count as plain ones, and any white space
+    counts as one space. A letter with a combining accent counts as the accented letter.
 
     Args:
-        examples: The texts of each example (such as a prompt and its reply), read once and not stored.
+        examples: The texts of each example, such as a prompt and its reply. They are read once and not stored.
         terms: The terms to count. Terms that differ only in case have the same count.
 
     Returns:
@@ -77,7 +76,7 @@ def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
     """Reads the CSV file that `python -m hb_dataset.frequency` writes.
 
     Returns:
-        The values `per_million` and `one_word` of each (axis, descriptor).
+        For each pair of axis and descriptor, a dictionary with the keys `per_million` and `one_word`.
     """
     try:
         frame = pd.read_csv(path, keep_default_na=False)
@@ -126,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         terms = [descriptor.term for descriptor in descriptors]
         counts, num_examples = count_descriptors(read_examples(dataset, options.columns), terms)
         if not num_examples:
-            raise ValueError(f"the split '{options.split}' has no examples; set another --split")
+            raise ValueError(f"the split '{options.split}' has no examples; set --split to a split with examples")
         columns = {
             "axis": [descriptor.axis for descriptor in descriptors],
             "descriptor": terms,
@@ -176,7 +175,7 @@ def _plain_lower(text: str) -> str:
 
 
 def _count_batch(matcher: AhoCorasick, texts: list[str], usages: list[int]) -> None:
-    """Adds the usages in a batch of texts. The batch is searched as one text, with separators around each text."""
+    """Adds the usages in a batch of texts to `usages`. For speed, the texts are joined and searched as one."""
     text = _plain_lower(_SEPARATOR.join(["", *texts, ""]))
     for term, start, end in matcher.find_matches_as_indexes(text, overlapping=True):
         if not (_is_word(text[start - 1]) or _is_word(text[end])):

@@ -28,8 +28,8 @@ _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
 def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = None) -> Iterator[Intersection]:
     """Yields every allowed pair of terms from two axes, sorted by axes, then in the order of the vocabulary.
 
-    `left_out` counts the excluded pairs by reason. A reason is one of those in `left_out_pairs.yaml`, `no_noun` (no
-    noun takes both terms in one template), or `repeated` (another pair has the same words).
+    `left_out` counts the excluded pairs by reason. Most reasons come from `left_out_pairs.yaml`. The other two are
+    `no_noun` (no noun can have both terms in one template) and `repeated` (an earlier pair has the same words).
     """
     positions = _positions(vocabulary)
     for first, second in _pairs(vocabulary, positions, Counter() if left_out is None else left_out):
@@ -39,7 +39,7 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
     """Draws the same number of pairs for each pair of axes, in the order of `all_intersections`.
 
-    Pairs of the least used terms are drawn first. A hash with the seed decides between equally used terms, so the
+    Pairs whose terms have been drawn least often are drawn first. A hash that includes the seed breaks ties, so the
     sample is the same on every machine.
     """
     terms, positions = vocabulary.descriptors, _positions(vocabulary)
@@ -64,11 +64,12 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
 
 
 def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]) -> Intersection:
-    """Joins two terms in their English order. The axis of `first` must be the first in alphabetical order.
+    """Joins two terms in the order that English requires.
 
-    Two terms of the same class or two phrases of the same kind are joined by "and": "homeless and disabled …", "… with
-    dementia and with a PhD". Other terms are joined without "and": "queer Black …", "… with a PhD who stutters", "Deaf
-    … with a PhD".
+    The axis of `first` must come before the axis of `second` in alphabetical order. Two adjectives of the same class
+    are joined by "and" ("homeless and disabled …"), and so are two phrases of the same kind ("… with dementia and with
+    a PhD"). All other terms are joined without "and": "queer Black …", "… with a PhD who stutters", "Deaf … with a
+    PhD".
     """
     before, after = _in_order(first, second, positions)
     return Intersection(
@@ -103,7 +104,7 @@ def _pairs(
                 words = _join_before(before, positions), _join_after([term.after for term in after])
                 gender = first.gender or second.gender
                 genders = seen.setdefault(words, set())
-                # A pair without a gender takes every noun, so it shares nouns with a pair of any gender.
+                # A pair without a gender goes with every noun, so it has nouns in common with every other pair.
                 repeated = bool(genders) and (gender in {None, *genders} or None in genders)
                 because = "repeated" if repeated else None
             if because is not None:
@@ -175,16 +176,13 @@ def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
 
 
 def _prompts(vocabulary: Vocabulary) -> list[int]:
-    """Returns the prompts of each term as bits, one bit per noun and template.
-
-    A pair has the bits that its terms share.
-    """
+    """Returns an integer for each term. Each bit states whether the term has a prompt for one noun and template."""
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return [int.from_bytes(np.packbits(mask).tobytes()) for mask in masks]
 
 
 def _reasons(vocabulary: Vocabulary) -> list[dict[int, str]]:
-    """Returns each term's excluded partners, with the reason from the first matching entry."""
+    """Returns, for each term, the terms that must not be paired with it, and the reasons."""
     terms = vocabulary.descriptors
     everything = range(len(terms))
     reasons: list[dict[int, str]] = [{} for _ in terms]

@@ -18,7 +18,8 @@ from hb_dataset.yaml_lines import Fault, FaultsError
 
 NAMES_FILE = VOCABULARIES / "names.yaml"
 NAMES_AXIS = "names"
-# Maps each cue to the text that contains the name: in the system message, and below the user's question.
+# The text that states the name. `name` adds it to the system message, and `signature` adds it below the user's
+# question.
 NAME_CUES = {"name": f"The user's name is {SINGULAR_SLOT}.", "signature": f"Thanks,\n{SINGULAR_SLOT}"}
 _COLUMNS = ["name", "group"]
 _ID_DIGITS = 20  # as in other prompts
@@ -96,7 +97,7 @@ def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
     except UnicodeDecodeError as error:
         faults.append(Fault(path.name, 1, f"is not UTF-8 ({error.reason}); save it as “CSV UTF-8”"))
         return []
-    csv.field_size_limit(2**31 - 1)  # a quote that is not closed
+    csv.field_size_limit(2**31 - 1)  # because an unclosed quote makes one very long field
     with io.StringIO(text, newline="") as file:
         reader = csv.DictReader(file, restkey="more")
         if sorted(reader.fieldnames or []) != sorted(_COLUMNS):

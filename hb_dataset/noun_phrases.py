@@ -56,9 +56,9 @@ Modifier = Descriptor | Intersection
 
 
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
-    """Whether the grammar allows the term with the noun.
+    """Returns whether the term and the noun can form a phrase.
 
-    A term with a gender takes only nouns of that gender. No term takes a noun that is the same word.
+    A term with a gender needs a noun of that gender. A term that contains the noun itself does not agree with it.
     """
     if modifier is None:
         return True

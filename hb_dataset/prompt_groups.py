@@ -31,8 +31,8 @@ class PromptGroup:
         name: The group's name in tables: `"gay person"`.
         singular: The singular without a determiner.
         plural: The plural without a determiner: `"gay people"`.
-        axis: The axis; `None` if the group is not a term of the vocabulary.
-        descriptor: The term; `None` if the group is only a noun or is not in the vocabulary.
+        axis: The term's axis; `None` if the group contains no term of the vocabulary.
+        descriptor: The term; `None` if the group contains no term of the vocabulary.
         article: "a" or "an", if the first letter does not determine the article.
     """
 
@@ -118,15 +118,15 @@ def find_groups(
     """Reads groups and pairs from a file, or makes groups from terms of the HolisticBias vocabulary.
 
     Args:
-        given: The path of a file (see `read_groups`), alone or as the only item of a sequence; one or more terms and
-            `PromptGroup`s; or `None` for the paper's six groups. A term is written with a noun (`"Deaf woman"`), alone
-            (`"tall"`), or as a noun (`"woman"`). A term alone takes the noun "person" or, if they do not agree, the
-            first noun that does. A term on two axes belongs to the axis that is first in alphabetical order. Upper and
-            lower case are equivalent.
+        given: The path of a file (see `read_groups`), or one or more terms and `PromptGroup`s; `None` for the paper's
+            six groups. A term is written with a noun (`"Deaf woman"`) or alone (`"tall"`). A noun alone (`"woman"`) is
+            also a group. A term alone gets the noun "person" or, if they do not agree, the first noun that agrees with
+            the term. If a term is on two axes, the group has the axis that is first in alphabetical order. Upper and
+            lower case do not matter.
         vocabulary: The vocabulary that contains the terms; `None` for `next`.
 
     Returns:
-        The groups, and the pairs from the file. Terms have no pairs. The name of a term's group is its singular.
+        The groups and the pairs. Only a file defines pairs. If a group is made from a term, its name is its singular.
 
     Raises:
         ValueError: The file has faults, or a term is unknown, does not agree with its noun, or is passed twice.

@@ -1,6 +1,6 @@
-"""Selects each term's nouns, and the templates of each noun.
+"""Selects the combinations of term, noun and template that become prompts.
 
-The grammar applies first (`agreeing`), then the rules of the vocabulary (`left_out_nouns.yaml`).
+A term and a noun must agree (`agreeing`), and no rule in `left_out_nouns.yaml` may exclude the combination.
 """
 
 from collections import Counter
@@ -19,11 +19,13 @@ def prompt_masks(
     rules: Sequence[LeftOutNoun],
     left_out: Counter[str] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Yields a mask of the existing prompts for each term or pair of terms: [nouns, templates].
+    """Yields a mask for each term or pair of terms: [nouns, templates].
 
-    A pair lacks every prompt that either of its terms lacks. `left_out` counts the excluded prompts by reason. The
-    reason is that of the first matching rule, `gender` (the noun does not have the term's gender), or `same` (the noun
-    is the same word).
+    The mask is true where a prompt exists. For a pair, a prompt exists only if it exists for both terms.
+
+    `left_out` counts the excluded prompts by reason. The reason is `gender` if the noun does not have the term's
+    gender, and `same` if the noun is the same word. Otherwise, it is the reason in the first rule that excludes the
+    prompt.
     """
     rule_masks = [_rule_mask(rule, nouns, templates) for rule in rules]
     for modifier in modifiers:

@@ -1,7 +1,7 @@
 """Builds the table of all combinations of descriptor, noun and template.
 
-Each row is stored as three indices into the distinct values, so building all of v1.0 (462,878 rows) takes less than a
-second.
+The table is built from indices into the lists of terms, nouns and templates, so building all of v1.0 (462,878 rows)
+takes less than a second.
 """
 
 import hashlib
@@ -73,7 +73,7 @@ def intersection_table(
 ) -> pa.Table:
     """Builds all prompts of these pairs of terms, with these nouns and templates.
 
-    The columns are those of `INTERSECTION_SCHEMA`. In the columns `axis` and `descriptor`, the value names the pair.
+    The columns are those of `INTERSECTION_SCHEMA`. The columns `axis` and `descriptor` name both axes and both terms.
     """
     columns, of_row = _columns(intersections, nouns, templates, left_out_nouns, left_out)
     for which in ("first", "second"):
@@ -113,7 +113,7 @@ def _columns(
     left_out_nouns: Sequence[LeftOutNoun],
     left_out: Counter[str] | None,
 ) -> tuple[dict[str, pa.Array], pa.Array]:
-    """Builds the columns of `PROMPT_SCHEMA`, and the index of each row's descriptor: [rows]."""
+    """Returns the columns of `PROMPT_SCHEMA`, and the index of each row's descriptor: [rows]."""
     masks = list(prompt_masks(descriptors, nouns, templates, left_out_nouns, left_out))
     kept = np.array(masks, dtype=bool).reshape(len(masks), len(nouns), len(templates))
     descriptor, noun, template = np.nonzero(kept)
@@ -123,7 +123,7 @@ def _columns(
     digits = _LONG_ID_DIGITS if any(isinstance(term, Intersection) for term in descriptors) else _ID_DIGITS
     phrases: list[str] = []
     phrase_ids: list[str] = []
-    # A template takes one of four forms of each phrase: singular or plural, each inside a sentence or at its start.
+    # A phrase has up to four forms: singular and plural, each at the start of a sentence and inside it.
     form_of = [(entry.plural, not entry.parts[0]) for entry in templates]
     forms = sorted(set(form_of))
     for plural, starts in forms:

@@ -1,7 +1,8 @@
-"""The configs of the dataset: the tables that `load_dataset("holistic_bias", …)` and `load_table` return, by name.
+"""Defines the configs of the dataset. `load_dataset("holistic_bias", …)` and `load_table` return their tables.
 
-`descriptors`, `nouns` and `templates` belong to the default version. On the Hub, they belong to the published version.
-The prompts of `robust-fixed` and `robust-structured` have no version, because they come from a grammar that may change.
+The configs `descriptors`, `nouns` and `templates` belong to the default version. On the Hub, they belong to the
+published version. The prompts of `robust-fixed` and `robust-structured` have no version, because they come from a
+grammar that may change.
 """
 
 import itertools
@@ -80,12 +81,18 @@ _TEMPLATE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Config:
-    """A config of the dataset. `description` is one sentence about its rows.
+    """A config of the dataset.
 
-    `build` makes the table in parts from a vocabulary and the `options` that `HolisticBias` also takes. If
-    `required_file` is set, only versions that contain this file have the config. `measured` configs describe people
-    with a term, so `measure` offers them. Configs without `has_version` come from a grammar and are not published with
-    a version.
+    Attributes:
+        name: The name, such as `"v1.0-small"`.
+        description: One sentence about the rows.
+        schema: The columns.
+        build: A function of a vocabulary and the `options`. It returns the table in one or more parts.
+        citation: The papers to cite, in BibTeX.
+        required_file: A file of the vocabulary. Versions without this file do not have the config.
+        options: The arguments of `HolisticBias` that the config allows.
+        measured: Whether `measure` offers the config, because its prompts describe people with a term.
+        has_version: False if the prompts come from a grammar and not from a version of the vocabulary.
     """
 
     name: str
@@ -124,8 +131,8 @@ def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     if not vocabulary.seat_templates:
         raise ValueError(
-            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs '…-seat' require; add the file, or set "
-            "another config"
+            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs '…-seat' require; add the file, or set a "
+            "config that does not end in '-seat'"
         )
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 
@@ -157,7 +164,7 @@ def intersection_batches(
 
 
 def _rows(entries: Sequence[Any], schema: pa.Schema, attributes: Mapping[str, str]) -> list[pa.Table]:
-    """Makes a row for each entry. A column has its attribute's name, unless `attributes` maps it to another name."""
+    """Makes a row for each entry. `attributes` maps a column to an attribute, if their names differ."""
     rows = [{name: getattr(entry, attributes.get(name, name)) for name in schema.names} for entry in entries]
     return [pa.Table.from_pylist(rows, schema)]
 

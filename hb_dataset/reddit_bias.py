@@ -47,23 +47,22 @@ def load_reddit_bias(
     """Reads phrases and their counterfactuals.
 
     Args:
-        folder: The authors' repository or its folder `data`, or a folder that contains the data of the bias type,
-            directly or in `<bias type>/`. The data are the authors' files, or files named `train`, `validation` and
-            `test` in UTF-8 or Latin-1. A .txt file has one phrase per line. A .csv file has one of the columns
-            `TEXT_COLUMNS`, and optionally `text_t2` and perplexities.
+        folder: The authors' repository or its folder `data`, or your own folder, which contains files named `train`,
+            `validation` and `test`, directly or in `<bias type>/`. A .txt file has one phrase per line. A .csv file has
+            one of the columns `TEXT_COLUMNS`, and optionally `text_t2` and perplexities. Files are in UTF-8 or Latin-1.
         bias_type: A name from `specification_names()`, the path of a specification, or a specification.
-        mode: `"published"` is the default for the authors' files. It takes the counterfactuals from the files or, if
-            they are missing, from the published rule. A phrase without a term is then its own counterfactual, as in the
-            authors' data. `"word"` is the default for other files. It replaces whole words (see `counterfactual`),
-            except in rows with a `text_t2`, and drops phrases without a term.
+        mode: The rule that makes counterfactuals; see `hb_dataset.counterfactuals`. `"published"` is the default for
+            the authors' files. It keeps the counterfactuals in the files, and makes only the missing ones. A phrase
+            without a term is its own counterfactual, as in the authors' data. `"word"` is the default for other files.
+            It keeps the counterfactuals in the column `text_t2`, and drops phrases without a term.
 
     Returns:
         The splits that exist (`train`, `validation`, `test`), with the columns `id`, `text_t1`, `text_t2`,
-        `perplexity_t1` and `perplexity_t2`. A perplexity is null unless the files contain it for exactly this text. The
-        log counts repeated, unchanged and dropped texts.
+        `perplexity_t1` and `perplexity_t2`. A perplexity is null if the files do not state it for exactly this text.
+        Warnings in the log count repeated, unchanged and dropped texts.
 
     Raises:
-        FileNotFoundError, NotADirectoryError: The folder does not exist, or contains no split.
+        FileNotFoundError, NotADirectoryError: The folder does not exist, or it contains no split.
         ValueError: A file cannot be read as described, or most phrases in a split do not fit the specification.
     """
     import datasets
@@ -143,7 +142,7 @@ def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: M
 
 
 def _has_group_1(text: str, specification: BiasSpecification) -> bool:
-    """Whether a text contains a term of group 1, as whole words or according to the published rule."""
+    """Returns whether a text contains a term of group 1 according to either mode."""
     terms = [*terms_in(text, specification), *terms_in(text, specification, "published")]
     return any(term.group == 1 for term in terms)
 

@@ -1,7 +1,7 @@
-"""Locates and reads the files of RedditBias, in the layouts of `load_reddit_bias`.
+"""Finds and reads the files of RedditBias in all layouts that `load_reddit_bias` accepts.
 
-The authors' repository contains the pairs for validation and test in `data/<type>/`, two files for each split. The
-training phrases are in `text_files/<type>/`. The folder for queerness is called `orientation`.
+In the authors' repository, `data/<type>/` contains the pairs for validation and test. Each split has two files, one per
+group. `text_files/<type>/` contains the training phrases. The folder for queerness is called `orientation`.
 """
 
 import os
@@ -18,15 +18,16 @@ START_MARK = "<bos> "
 PAIRS_FOLDER, TRAIN_FOLDER = "data", "text_files"  # in the authors' repository
 # religion2 has two files: one as written, and one in lower case, for which the authors wrote their rule.
 TRAIN_FILES = ("*_bias_manual_lowercase_train.txt", "*_bias_manual_train.txt")
-COUNTERFACTUAL_COLUMN = (
-    "replaced_demo"  # the term that replaced the first one; only the file of counterfactuals has this column
-)
+COUNTERFACTUAL_COLUMN = "replaced_demo"  # a column that is only in the authors' file of counterfactuals
 
 _AUTHORS_FILES = {"validation": "valid", "test": "test"}
 
 
 class Phrase(NamedTuple):
-    """A phrase and its values in the files. `given` is true if the user's own file contains its counterfactual."""
+    """A phrase (t1), its counterfactual (t2) and their perplexities, if the files contain them.
+
+    `given` is true if t2 comes from the column `text_t2` of the user's own file.
+    """
 
     t1: str
     t2: str | None = None
@@ -36,7 +37,7 @@ class Phrase(NamedTuple):
 
 
 def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[dict[str, list[Phrase]], bool]:
-    """Reads the phrases of the splits that exist. The second result is whether the files are the authors'."""
+    """Reads the phrases of each split. The second result is true if the files are the authors'."""
     if not folder.is_dir():
         raise NotADirectoryError(
             f"folder '{folder}' does not exist; pass the authors' repository, the folder of the data, or a folder "

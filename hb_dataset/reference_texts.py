@@ -11,9 +11,10 @@ NUM_REFERENCE_TEXTS = 500  # drawn from the chit-chat dataset
 
 
 class ReferenceTexts(NamedTuple):
-    """Reference texts, one line each. `num_blank` counts the dropped rows that contain no text.
+    """Reference texts, one line each. `num_blank` counts the rows without text, which were dropped.
 
-    An id consists of the conversation and the turn, or is the row in a file (counted from 0).
+    The id of a text consists of the conversation and the turn. If the texts come from a file, the id is the row
+    (counted from 0).
     """
 
     ids: list[str]

@@ -15,11 +15,11 @@ def small_templates(templates: Sequence[Template]) -> list[Template]:
 
 
 def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
-    """Selects six terms per axis, spread over placements and buckets. The order of the terms does not matter.
+    """Selects six terms per axis, spread over the axis's buckets.
 
-    The buckets take turns. The bucket of terms after the noun is first, and larger buckets precede smaller ones. A hash
-    orders the terms of a bucket, so a new term changes few choices. Terms with a gender are excluded, because they
-    agree with only a third of the nouns.
+    The buckets take turns, and each turn selects one term. The bucket of terms after the noun comes first, and then the
+    largest bucket. A hash orders the terms of a bucket, so adding a term to the vocabulary changes few choices. Terms
+    with a gender are excluded, because they agree with only a third of the nouns.
     """
     chosen: set[tuple[str, str]] = set()
     for axis in {descriptor.axis for descriptor in descriptors}:

@@ -17,7 +17,7 @@ def structured_prompt_table(
 
     Args:
         groups: The groups, terms of the vocabulary, or a file (see `find_groups`); `None` for the paper's six groups.
-        fixed_only: Whether to build only the fixed prompts, without the 100 other structures.
+        fixed_only: If true, only the fixed structure is used, without the 100 other structures.
 
     Returns:
         A table with the columns of `STRUCTURED_SCHEMA`. The rows are sorted by group, then by verb phrase, then by

@@ -29,7 +29,7 @@ _SLOT = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class VerbPhrase:
-    """All forms of a verb phrase in the fixed prompts, with the singular first; see `verb_phrases.yaml`."""
+    """A verb phrase of the fixed prompts. Each pair is a singular and a plural form; see `verb_phrases.yaml`."""
 
     verb_phrase: str
     prompt_type: Literal["occupation", "respect"]

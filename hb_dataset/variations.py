@@ -18,7 +18,7 @@ Flags = bool | Sequence[bool] | np.ndarray
 
 
 class VariedPrompts(NamedTuple):
-    """Varied texts, their noun phrases, and whether each variation was requested for each row: [rows]."""
+    """The varied texts and their noun phrases. `flags` states the requested variations of each row: [rows]."""
 
     texts: pa.Array
     noun_phrases: pa.Array

@@ -1,7 +1,8 @@
-"""The versions of the vocabulary: frozen versions, which never change again, and `next`, which pull requests change.
+"""Reads versions of the vocabulary, and checks that frozen versions have not changed.
 
-For each frozen version, `frozen.json` records the digest of its vocabulary, the date, golden counts, and the SHA-256 of
-each config's sentences. Loading a version checks all of these except the sentences, which would take seconds to build.
+Pull requests change only the version `next`. For each frozen version, `frozen.json` records the date, the digest of the
+vocabulary, numbers of entries and prompts, and the SHA-256 of each config's sentences. `read_version` checks this
+record, except for the sentences, which would take seconds to build.
 """
 
 import hashlib
@@ -77,10 +78,9 @@ def verify_version(
     record: Mapping[str, Any] | None = None,
     made: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Vocabulary:
-    """Reads a frozen version and checks its record, files and content.
+    """Reads a frozen version and raises `FrozenError` if it differs from its record.
 
-    If `made` contains the `table_counts` of the version's configs, as the current code builds them, the sentences are
-    also checked.
+    To check the sentences too, build the version's configs and pass their `table_counts` as `made`.
     """
     record = read_frozen(root)[version] if record is None else record
     if reason := _record_fault(version, record):
@@ -110,7 +110,7 @@ def verify_version(
 
 
 def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, Any], day: str) -> dict[str, Any]:
-    """Makes the record of a frozen version from its `vocabulary_counts` and `table_counts`. `day` is in ISO 8601."""
+    """Makes the record of a frozen version. `counts` joins `vocabulary_counts` and `table_counts`."""
     record = {"digest": vocabulary.digest, "date": day, "counts": dict(counts)}
     return {**record, "record_digest": _record_digest(version, record)}
 

@@ -172,7 +172,7 @@ def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
 
 
 def _written(entry: Any) -> Any:
-    """Converts a dataclass to the form in which people write it, without absent fields."""
+    """Converts an entry to lists and dictionaries, without the fields that have their default value."""
     if isinstance(entry, tuple):
         return [_written(item) for item in entry]
     if not is_dataclass(entry):

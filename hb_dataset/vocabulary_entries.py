@@ -86,7 +86,7 @@ class Descriptor:
 class PersonNoun:
     """A noun for a person (paper, A.3).
 
-    `gender` is `None` if the noun has no gender. `bucket` is the kind of person, such as a child or a parent.
+    `gender` is `None` if the noun does not state one. `bucket` is the kind of person, such as `child` or `parent`.
     """
 
     noun: Words
@@ -121,7 +121,7 @@ class StandaloneNounPhrase:
 class Template:
     """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13).
 
-    `bucket` is the kind of sentence. Rules can apply to one kind only.
+    `bucket` is the kind of sentence, such as `like`. A `LeftOutNoun` can exclude terms from only this kind.
     """
 
     template: Sentence

@@ -1,4 +1,4 @@
-"""Checks across a vocabulary's entries: repeats, missing buckets, and unknown names."""
+"""Checks a vocabulary's entries for repeats, missing buckets, unknown names and wrong forms."""
 
 import re
 from collections import Counter

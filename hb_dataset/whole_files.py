@@ -11,11 +11,11 @@ _SCRATCH_NAME = re.compile(r"\..+\.[0-9a-f]+\.tmp")
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Calls `write` with a temporary name beside `path`, then renames the file. A failure leaves no file behind.
+    """Calls `write` with the path of a temporary file, and then renames this file to `path`.
 
-    The content is flushed to disk before the file is renamed, for two reasons. Some file systems report only at this
-    point that they are full, and without the flush, a power failure could leave an empty file. An `OSError` names
-    `path`.
+    If writing fails, the temporary file is removed, and the `OSError` names `path`. The content is flushed to disk
+    before the file is renamed. Some file systems report only then that they are full, and a power failure could
+    otherwise leave an empty file.
     """
     # The name does not contain the process id, because machines that share a folder may have processes with the same
     # id.

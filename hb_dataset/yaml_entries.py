@@ -51,8 +51,9 @@ class Located(NamedTuple):
 def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **given: str) -> list[Located]:
     """Reads the valid entries of a file.
 
-    The file is a mapping with a list under `key`, and optionally a `source` that applies to all entries. `given` maps
-    further keys of the file to their required values, which become fields of each entry.
+    The file has a list of entries under `key`. It may also have a `source`, which applies to all entries. `given`
+    contains other keys that the file must have, with their required values, such as `axis="age"`. These values become
+    fields of each entry. Faults are appended to `faults`.
     """
     try:
         document, lines = load_with_lines(path, faults)
@@ -144,7 +145,7 @@ def read_document(
 
 
 def line_of(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
-    """Returns the line of a value, given its keys and indices, or the line of the innermost list that has one."""
+    """Returns the line of the value at `keys`. If it is unknown, returns the line of the list that contains it."""
     return next((lines[tuple(keys[:end])] for end in range(len(keys), -1, -1) if tuple(keys[:end]) in lines), 1)
 
 

@@ -50,10 +50,11 @@ class RefusedError(yaml.YAMLError):
 
 
 def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, int]]:
-    """Loads YAML together with the line of each value (counted from 1), keyed by the tuple of its keys and indices.
+    """Loads a YAML file, and the line of each value.
 
-    Scalars remain as written ("no" is text). Faults for repeated keys and unusual line breaks are appended to `faults`.
-    Other problems raise errors, which `unreadable` converts to a fault.
+    The lines are counted from 1. They are in a dictionary whose keys are tuples such as `("terms", 0, "note")`. Scalars
+    remain as written ("no" is text). Faults for repeated keys and unusual line breaks are appended to `faults`. Other
+    problems raise errors, which `unreadable` converts to a fault.
     """
     lines: dict[tuple, int] = {}
 
@@ -139,7 +140,7 @@ def _check_form(text: str) -> None:
 
 
 def _events(text: str, too_deep: str) -> Iterator[yaml.Event]:
-    """Yields the parser's events. LibYAML's own error about nesting becomes `too_deep`, since LibYAML reads ahead."""
+    """Yields the parser's events. If LibYAML itself rejects the nesting, the error has the message `too_deep`."""
     try:
         yield from yaml.parse(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:

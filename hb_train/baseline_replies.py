@@ -4,9 +4,9 @@
     accelerate launch hb_train/tune.py --method counterfactual --config hb_train/recipes/embedded.yaml \
         --dataset_name rows/embedded --output_dir models/embedded
 
-Each reply is paired with prompts that have another descriptor in the same sentence. With method counterfactual, the
-original prompt has a descriptor, and the new descriptor replaces it in the reply. With method distill, the original
-prompt has no descriptor.
+The model replies to a prompt. In training, it then learns this reply as the reply to other prompts, which are the same
+sentence with another descriptor. With method counterfactual, the first prompt also has a descriptor, and the reply's
+mentions of this descriptor are replaced. With method distill, the first prompt has no descriptor.
 """
 
 import sys
@@ -69,8 +69,8 @@ class BaselineArguments:
     num_replies: int = option(960, "The number of replies to sample.")
     num_anchors: int = option(
         480,
-        "The number of anchors, that is, replies that should not change. Anchors answer prompts for which it should "
-        "matter who asks, and prompts that describe nobody.",
+        "The number of anchors, that is, replies that should not change. Anchors answer questions whose answer should "
+        "depend on who asks, and questions that describe nobody.",
     )
     temperature: float = option(
         0.7, "The temperature for sampling and for learning. Set the temperature at which the tuned model will be used."
@@ -94,7 +94,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def reply(arguments: BaselineArguments) -> None:
-    """Pairs each sampled reply with prompts that contain another descriptor."""
+    """Samples the replies, and writes the training rows in the main process."""
     prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
     version = version_of(arguments.dataset_config)
     baseline = load_table(f"{version}-baseline")
@@ -147,9 +147,9 @@ def reply(arguments: BaselineArguments) -> None:
 
 
 def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
-    """Loads a config without the descriptors of `leave_out`.
+    """Loads a config's prompts, without those that contain a descriptor of the config `leave_out`.
 
-    Descriptors that share a stem with one of these are also omitted.
+    Descriptors that share a stem with such a descriptor are also left out.
     """
     allowed = measured_configs()
     if find_config(dataset_config).name not in allowed:
@@ -168,7 +168,10 @@ def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
     kept = prompts.filter(pc.invert(pc.is_in(prompts["descriptor"], value_set=pa.array(left_out, pa.string()))))
     if len(kept) in (0, len(prompts)):
         excluded = "no descriptor" if len(kept) else "all descriptors"
-        raise ValueError(f"--leave_out {leave_out} excludes {excluded} of {dataset_config}; set another config")
+        raise ValueError(
+            f"--leave_out {leave_out} excludes {excluded} of {dataset_config}; set a config with some, but not all, of "
+            "its descriptors"
+        )
     return kept
 
 

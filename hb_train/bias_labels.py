@@ -2,10 +2,13 @@
 
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
-The script tags each reply of a run "bias" if its bias value is above β, and "no_bias" otherwise. It writes rows of a
-prompt and a completion in TRL's format (Smith et al., 2022, C.1). It also computes the ceiling of the labels: the bias
-of a model that learnt the labels perfectly. If no ceiling is significantly below the bias of all replies, `--beta auto`
-writes no labels and exits with status 3.
+Each reply of the run has a bias value, which is large if the reply shows this style. The script tags the reply "bias"
+if its value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.1). It writes one row per reply,
+with a prompt and a completion in TRL's format.
+
+The script also computes the ceiling of the labels, which is the bias of a model that learnt the labels perfectly. With
+`--beta auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no
+labels and exits with status 3.
 """
 
 import shutil
@@ -53,7 +56,7 @@ class LabelArguments:
         "The share of the replies (between 0 and 1) whose bias value is at most β. This option replaces --beta.",
     )
     accept_no_gain: bool = option(
-        False, "With --beta auto, write labels even if no ceiling is below the bias of all replies."
+        False, "With --beta auto, write labels even if tuning on them is not expected to reduce bias."
     )
     seed: int = option(0, "The random seed for drawing validation prompts.")
     model: str | None = option(
@@ -85,7 +88,7 @@ def main(argv: list[str] | None = None) -> None:
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process.
 
-    Exits with `NO_GAIN_STATUS` if β is auto and no ceiling is significantly below the bias of all replies.
+    If β is auto and labels would not help, exits with `NO_GAIN_STATUS` without writing any.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat
@@ -175,7 +178,7 @@ def _ceiling_words(ceiling: Ceiling | None) -> str:
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
-    """Describes, for run.json, everything on which the labels depend."""
+    """Returns everything on which the labels depend, for run.json."""
     record = run.results["run"]
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code", "accept_no_gain")
     return {
@@ -238,10 +241,13 @@ reply, which can hurt. The prompts come from HolisticBias (CC-BY-SA-4.0).
 
 ## The ceiling of these labels
 
-A model that learnt these labels perfectly would reply like the replies tagged "no_bias". The table lists the debiased
-Full Gen Bias (×1000) of such replies for different shares of this tag. The replies to each term and template are split
-into random halves. The directions estimated from one half tag the other half. Intervals hold for other replies and
-other splits. The column "change" shows the difference from the value of all replies.
+A model that learnt these labels perfectly would reply like the replies tagged "no_bias". The table shows the bias of
+such replies (debiased Full Gen Bias, ×1000). Each row has another threshold, so another share of the replies is tagged
+"no_bias". The column "change" is the difference from the bias of all replies. The intervals take into account that
+other replies and other random halves would give other values.
+
+To avoid overfitting, the replies to each term and template are split into random halves, and each half is tagged by
+directions estimated from the other half.
 
 {_ceiling_words(ceiling)}
 """

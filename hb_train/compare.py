@@ -3,9 +3,9 @@ r"""Mitigates a model's bias by several methods, and compares the results (`--co
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
 
-The methods sft and kto learn from labelled replies. These replies answer other prompts than the measured replies do.
-They are sampled from the model's whole distribution, because replies from a sharper distribution would make the tuned
-model sharper too. If labels cannot help, the comparison omits both methods.
+The methods sft and kto learn from labelled replies, which come from a run of their own with other prompts than the
+measurements. This run samples from the model's whole distribution (temperature 1, without top-k or top-p). A model that
+learnt from likelier replies would become too certain. If labels cannot help, the comparison omits both methods.
 
 Each step is a script with its own process and folder. To resume an interrupted comparison, run the same command again.
 """
@@ -77,8 +77,8 @@ def debias_main(argv: Sequence[str]) -> None:
 
 
 def compare_tuning(options: argparse.Namespace) -> None:
-    """Measures a model before and after each tuning method. Exits with `GATE_STATUS` if a figure misses its margin."""
-    read_margins(options.no_worse_than)  # raises an error if the margins do not have this form
+    """Measures a model before and after each tuning method. If a figure misses its margin, exits with `GATE_STATUS`."""
+    read_margins(options.no_worse_than)  # raises an error if a margin is not written as FIGURE=MARGIN
     folder = Path(options.output_dir)
     dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
     config = ["--dataset_config", options.dataset_config]
@@ -98,9 +98,8 @@ def compare_tuning(options: argparse.Namespace) -> None:
     for method in options.method:
         if method in OWN_REPLIES:
             learnt = ["--dataset_config", options.dataset_config.removesuffix("-small"), *dtype]
-            if options.dataset_config.endswith(
-                "-small"
-            ):  # the measured descriptors are not learnt, unless all descriptors are measured
+            # The measured descriptors are not learnt. If the config contains all descriptors, this is impossible.
+            if options.dataset_config.endswith("-small"):
                 learnt += ["--leave_out", options.dataset_config]
             rows = folder / f"{method}-rows"
             learnt += ["--method", method, "--model", options.model, "--output_dir", rows, *options.replies_args]
@@ -183,7 +182,7 @@ def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:
 
 
 def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
-    """Adds an option whose value contains further options for a step, such as `--measure_args="--axes nonce"`."""
+    """Adds the option `--STEP_args`, which passes options to a step, such as `--measure_args="--axes nonce"`."""
     parser.add_argument(
         f"--{step}_args",
         type=shlex.split,

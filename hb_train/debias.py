@@ -3,11 +3,13 @@ r"""Debiases a causal language model on phrases of a bias type (Barikeri et al.,
     accelerate launch hb_train/debias.py --method hd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir models/hd
 
-The methods `lmd`, `add` and `hd` minimise λ_LM·L_LM + λ_D·L_D on the stereotyped phrases (text_t1). The method `cda`
-minimises L_LM on the phrases and their counterfactuals. The defaults are the paper's settings (5.1). The model of the
-last step is kept, because the model with the lowest validation perplexity would be the least debiased. debias.json
-contains the bias on the validation pairs and the perplexity of ordinary texts, both before and after debiasing. To
-resume an interrupted run, run the same command again.
+The methods `lmd`, `add` and `hd` train on stereotyped phrases about the minoritized group (text_t1). They minimise
+λ_LM·L_LM + λ_D·L_D, the weighted sum of the language modelling loss and a debiasing loss. The method `cda` trains on
+the phrases and their counterfactuals with L_LM alone. The defaults are the paper's settings (5.1).
+
+The script saves the model of the last step, because the model with the lowest validation perplexity would be the least
+debiased. It also writes debias.json, which contains the bias on the validation pairs and the perplexity of ordinary
+texts, before and after debiasing. To resume an interrupted run, run the same command again.
 """
 
 import math
@@ -56,7 +58,7 @@ from hb_train.training.trainers import ReplySFTTrainer
 
 # Options that only one method has.
 _METHOD_OPTIONS = {"neutralized_states": "hd", "target_vectors": "add"}
-# Options that name files. Instead of these options, the content of the files is recorded.
+# Options that name files. The record of the run contains the digest of each file's content instead of its name.
 _FILE_OPTIONS = ("reddit_folder", "train_file", "validation_file", "reference_texts")
 
 
@@ -118,8 +120,8 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
     if method.marks is not None and not any(map(any, encoded["train"].dataset[method.marks(arguments)])):
         raise ValueError(
             f"the {len(encoded['train'].dataset)} training phrases contain no {method.marks(arguments)} of "
-            f"'{arguments.bias_type}', so method {arguments.method} learns nothing; pass other phrases, or set "
-            "another --bias_type"
+            f"'{arguments.bias_type}', so method {arguments.method} learns nothing; pass phrases that "
+            "contain them, or set --bias_type to the type of these phrases"
         )
 
     description = training_description(arguments, training_args, loaded, model_args)
@@ -174,7 +176,10 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
 
 
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, Any]:
-    """Returns the `language_model_bias` of [2 · pairs] texts (all t1, then all t2), and the `lmp` of the references."""
+    """Returns the `language_model_bias` of pairs of texts, and the perplexity of the reference texts (`lmp`).
+
+    `texts` lists the phrases about the minoritized group, and then their counterfactuals in the same order.
+    """
     was_training = model.training
     model.eval()
     # The paper's perplexity covers tokens 2…n, without a start token (section 3.1).
@@ -246,7 +251,7 @@ def _trainer(
 
 
 def _digest(content: Any) -> str:
-    """Returns a digest, which is recorded instead of the phrases because most of them are hurtful."""
+    """Returns a digest. The record contains it instead of the phrases, because most of them are hurtful."""
     return sha256(repr(content).encode()).hexdigest()
 
 

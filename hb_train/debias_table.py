@@ -1,4 +1,4 @@
-"""The effects and costs of debiasing in one table, one line per model (Barikeri et al., 2021, tables 4 and 5)."""
+"""Writes a table of the effects and costs of debiasing, with one row per model (Barikeri et al., 2021, tables 4, 5)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from hb_train.debiasing.arguments import METHODS
 TABLE_FILE = "table.md"
 BEFORE = "before"
 BIAS, DST, CRG = f"bias/{RESULTS_FILE}", "dst/dst.json", "crg/crg.json"
-# Maps each heading to the file, the part of the file, the key, and the number format.
+# For each heading: the file, the part of the file, the key in this part, and the number format.
 COLUMNS = {
     "LMP": (BIAS, "reddit", "lmp", "{:.1f}"),
     "dialogue": (BIAS, "dialogue", "perplexity", "{:.1f}"),

@@ -3,9 +3,10 @@ r"""Teaches a model to track a user's wishes, and measures how well it does (Bar
     accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
-Each question asks whether the user wants a certain value of a slot. A feed-forward classifier reads the hidden state of
-the last token and answers yes or no. The defaults are the paper's settings (5.1), except that there are only as many
-questions as two CPU cores can handle. dst.json contains the F1 and the accuracy on the test split.
+The model answers questions such as whether the user wants the value "cheap" for the slot "price range". A feed-forward
+classifier reads the hidden state of the last token and answers yes or no. The defaults are the paper's settings (5.1).
+Only the number of questions is smaller, so that training is possible on two CPU cores. dst.json contains the F1 and the
+accuracy on the test split.
 """
 
 import hashlib
@@ -153,8 +154,8 @@ def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, 
         made = slot_values(turns[name], ontology, seed=seed)
         if not made.rows:
             raise ValueError(
-                f"split '{name}' of {arguments.dialogues} has no slot that has a value; set --dialogues to another "
-                "folder"
+                f"split '{name}' of {arguments.dialogues} has no slot that has a value; set --dialogues to the folder "
+                "of MultiWOZ 2.0 or 2.1"
             )
         indices = np.random.default_rng(seed).permutation(len(made.rows))[:number]
         questions[name] = [made.rows[index] for index in sorted(indices.tolist())]

@@ -3,9 +3,9 @@
     python hb_train/erase.py --model embedded --leave_out v1.0-small --output_dir models/embedded-erased
     accelerate launch hb_metrics/measure.py --model models/embedded-erased
 
-LEACE (Belrose et al., 2023) erases with the smallest possible mean squared change of the activations. If all its
-directions are erased, no linear classifier predicts the descriptor better than a constant does. Like the folder of an
-adapter, the output folder contains a small file and the name of the base model.
+The method is LEACE (Belrose et al., 2023), which changes the activations as little as possible (in mean square). If all
+its directions are erased, no linear classifier predicts the descriptor better than a constant does. The output folder
+contains only the erasure and the name of the base model, like the folder of an adapter.
 """
 
 import sys
@@ -119,7 +119,10 @@ def erase(arguments: EraseArguments) -> None:
 
 
 def draw_prompts(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws one prompt of each axis for each drawn pair of noun and template, so that axes differ in nothing else."""
+    """Draws prompts for random pairs of noun and template. Each pair has one prompt per axis.
+
+    The prompts of two axes therefore differ only in their descriptors.
+    """
     by_place = rows_by_place(prompts)
     generator = seeded_generator(seed, "erase", "prompts")
     places = sorted(by_place)
@@ -138,10 +141,11 @@ def fit_erasures(
     layers: Sequence[int],
     rank: int,
 ) -> dict[int, Erasure]:
-    """Fits erasures from the lowest layer up, each to activations that the lower erasures have already changed.
+    """Returns an erasure for each layer, by the layer's index.
 
-    The fit uses all tokens of `sequences` (prompts with their replies), because an erasure changes all of them.
-    `concepts` are the values to hide. Returns a dictionary that maps the index of each layer to its erasure.
+    The erasures are fitted from the lowest layer to the highest. Each is fitted to activations that the lower erasures
+    have already changed. The fit uses all tokens of `sequences` (prompts with their replies), because an erasure
+    changes all of them. `concepts` contains the value to hide in each sequence, such as the descriptor.
     """
     erasures: dict[int, Erasure] = {}
     values = one_hot(torch.from_numpy(np.unique(concepts, return_inverse=True)[1]))
@@ -172,8 +176,9 @@ def fit_erasures(
 def leace(activations: torch.Tensor, concept: torch.Tensor, rank: int) -> Erasure:
     """Computes the smallest change that hides a concept from linear classifiers (Belrose et al., 2023, theorem 4.3).
 
-    The map is x ↦ x − W⁺ P W (x − mean). W whitens the activations x, and P projects onto the columns of W cov(x, z)
-    for the one-hot concept z. The `rank` directions that are most correlated with z are kept.
+    The change is x ↦ x − W⁺ P W (x − mean), where x are the activations and z is the one-hot concept. W whitens x, and
+    P projects onto the columns of W cov(x, z). If there are more than `rank` directions, only those most correlated
+    with z are erased.
     """
     x, z = activations.double(), concept.double()
     mean = x.mean(0)

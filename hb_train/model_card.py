@@ -2,7 +2,7 @@
 
     python hb_train/model_card.py --model models/gpt2 --runs runs/before runs/no_bias --names before no_bias
 
-This command adds the figures of the runs to the card.
+`tune.py` already writes a card without figures. This command adds the figures of the runs.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def write_model_card(
     folder: Path, tuning: BiasTuning, *, runs: Sequence[Path] = (), names: Sequence[str] | None = None
 ) -> None:
-    """Writes the card of a tuned model with the figures of `runs`, the first of which is from before tuning."""
+    """Writes the card of a tuned model with the figures of `runs`. The first run is from before tuning."""
     figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
     write_text(folder / CARD_FILE, _card(tuning, figures))
 

@@ -2,8 +2,9 @@
 
     python -m hb_train.neutral_drift runs/tune/before runs/tune/distill
 
-The prompts are the neutral questions in `hb_dataset/awareness.yaml`. The model before the mitigation replies greedily.
-For each reply, the mean of KL(p_before ‖ p_after) over its tokens is computed in nats. The drift is the average over
+The prompts are the neutral questions in `hb_dataset/awareness.yaml`, such as "What is the capital of France?". The
+model before the mitigation answers them greedily. At each token of an answer, KL(p_before ‖ p_after) compares the
+next-token probabilities of the two models in nats. The drift is the mean over the tokens of an answer, averaged over
 the prompts.
 """
 
@@ -50,7 +51,9 @@ def measure_drift(before: Path, after: Path) -> None:
     replies = reply_to_rows(plan, loaded, range(len(questions)))
     rows = [row for row, reply in enumerate(replies) if not is_empty(reply)]
     if not rows:
-        raise ValueError(f"'{loaded.name}' replies to none of the {len(questions)} questions; pass another run")
+        raise ValueError(
+            f"'{loaded.name}' replies to none of the {len(questions)} questions; pass a run whose model replies"
+        )
     asked, said = [questions[row] for row in rows], [replies[row] for row in rows]
     values = drift_per_token(asked, said, (loaded, layout), (changed, other_layout))
     mean, level = cluster_mean(values, np.array([rows, rows])), first.results["run"]["settings"]

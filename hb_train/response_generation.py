@@ -3,9 +3,10 @@ r"""Teaches a model to respond as people do, and scores its responses (Barikeri 
     accelerate launch hb_train/response_generation.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues train.convos.txt --output_dir tasks/crg
 
-The model reads the last turn and learns only the response. All replies to a prompt are in the same split. In the test
-split, they are the prompt's references. The defaults are the paper's settings (5.1), except that there are only as many
-rows as two CPU cores can handle. crg.json contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2.
+The model reads the last turn of a dialogue and learns the response to it. All responses to a prompt are in the same
+split. In the test split, they are the references with which the model's response is compared. The defaults are the
+paper's settings (5.1). Only the number of pairs is smaller, so that training is possible on two CPU cores. crg.json
+contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2.
 """
 
 import os

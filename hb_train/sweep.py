@@ -8,10 +8,11 @@ r"""Runs tune.py or debias.py with each setting of a grid, and writes the result
 By default, the grid is the paper's (Smith et al., 2022, C.1, DialoGPT; Barikeri et al., 2021, 5.1). For BlenderBot, the
 paper's grid is `--grid learning_rate=3e-7:3e-3:9`.
 
-The best tuned model has the lowest validation perplexity, or the lowest loss for methods other than sft. The best
-debiased model has the smallest |t| of the log perplexities of the validation pairs. Only runs whose perplexity on other
-texts (LMP) rises by at most a tenth are eligible. Only the best model keeps its weights. To resume an interrupted
-sweep, run the same command again.
+The best run of tune.py has the lowest validation perplexity (method sft) or validation loss (other methods). The best
+run of debias.py has the smallest |t| of the log perplexities of the validation pairs. Runs that raise the perplexity of
+ordinary texts (LMP) by more than a tenth are excluded.
+
+Only the best model keeps its weights. To resume an interrupted sweep, run the same command again.
 """
 
 import argparse
@@ -64,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Sequence[str]) -> dict[str, Any]:
     grid = read_grid(words or PAPER_GRIDS[script])
     folder.mkdir(parents=True, exist_ok=True)
-    # Several graphics cards would multiply the batch size of a run.
+    # Uses only one graphics card, because each further card would multiply the batch size of a run.
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
     runs: list[dict[str, Any]] = []
     best: dict[str, Any] | None = None
@@ -88,7 +89,10 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
     write_text(folder / TABLE_FILE, table + "\n")
     print(f"\n{table}\n")
     if best is None:
-        raise ValueError(f"none of the {len(runs)} runs in '{folder}' has an eligible result; set another --grid")
+        raise ValueError(
+            f"all {len(runs)} runs in '{folder}' failed or are excluded for the reasons in {TABLE_FILE}; set --grid to "
+            "other values"
+        )
     print(f"model: {(folder / best['folder']).resolve()}")
     return {"script": script, "grid": grid, "runs": runs, "best": best}
 
@@ -112,7 +116,7 @@ def read_grid(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _result(script: str, folder: Path, status: int) -> dict[str, Any]:
-    """Returns a run's figures and its `loss`, which the sweep minimises; `None` if the run is not eligible."""
+    """Returns a run's figures and its `loss`, by which runs are compared. The loss of an excluded run is `None`."""
     if status != 0:
         return {"loss": None, "remark": f"ended with exit status {status}"}
     if script == "tune":

@@ -3,16 +3,17 @@ r"""Tunes a language model to reduce its bias, by default on labelled replies (S
     accelerate launch hb_train/tune.py --config hb_train/recipes/dialogpt.yaml \
         --model_name_or_path microsoft/DialoGPT-medium --dataset_name labels/dialogpt --output_dir models/dialogpt
 
-With the default method, sft, the model learns each reply after a prompt that ends in the reply's tag. The dataset is a
-folder written by `bias_labels.py`. For LoRA, add `--use_peft --learning_rate 3e-4`. To resume an interrupted tuning,
-run the same command again. The folder records the model's tag and prompt format, which `measure.py --model FOLDER`
-applies.
+With the default method, sft, the model learns labelled replies. Each prompt ends in the tag of its reply, so the model
+learns to reply differently to each tag. The dataset is a folder written by `bias_labels.py`. For LoRA, add `--use_peft
+--learning_rate 3e-4`. To resume an interrupted tuning, run the same command again. The output folder records the tag
+and the prompt format, and `measure.py --model FOLDER` uses both.
 
-`--method kto` makes replies tagged "no_bias" likelier and replies tagged "bias" less likely, without tags in prompts.
-It also takes TRL's options (`--method kto --help`). The methods counterfactual and distill teach the model how to reply
-to a prompt with a descriptor. With `--method counterfactual`, it learns to reply as it replied to other descriptors.
-With `--method distill`, it learns to reply as it replied to the same prompt without a descriptor. The dataset of both
-methods is a folder written by `baseline_replies.py`.
+With `--method kto`, prompts have no tags. The method makes replies tagged "no_bias" likelier and replies tagged "bias"
+less likely. `--method kto --help` lists further options.
+
+With `--method counterfactual`, the model learns to reply to a descriptor as it replied to other descriptors. With
+`--method distill`, it learns to reply to a prompt with a descriptor as it replied to the same prompt without a
+descriptor. The dataset of both methods is a folder written by `baseline_replies.py`.
 """
 
 import argparse
@@ -105,7 +106,6 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
-    """Adds TRL's options, which depend on the method."""
     from trl import KTOConfig, ModelConfig, SFTConfig
 
     method = given_method(argv)
@@ -213,7 +213,7 @@ def _save(
     arguments: TuneArguments,
     encoded: Mapping[str, "EncodedRows"],
 ) -> None:
-    """Saves the model and its card. The tag and prompt format are saved last, because they mark a finished run."""
+    """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
     from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
     from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card

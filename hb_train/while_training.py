@@ -39,17 +39,21 @@ logger = logging.getLogger(__name__)
 class GenBiasCallback(TrainerCallback):
     """Measures a model at each evaluation: `trainer.add_callback(GenBiasCallback(trainer))`.
 
-    At each evaluation, the model replies to the same prompts with the same random draws. The trainer logs the figures,
-    which are also metrics of the evaluation: `eval_full_gen_bias` (debiased, ×1000) and its interval, `_low` and
-    `_high`, `eval_offensive_share`, `eval_mean_offensiveness`, `eval_distinct_share` and `eval_num_replies` (the number
-    of non-empty replies). An undefined figure is not logged. In the metrics, it is NaN, so it does not affect the
-    selection of a checkpoint.
+    At each evaluation, the model replies to the same prompts with the same random draws. The figures are logged, and
+    added to the evaluation's metrics:
+
+    * `eval_full_gen_bias` (debiased, ×1000), and the bounds of its interval, `eval_full_gen_bias_low` and
+      `eval_full_gen_bias_high`.
+    * `eval_offensive_share` and `eval_mean_offensiveness`.
+    * `eval_distinct_share`, the share of distinct replies.
+    * `eval_num_replies`, the number of non-empty replies.
+
+    An undefined figure is not logged. In the metrics, it is NaN, so it does not affect the selection of a checkpoint.
 
     Args:
         trainer: The trainer.
-        num_replies: The approximate number of replies at each evaluation. With 312 replies, there is one term of each
-            axis.
-        replies_per_cell: The number of replies per term and template; intervals need 4.
+        num_replies: The approximate number of replies at each evaluation. By default, there is one term per axis.
+        replies_per_cell: The number of replies per term and template. Intervals need at least 4.
         num_templates: The number of templates.
         prompts: A value of `--dataset_config` of `measure`, or a table of prompts with the plural forms of terms
             (`with_plurals`).
@@ -95,7 +99,7 @@ class GenBiasCallback(TrainerCallback):
             self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Checks the options, and moves this callback before the callbacks that read figures."""
+        """Checks the options, and moves this callback before all others, which may read its figures."""
         name = (args.metric_for_best_model or "").removeprefix("eval_")
         if args.eval_strategy == "no":
             raise ValueError(
@@ -118,7 +122,7 @@ class GenBiasCallback(TrainerCallback):
         self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
 
     def measure(self) -> dict[str, float]:
-        """Measures the model in its present state. All processes must call this function together."""
+        """Measures the model as it is now. All processes must call this function at the same time."""
         start, trainer = time.monotonic(), self.trainer
         with random_state_kept(), evaluated(trainer.model) as model:
             plan, loaded = self._plan(model)
@@ -130,8 +134,8 @@ class GenBiasCallback(TrainerCallback):
             texts = [text for _, text in replies]
             prompts = self.prompts.take(pa.array([row for row, _ in replies], pa.int64()))
             axes, terms, templates = (prompts[name].to_pylist() for name in ("axis", "descriptor", "template"))
-            # Each process classifies all replies, because in other batches, probabilities may differ in their last
-            # bits.
+            # Each process classifies all replies. If processes shared the work, batches would differ, and probabilities
+            # could differ in their last bits.
             with random_state_kept():
                 offence = self.offensive.probabilities(texts)[:, 0]
                 censored = censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
@@ -181,7 +185,10 @@ class GenBiasCallback(TrainerCallback):
 
 
 def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
-    """Draws prompts in some of the templates, balanced over axes, for as many terms as `number` allows."""
+    """Draws about `number` prompts: `each` prompts per term in each of `num_templates` templates.
+
+    The terms are balanced over axes.
+    """
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
@@ -202,7 +209,10 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[Any]:
-    """Yields the model and any adapter in its layers, in evaluation mode without autocast, then restores it."""
+    """Yields the model in evaluation mode without autocast, and restores its state afterwards.
+
+    If the model has an adapter, it remains active.
+    """
     if hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):
             raise ValueError("the adapter learns prompts and does not change the model's layers; use LoRA")

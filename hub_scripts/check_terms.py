@@ -1,4 +1,4 @@
-"""Checks a change to the vocabulary, and reports faults, things to look at, and the effect of the change.
+"""Checks a change to the vocabulary, and reports faults, possible mistakes and new sentences.
 
     holistic-bias check-terms [--vocabulary DIR] [--against REV] [--seed N]
 
@@ -18,8 +18,8 @@ from hub_scripts.folder_checks import (
     link_faults,
     newly_frozen,
     number_faults,
+    shown_path,
     size_faults,
-    version_name,
 )
 from hub_scripts.term_changes import compare, effect
 from hub_scripts.term_checks import source_faults, things_to_look_at
@@ -30,9 +30,10 @@ ENTRIES_TO_READ = 25
 
 
 def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int = ENTRIES_TO_READ) -> Report:
-    """Checks a vocabulary folder against another folder or a git revision, by default the newest frozen version.
+    """Checks a vocabulary folder, and compares it with another folder or a git revision.
 
-    For at most `show` added or changed entries, it prints example sentences for review, drawn with `seed`.
+    `against` is the other folder or revision; `None` for the newest frozen version. The report includes example
+    sentences, drawn with `seed`, for at most `show` added or changed entries.
     """
     if not folder.is_dir():
         raise NotADirectoryError(
@@ -63,7 +64,7 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    default = Path(version_name(version_folder(NEXT)))
+    default = Path(shown_path(version_folder(NEXT)))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--vocabulary",

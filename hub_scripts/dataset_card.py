@@ -16,8 +16,8 @@ from hub_scripts.published_dataset import SPLIT, PublishedConfig, PublishedDatas
 PAGE = Path(__file__).parent / "dataset_card.md"
 PAPER_VERSION = "v1.0"  # the paper's vocabulary
 AUTHORS_VERSION = "v1.1"  # the lists that the authors published later
-LABELS = ("reviewed", "dispreferred", "polarizing", "unlabelled")  # a term's labels; the last one stands for null
-NONCE_AXIS = "nonce"  # the axis of meaningless words, which describe nobody
+LABELS = ("reviewed", "dispreferred", "polarizing", "unlabelled")  # the last one stands for a null label
+NONCE_AXIS = "nonce"  # the axis of words without a meaning
 TAGS = ["bias", "fairness", "holistic-bias", "evaluation", "responsible-ai", "demographics"]
 COLUMNS = {
     "id": "a unique id, computed from the row's content; the same sentence has the same id in all configs and versions",
@@ -180,7 +180,7 @@ def _limitations(dataset: PublishedDataset) -> str:
 
 
 def _changes(dataset: PublishedDataset) -> str:
-    """Returns the numbers in the changelog, and collapses the lists under its headings because they name terms."""
+    """Returns the version's changelog. Its lists are collapsed, because they contain terms."""
     if not dataset.changes:
         return f"{dataset.version} has no recorded changes."
     summary, heading, rest = dataset.changes.partition("### ")

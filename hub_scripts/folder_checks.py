@@ -1,4 +1,4 @@
-"""Checks a vocabulary folder as a whole before its entries are compared, and checks the frozen versions beside it."""
+"""Checks the files of a vocabulary folder, and the frozen versions beside it."""
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from hb_dataset.versions import (
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.term_entries import Contents
 
-LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the licence is beside the folder that contains the versions
+LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the vocabulary's licence
 CHANGELOG_FILE = "CHANGELOG.md"  # the changes in each version, written by hub_scripts/freeze_version.py
 
 # The check compares all entries with each other and builds all sentences. These limits ensure that it ends within
@@ -60,9 +60,9 @@ def number_faults(contents: Contents) -> list[Fault]:
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
-    """Reports frozen versions that differ from the package's record.
+    """Reports frozen versions that were changed, and files that do not belong beside the versions.
 
-    A frozen version may be the folder itself or beside it.
+    It checks the folder itself and the folders beside it.
     """
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()
@@ -77,7 +77,7 @@ def frozen_faults(folder: Path) -> list[Fault]:
         if recorded.get(version) != record:
             message = (
                 f"the record of the frozen version {version} was changed; undo the change (git checkout -- "
-                f"{version_name(root / FROZEN_FILE)}): the record of a version never changes"
+                f"{shown_path(root / FROZEN_FILE)}): the record of a version never changes"
             )
             faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
         faults += _version_faults(root, version, record)
@@ -118,7 +118,7 @@ def newly_frozen(folder: Path) -> list[Fault]:
     return [Fault(f"../{FROZEN_FILE}", 1, f"{version!r} {about}") for version in new]
 
 
-def version_name(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """Returns a path relative to the checkout, for use in messages."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
@@ -126,7 +126,7 @@ def version_name(path: Path) -> str:
 
 def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list[Fault]:
     path = root / version
-    restore = f"git checkout -- {version_name(path)}"
+    restore = f"git checkout -- {shown_path(path)}"
     if not path.is_dir():
         return [Fault(f"../{version}", 1, f"the frozen version {version} is missing; restore it ({restore})")]
     links = [*link_faults(path), *size_faults(path)]

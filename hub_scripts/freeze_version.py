@@ -59,10 +59,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
-    """Freezes `next` as a version newer than all others, and returns the golden counts.
+    """Freezes `next` as a new version, and returns the numbers of its entries and prompts.
 
-    The entry in frozen.json is written last, and without it the version does not exist. If freezing is interrupted,
-    remove the folder of the version.
+    The entry in frozen.json is written last. Without this entry, the version does not exist. If freezing is
+    interrupted, remove the folder of the version and start again.
     """
     newest = frozen_versions(root)[-1]
     major, _ = version_number(newest)
@@ -83,7 +83,7 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
         )
 
     (root / version).mkdir()
-    for file in vocabulary_files(after):  # but neither the notes nor the hidden files in the folder
+    for file in vocabulary_files(after):  # notes and hidden files in the folder are not copied
         shutil.copy(root / NEXT / file, root / version)
     counts = golden_counts(version, root, after)
     _write_changelog(root / CHANGELOG_FILE, version, changelog_section(report, newest))
@@ -143,7 +143,7 @@ def _code(text: str) -> str:
 
 
 def _write_changelog(path: Path, version: str, changes: str) -> None:
-    """Writes a version's changes at the top of the file, and replaces any changes from an interrupted freeze."""
+    """Writes a version's changes at the top of the file. Changes from an interrupted run are replaced."""
     heading = f"## {version}\n"
     sections = path.read_text(encoding="utf-8").removeprefix(_TITLE).split("\n## ") if path.exists() else []
     others = [f"## {section.strip()}\n" for section in sections if section.strip()]

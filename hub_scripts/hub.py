@@ -1,10 +1,10 @@
 """Publishes files to a repository on the Hugging Face Hub in one commit, under a tag that never moves.
 
-The Hub accepts a commit completely or not at all. The tag is set after the commit. If a step fails, run the same
-command again to complete the missing steps.
+The tag is set after the commit. If a step fails, run the same command again to complete the missing steps.
 
-Each publication records the paths and digests of its files (`RECORD_FILE`). A file is ours if the record contains it
-with its current digest. Other people's files are never deleted. They are replaced only if the caller allows it.
+Each publication writes a record of its files' paths and digests (`RECORD_FILE`). A file is ours if it is in this record
+and has not changed since. All other files belong to other people. They are never deleted, and replaced only if the
+caller allows it.
 """
 
 import json
@@ -35,11 +35,11 @@ MOST_SHOWN = 50  # the maximum number of paths in a message
 
 
 class HubError(RuntimeError):
-    """An error that states the failed step, the state of the Hub and the remedy in one line, without the token."""
+    """An error of a step on the Hub. The message never contains the token."""
 
 
 class Repository(NamedTuple):
-    """A repository in its state when it was opened. `head` is the commit of main, and `tags` maps tags to commits."""
+    """A repository as it was when it was opened. `head` is the commit of main. `tags` maps tags to commits."""
 
     api: "HfApi"
     repo_id: str
@@ -53,7 +53,7 @@ class Repository(NamedTuple):
     def files(self, revision: str) -> dict[str, str]:
         """Returns the digest of each file in a revision, by path.
 
-        The digest is the SHA-256 if the file is in LFS, and the oid of its git blob otherwise.
+        For a file in LFS, the digest is its SHA-256. For any other file, it is the id of its git blob.
         """
         from huggingface_hub.hf_api import RepoFile
 
@@ -68,7 +68,7 @@ class Repository(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The result of a publication. `url` is the page of the commit, and `kept` lists other people's files."""
+    """The result of a publication. `url` is the commit's page. `kept` lists other people's files."""
 
     url: str
     written: Sequence[str]
@@ -86,7 +86,7 @@ class Published(NamedTuple):
 
 
 def endpoint() -> str:
-    """Returns the Hub's address for cards and messages. Rejects an address that contains a user name or password."""
+    """Returns the Hub's address. An address that contains a user name or password raises an error."""
     from huggingface_hub import constants
 
     if "@" in urlsplit(constants.ENDPOINT).netloc:
@@ -146,14 +146,15 @@ def publish(
     tag: str | None = None,
     among_other_files: bool = False,
 ) -> Published:
-    """Commits these files and a record of them to main, and tags the commit.
+    """Commits files and their record to main, and tags the commit.
 
-    The same commit deletes files of an earlier publication that are not in `files`. If main already has this content,
-    there is no commit. If the tag already has this content, nothing changes, because main may be at a later version. If
-    main has changed since the repository was opened, the Hub rejects the commit.
+    The commit also deletes files of an earlier publication that are not in `files`. If main already has this content,
+    there is no commit. If the tag already has this content, nothing is done, because main may contain a later version.
+    If somebody has changed main since the repository was opened, the Hub rejects the commit.
 
-    If `among_other_files` is true, the files are published beside other people's files, and replace those at the same
-    paths. Otherwise, such files raise `HubError` before anything is written. A tag with other content always does.
+    If the repository contains other people's files, `HubError` is raised before anything is written. If
+    `among_other_files` is true, those files are kept instead, except files at the same paths, which are replaced. If
+    the tag exists with other content, `HubError` is always raised.
     """
     wanted = {path: _digests(content) for path, content in files.items()}
     record = (json.dumps({"about": ABOUT_RECORD, "files": wanted}, indent=1, sort_keys=True) + "\n").encode()
@@ -189,7 +190,7 @@ def publish(
 
 
 def differing(api: "HfApi", repo_id: str, revision: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Returns the files that a model's repository lacks at a revision, or has with other content, by path."""
+    """Returns those files that are missing or different in a model's repository at a revision."""
     repository = Repository(api, repo_id, "model", revision, {})
     with explained(api, f"Reading {repository}"):
         present = repository.files(revision)
@@ -199,10 +200,11 @@ def differing(api: "HfApi", repo_id: str, revision: str, files: Mapping[str, byt
 def propose(
     api: "HfApi", repo_id: str, files: Mapping[str, bytes], *, parent: str, title: str, description: str
 ) -> tuple[str, bool]:
-    """Opens a pull request that writes these files to a model's repository. Returns its page, and whether it is new.
+    """Opens a pull request that writes files to a model's repository. Returns its page, and whether it is new.
 
-    The pull request starts at the commit `parent`, on which the contents are based, so merging it keeps the owners'
-    later commits. If the account already has an open pull request with this title and content, its page is returned.
+    If this account already has an open pull request with the same title and content, its page is returned. The pull
+    request starts at the commit `parent`, from which the contents were made. Merging it therefore keeps later commits
+    of the owners.
     """
     from huggingface_hub import CommitOperationAdd
 
@@ -241,14 +243,14 @@ def explained(api: "HfApi", step: str) -> Iterator[None]:
     except (HTTPError, OSError, ValueError, RuntimeError) as error:
         response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
         log_in = f"{LOG_IN}, and " if response is not None and response.status_code in (401, 403) else ""
-        # The error has no cause, because the traceback of the client's error would print the request.
+        # `from None` hides the client's error, because its traceback would print the request.
         raise HubError(
             f"{step} failed: {_reason(error, api)}; {log_in}run the same command again to complete the missing steps"
         ) from None
 
 
 def _reason(error: BaseException, api: "HfApi") -> str:
-    """Returns an error message in one line, without the token and without the queries in addresses."""
+    """Returns an error's message in one line, without the token and without queries in addresses."""
     from huggingface_hub.errors import HfHubHTTPError
 
     if isinstance(error, HfHubHTTPError):
@@ -263,7 +265,7 @@ def _reason(error: BaseException, api: "HfApi") -> str:
 
 
 def _digests(content: bytes) -> list[str]:
-    """Returns the identifiers that the Hub may use for a content: the oid of its git blob, and its SHA-256 in LFS."""
+    """Returns both digests that the Hub may use for a file: the id of the git blob, and the SHA-256 (in LFS)."""
     from huggingface_hub.utils.sha import git_hash
 
     return [git_hash(content), sha256(content).hexdigest()]

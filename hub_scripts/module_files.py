@@ -1,7 +1,7 @@
-"""Collects the files of an installed or published `evaluate` module in one folder.
+"""Collects all files that an `evaluate` module needs outside this repository.
 
-A Space, like the module cache of `evaluate`, contains a copy of each file that the module needs. The copies import each
-other by relative imports.
+A Space or the module cache of `evaluate` contains copies of these files in one folder. The copies import each other by
+relative imports.
 """
 
 import re
@@ -18,10 +18,10 @@ def metric_folders() -> list[Path]:
 
 
 def module_files(folder: Path) -> dict[str, bytes]:
-    """Returns the contents of the Python files that a metric needs outside this repository, by file name.
+    """Returns the contents of a metric's own Python file and of all files of ours that it needs, by file name.
 
-    `evaluate` fetches only files that the module itself imports. The copy of the module therefore ends with imports of
-    all files that only other files import.
+    `evaluate` loads only files that the metric's own file imports. Imports of all other needed files are therefore
+    added at the end of the metric's file.
     """
     main = folder / f"{folder.name}.py"
     paths = [main]

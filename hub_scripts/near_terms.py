@@ -6,15 +6,15 @@ _SHORTEST_TO_COMPARE = 5  # the minimum number of letters, because "fat" is not 
 
 
 def same_but_for_spelling(one: str, other: str) -> bool:
-    """Whether two phrases differ only in case, hyphens, spaces, accents, apostrophes or a plural s."""
+    """Returns whether phrases differ only in case, hyphens, spaces, accents, apostrophes or a plural s."""
     return _plain(one) == _plain(other)
 
 
 def one_edit_apart(one: str, other: str) -> bool:
-    """Whether one letter was added, dropped, changed or swapped with the next.
+    """Returns whether the phrases differ by one letter that was added, removed, replaced or swapped with the next.
 
-    Phrases of fewer than five letters never match, and neither do phrases with different digits ("20-year-old",
-    "30-year-old").
+    For phrases of fewer than five letters, and phrases with different digits ("20-year-old" and "30-year-old"), the
+    result is always false.
     """
     one, other = _letters(one), _letters(other)
     if one == other or min(len(one), len(other)) < _SHORTEST_TO_COMPARE or abs(len(one) - len(other)) > 1:

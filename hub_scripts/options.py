@@ -24,9 +24,9 @@ def repo_id(text: str) -> str:
 
 
 def web_address(text: str) -> str:
-    """Parses the address of a web page, and rejects parts that could be a secret.
+    """Returns the address of a web page unchanged, or raises an error if it is invalid or may contain a secret.
 
-    The error message does not repeat the address, because it may contain a secret.
+    The error message does not repeat the address.
     """
     try:
         parts = urlsplit(text)
@@ -44,7 +44,7 @@ def web_address(text: str) -> str:
 
 
 def project_source() -> str | None:
-    """Returns the address of the source repository from the installed package (`Source` under `[project.urls]`)."""
+    """Returns the address of the source repository, which the installed package records, or `None`."""
     try:
         urls = metadata("holistic-bias").get_all("Project-URL", [])
     except PackageNotFoundError:
@@ -79,7 +79,7 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes contents to paths within a folder. If a path leads out of the folder, nothing is written."""
+    """Writes files, given by path and content, to a folder. A path outside the folder raises an error."""
     targets = {folder / path: content for path, content in files.items()}
     for target in targets:
         if not target.resolve().is_relative_to(folder.resolve()):

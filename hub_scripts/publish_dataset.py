@@ -117,9 +117,9 @@ def frozen_version(version: str | None, root: Path | None = None) -> str:
 
 
 def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> dict[str, bytes]:
-    """Makes all files of the repository at a version, and returns their contents by path.
+    """Returns the contents of all files of a version's repository, by path.
 
-    The same vocabulary gives the same bytes as long as the release of pyarrow, which Parquet files record, is the same.
+    The same vocabulary and the same release of pyarrow give the same bytes.
     """
     files = {config.path: config.parquet for config in dataset.configs + dataset.earlier}
     files[hub.CARD_FILE] = dataset_card(dataset).encode()
@@ -130,7 +130,7 @@ def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> 
 
 
 def check_order(repository: hub.Repository, version: str, root: Path | None = None) -> None:
-    """Rejects a version that would set main back to an older version or remove a version from main."""
+    """Raises `ValueError` if publishing would replace a newer version on main or remove a version from main."""
     number = versions.version_number
     published = sorted(filter(versions.VERSION_NAME.fullmatch, repository.tags), key=number)
     if version in published:

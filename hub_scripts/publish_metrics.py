@@ -21,8 +21,7 @@ from hub_scripts.hub import CARD_FILE
 from hub_scripts.module_files import metric_folders, module_files
 from hub_scripts.options import add_dry_run_option, add_other_files_option, repo_id, write_files
 
-# The release of gradio for the Spaces. The cards in this repository name no release. Before you change it, try the
-# pages.
+# The release of gradio in which the Spaces run. Before you change it, try the pages with the new release.
 GRADIO_VERSION = "6.31.0"
 SDK_LINE = "sdk: gradio\n"
 
@@ -70,7 +69,7 @@ def space_files(folder: Path, org: str) -> dict[str, bytes]:
 
 
 def space_card(card: str, metric: str, org: str) -> str:
-    """Adapts a metric's card to its Space. Adds the release of gradio, and loads the metric from the Space."""
+    """Adds the release of gradio to a metric's card. The examples in the card then load the metric from `org`."""
     _, front_matter, text = card.split("---\n", 2)
     front_matter = front_matter.replace(SDK_LINE, f"{SDK_LINE}sdk_version: {GRADIO_VERSION}\n")
     text = re.sub(rf'(evaluate\.load\(")({metric}")', rf"\g<1>{org}/\g<2>", text)

@@ -1,4 +1,4 @@
-"""A published version of the dataset: its configs, their Parquet files, and its changes."""
+"""Builds everything that belongs to a published version of the dataset: configs, Parquet files and changes."""
 
 import io
 import re
@@ -12,7 +12,7 @@ from hb_dataset import prompts, versions, vocabulary
 from hub_scripts.folder_checks import CHANGELOG_FILE
 
 SPLIT = "test"
-ROWS_PER_GROUP = 50_000  # about 10 MB of text, which a viewer or a stream reads at once
+ROWS_PER_GROUP = 50_000  # about 10 MB of text; viewers and streams read one group at a time
 COMPRESSION_LEVEL = 9
 
 
@@ -32,17 +32,17 @@ class PublishedConfig(NamedTuple):
 
     @property
     def can_be_measured(self) -> bool:
-        """Whether the config combines each descriptor with several nouns, as measurements require."""
+        """Whether the prompts have descriptors and nouns, as measurements require."""
         return self.holds_prompts and all(
             self.table[column].null_count < self.table.num_rows for column in ("descriptor", "noun")
         )
 
 
 class PublishedDataset(NamedTuple):
-    """A version of the dataset. Its main config is the first.
+    """A version of the dataset. The first config is the main one.
 
-    `earlier` are the configs with sentences of earlier versions, which main keeps, with the newest version first.
-    `changes` describes the changes since the previous version in Markdown.
+    `earlier` contains the prompts of earlier versions, which stay on main, with the newest version first. `changes`
+    describes the changes since the previous version, in Markdown.
     """
 
     repo_id: str
@@ -69,8 +69,8 @@ def published_dataset(
 def parquet_bytes(table: pa.Table) -> bytes:
     """Writes a table as a Parquet file. The same rows always give the same bytes.
 
-    Columns of distinct values are stored plainly, and all other columns with a dictionary. Chunk boundaries depend on
-    the content, so the Hub stores the parts that two versions share only once. The Hub's viewer uses the page index.
+    Columns whose values repeat are stored with a dictionary. Chunk boundaries depend on the content, so the Hub stores
+    parts that two versions have in common only once. The Hub's viewer needs the page index.
     """
     buffer = io.BytesIO()
     repeating = [field.name for field in table.schema if field.type == pa.string() and field.name not in ("id", "text")]

@@ -1,8 +1,8 @@
 """Converts a run's figures to the Hub's evaluation results, and lists the tasks of the dataset.
 
-Figures are comparable only within a config, so each config has tasks of its own: `likelihood_bias_v1.0`,
-`likelihood_bias_v1.0-small` and so on. Style clusters belong to the classifier and not to the dataset, so they have no
-tasks.
+On the Hub, figures of the same task are compared. Figures are comparable only within a config, so each config has its
+own tasks, such as `likelihood_bias_v1.0-small`. Figures of style clusters have no tasks, because clusters belong to the
+classifier and not to the dataset.
 """
 
 import re
@@ -27,7 +27,7 @@ ABOUT = (
 
 
 def eval_yaml(dataset: PublishedDataset) -> str:
-    """Writes the dataset's eval.yaml.
+    """Returns the content of the dataset's eval.yaml.
 
     The file lists the tasks of every config that can be measured, for all versions in the repository.
     """
@@ -45,10 +45,10 @@ def eval_yaml(dataset: PublishedDataset) -> str:
 
 
 def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: str | None = None) -> dict[str, str]:
-    """Converts a run's figures to the Hub's evaluation results. Returns YAML by path in the model's repository.
+    """Returns the YAML files with a run's figures, by path in the model's repository.
 
-    There is one file per measurement, classifier, tag and cue. A later run with the same four values replaces the file.
-    The results have no date, since a run records none, so the Hub uses the date of the commit.
+    There is one file per measurement, classifier, tag and cue. If a later run has the same four values, its file
+    replaces the earlier one. Runs record no date, so the Hub shows the date of the commit.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     from huggingface_hub.utils import yaml_dump

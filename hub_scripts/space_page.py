@@ -1,7 +1,7 @@
-"""The page of a metric's Space: a table of rows, a button, and the figures.
+"""Shows the page of a metric's Space, on which visitors edit a table of rows and compute the metric.
 
-`publish metrics` writes this file as app.py beside the metric's own files. This page exists because
-`evaluate.utils.launch_gradio_widget` requires gradio 3.
+`publish metrics` writes this file as app.py beside the metric's own files. It replaces
+`evaluate.utils.launch_gradio_widget`, which requires gradio 3.
 """
 
 import html
@@ -24,7 +24,7 @@ PREDICTIONS = "predictions"
 
 
 def load_metric(title: str) -> "evaluate.Metric":
-    """Loads the metric beside this file by the title of its card, because the folder of the Space has another name."""
+    """Loads the metric whose file is beside this file. Its name is derived from the title of the card."""
     import evaluate
 
     name = re.sub(r"\W", "_", title.lower())
@@ -32,13 +32,13 @@ def load_metric(title: str) -> "evaluate.Metric":
 
 
 def columns_of(metric: "evaluate.Metric") -> dict[str, Any]:
-    """Returns the metric's columns and their features, or the first set of columns if the metric accepts several."""
+    """Returns the metric's columns and their types. If the metric accepts several sets, returns the first."""
     features: Any = metric.features
     return dict(features[0] if isinstance(features, list) else features)
 
 
 def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Returns the first test case as rows, with a column for each style, and the other arguments of `compute`."""
+    """Returns the first test case: its rows, and the other arguments of `compute`. Each style has a column."""
     case = dict(runpy.run_path(str(FOLDER / "tests.py"))["test_cases"][0])
     del case["result"]
     rows = {name: case.pop(name) for name in columns_of(metric) if name in case}
@@ -48,7 +48,7 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
-    """Returns the columns that `compute` takes, without empty rows and columns."""
+    """Converts the table on the page to arguments of `compute`. Empty rows and columns are dropped."""
     columns = columns_of(metric)
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
     inputs: dict[str, Any] = {}
@@ -73,9 +73,9 @@ def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
 
 
 def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[list[str]]]:
-    """Returns a text and all figures.
+    """Computes the metric and returns a text and a table of all figures.
 
-    The text contains the main figure and any warnings, or the reason why there is no figure.
+    The text contains the main figure and any warnings. If the metric cannot be computed, it contains the error.
     """
     metric = load_metric(title)  # a new instance for each call, so no visitor's rows remain in it
     try:

@@ -1,4 +1,4 @@
-"""Computes the effect of a change to the vocabulary: added, removed and changed entries, and new sentences."""
+"""Compares two states of the vocabulary: added, removed and changed entries, and new sentences."""
 
 import hashlib
 from collections import Counter
@@ -66,9 +66,9 @@ class NewSentences(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """Counts for the full config before and after the change, and the new sentences of each added or changed entry.
+    """The numbers of prompts before and after a change, and new sentences to read aloud.
 
-    `num_not_shown` counts further entries with new sentences, none of which are shown.
+    `num_not_shown` counts the entries whose new sentences are not in `to_read`.
     """
 
     before: Counts
@@ -80,8 +80,8 @@ class Effect(NamedTuple):
 def compare(before: Contents, after: Contents) -> Changes:
     """Compares two vocabularies entry by entry.
 
-    A term that moved to another axis counts as changed, and so does an entry whose spelling changed. If a file is only
-    partly readable, entries missing from it may still exist, so they are not reported as removed.
+    A term that moved to another axis, and an entry whose spelling changed, count as changed. If some entries in a file
+    cannot be read, no entry of this file is reported as removed.
     """
     old = {_key(entry): entry for entry in before.of_kind(*NAMED_KINDS)}
     new = {_key(entry): entry for entry in after.of_kind(*NAMED_KINDS)}
@@ -112,9 +112,9 @@ def compare(before: Contents, after: Contents) -> Changes:
 
 
 def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, most: int) -> Effect:
-    """Counts the sentences of the full config before and after a change, and selects new sentences to read aloud.
+    """Counts the prompts before and after a change, and selects new sentences to read aloud.
 
-    Sentences are selected for at most `most` entries. Further entries are only counted.
+    Sentences are selected for at most `most` entries. Other entries with new sentences are only counted.
     """
     rows_before, rows_after = _texts(before), _texts(after)
     known = set(rows_before)
@@ -138,9 +138,8 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
 
 
 def _key(entry: Entry) -> tuple[str | None, ...]:
-    plural = (
-        entry.value.plural if entry.kind == STANDALONE else None
-    )  # one phrase may have two plurals ("Rastas", "Rastafari")
+    # A phrase may have two entries with different plurals ("Rastas", "Rastafari").
+    plural = entry.value.plural if entry.kind == STANDALONE else None
     return entry.kind, entry.axis, entry.name, plural
 
 
@@ -162,9 +161,9 @@ def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def _rewords(change: Changed) -> bool:
-    """Whether a change may create new sentences.
+    """Returns whether a change may create new sentences.
 
-    A remark creates no sentence, and neither does the first `bucket` of a noun or template.
+    A note or a source creates none. A noun or template without a `bucket` creates none when it gets one.
     """
     return any(
         name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))

@@ -1,6 +1,7 @@
-"""Checks changed entries beyond `read_vocabulary`, and reports faults and things to look at.
+"""Checks added and changed entries for missing sources and for possible mistakes.
 
-A fault must be corrected. A thing to look at may be intended, and its message states what to do in that case.
+A missing source is a fault, which must be corrected. A possible mistake may be intended, and its message states what to
+do in that case.
 """
 
 import re
@@ -25,7 +26,7 @@ _MISLEADING = re.compile(r"(?i:eu|u[^n]|uni|one|ho[nu]|heir|\d)|[A-Z][A-Z0-9.-]"
 
 
 def source_faults(before: Contents, changes: Changes) -> list[Fault]:
-    """Reports new entries without a source of their own, because the source of the file belongs to older entries."""
+    """Reports new entries without their own source. The source of a file applies only to older entries."""
     faults = []
     for entry in changes.added:
         of_file = "its file has none either" if entry.file_source is None else "the file's source is for older entries"
@@ -137,7 +138,7 @@ def _like_a_sentence(term: Descriptor) -> bool:
 
 
 def _history(change: Changed) -> Iterator[str]:
-    """Reports removed views, because a new view must not replace the recorded views."""
+    """Reports notes that lost text, and new labels without a new note. Recorded views must not be removed."""
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):

@@ -1,7 +1,7 @@
-"""Reads the entries of a vocabulary folder, with their files and lines, even if other entries have faults.
+"""Reads the entries of a vocabulary folder, with their files and lines, even if some entries have faults.
 
-`hb_dataset.read_vocabulary` rejects a vocabulary that has a fault. This module reports all faults at once. It can also
-read the folder at a git revision.
+In contrast, `hb_dataset.read_vocabulary` raises an error if any entry has a fault. This module can also read the folder
+at a git revision.
 """
 
 import io
@@ -100,7 +100,7 @@ class Contents(NamedTuple):
 
     @property
     def templates(self) -> list[Template]:
-        """The templates as such, without SEAT templates and templates without a slot."""
+        """The templates with exactly one slot, without SEAT templates."""
         slots = ("{noun_phrase}", "{plural_noun_phrase}")
         templates: list[Template] = [entry.value for entry in self.of_kind(TEMPLATE)]
         return [template for template in templates if sum(map(template.template.count, slots)) == 1]
@@ -123,7 +123,10 @@ def read_contents(folder: Path) -> Contents:
 
 
 def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
-    """Reads the folder or git revision with which to compare a folder, by default the newest frozen version."""
+    """Returns the name and the contents of the vocabulary with which to compare a folder.
+
+    `against` is another folder or a git revision; `None` for the newest frozen version.
+    """
     if against is None:
         newest = frozen_versions()[-1]
         return newest, read_contents(version_folder(newest))
@@ -152,7 +155,7 @@ def _entries(path: Path) -> tuple[list[Entry], bool]:
 
 
 def _write_revision(folder: Path, revision: str, target: Path) -> None:
-    """Writes the plain files that a folder contains at a revision, without links and subfolders."""
+    """Writes a folder's files at a git revision to `target`, without links and subfolders."""
     command = ["git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", revision]
     try:
         archive = subprocess.run(command, capture_output=True, check=True).stdout

@@ -1,6 +1,6 @@
 """Writes the report on a check of terms as text.
 
-Anyone can edit the vocabulary, so the report shows invisible characters as numbers.
+The report shows invisible characters as numbers, because anyone can propose words.
 """
 
 import os
@@ -59,7 +59,7 @@ def as_text(report: Report) -> str:
 
 
 def visible(text: str) -> str:
-    """Returns a text on one line. Each control, invisible or line-breaking character is replaced by its number."""
+    """Returns a text in one line, and replaces control and invisible characters with their numbers."""
     return "".join(
         f"[U+{ord(character):04X}]" if character != " " and is_invisible(character) else character for character in text
     )
@@ -119,7 +119,6 @@ def _counts(report: Report) -> list[str]:
 
 
 def _unnamed(changes: Changes) -> list[str]:
-    """Counts the entries about word combinations, which have no name and therefore cannot be compared."""
     lines = []
     for what, numbers in (("added", changes.num_unnamed_added), ("removed", changes.num_unnamed_removed)):
         for kind, number in numbers.items():

@@ -24,10 +24,14 @@ METHOD = Method(trained_texts=lambda phrases: phrases.texts_t1, marks=lambda arg
 
 
 def add_loss(attributes: torch.Tensor, targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """Computes the sum of |cos(t1, a) − cos(t2, a)| over all pairs, [occurrences] (eq. 3).
+    """Returns the loss of each occurrence of an attribute a: [occurrences] (eq. 3).
 
-    Shapes: `attributes` (inputs of the output layer) is [occurrences, hidden], `targets` (vectors in the output layer)
-    is [terms, hidden], and `pairs` (indices of terms) is [pairs, 2].
+    The loss is the sum of |cos(t1, a) − cos(t2, a)| over all pairs of terms.
+
+    Args:
+        attributes: The inputs of the output layer at the attributes: [occurrences, hidden].
+        targets: The terms' vectors in the output layer: [terms, hidden].
+        pairs: The indices of the terms of each pair: [pairs, 2].
     """
     cosines = normalize(attributes, dim=1) @ normalize(targets, dim=1).T
     return (cosines[:, pairs[:, 0]] - cosines[:, pairs[:, 1]]).abs().sum(1)

@@ -4,9 +4,7 @@ from typing import Literal
 from hb_train.training.options import check_least, option
 
 METHODS = ("lmd", "add", "hd", "cda")  # each method is a file in this folder
-DEBIAS_FILE = (
-    "debias.json"  # contains the bias and perplexity before and after debiasing, in the debiased model's folder
-)
+DEBIAS_FILE = "debias.json"  # the bias and the perplexity before and after debiasing, in the model's folder
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """HD, hard debiasing: attributes should be orthogonal to the directions in which paired terms differ (section 4.3).
 
-The paper neutralises the state at an attribute. In a causal model, this state predicts the word after the attribute.
-The bias measure, however, depends on the target term and the rest of the phrase. The other values of
-`--neutralized_states` neutralise the states that predict these tokens.
+The paper changes the hidden state at an attribute. In a causal model, this state predicts only the word after the
+attribute. The bias measure, however, depends on the probabilities of the target term and all words after it. With other
+values of `--neutralized_states`, the loss changes the states that predict these words.
 """
 
 import torch
@@ -16,7 +16,7 @@ EXPLAINED = 0.5  # the minimum share of the squared singular values that the bia
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes a loss that recomputes the bias directions at each step. The directions themselves are not learnt."""
+    """Makes the loss. It computes the bias directions anew at each step, but does not train them."""
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
         with torch.no_grad():
@@ -38,23 +38,24 @@ METHOD = Method(
 
 
 def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """Computes the directions in which paired terms differ most, [hidden, k] (section 4.3, step 1).
+    """Returns the directions in which paired terms differ most: [hidden, k] (section 4.3, step 1).
 
-    Each pair contributes half of the difference between its terms' vectors in the output layer. The directions are the
-    first k right singular vectors of these halved differences. k is the smallest number that explains at least half of
-    the squared Frobenius norm.
+    `targets` contains the terms' vectors in the output layer. The function takes half of the difference between the two
+    vectors of each pair. The directions are the first k right singular vectors of these differences. k is the smallest
+    number for which the directions explain at least half of the squared Frobenius norm.
     """
     differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
     explained = values.square().cumsum(0)
-    # Select the smallest k whose cumulative sum reaches half of the last sum, which is the whole norm.
+    # The last sum is the whole norm. k is the number of directions whose sum first reaches half of it.
     k = int((explained < EXPLAINED * explained[-1]).sum()) + 1
     return directions[:k].T
 
 
 def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
-    """Computes the summed lengths of each state's projections onto the bias directions, [occurrences] (eq. 4).
+    """Returns the loss of each state a: [occurrences] (eq. 4).
 
-    The projection onto b has length |b⟨a, b⟩|, which is |⟨a, b⟩| because b has length 1.
+    The loss is the sum of the lengths of the projections of a onto all bias directions b. The length of one projection
+    is |⟨a, b⟩|, because b has length 1.
     """
     return (states @ subspace).abs().sum(1)

@@ -29,11 +29,15 @@ METHOD = Method(
 
 
 def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
-    """Computes the mean of |log ŷ_t1 / ŷ_t2| over the pairs of each occurring term, [occurrences] (eq. 1).
+    """Returns the loss of each occurrence of a target term: [occurrences] (eq. 1).
 
-    The paper's softmax over the terms of P cancels in the ratio of two probabilities, so the logarithm of the ratio is
-    the difference between the logits. Shapes: `logits` (at the position that predicts the occurrence) is [occurrences,
-    terms], `terms` is [occurrences], and `pairs` (indices of terms) is [pairs, 2].
+    The loss is the mean of |log ŷ_t1 / ŷ_t2| over the pairs that contain the term. The denominator of the paper's
+    softmax cancels in this ratio, so its logarithm is the difference between two logits.
+
+    Args:
+        logits: The logits of all terms where the model predicts the occurrence: [occurrences, terms].
+        terms: The index of each occurring term: [occurrences].
+        pairs: The indices of the terms of each pair: [pairs, 2].
     """
     gaps = (logits[:, pairs[:, 0]] - logits[:, pairs[:, 1]]).abs()
     in_pair = (pairs[None] == terms[:, None, None]).any(2).to(gaps.dtype)
@@ -41,10 +45,10 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
 
 
 def term_logits(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Computes each term's logit as the mean over its sub-words, which is the logit of their mean vector (footnote 12).
+    """Returns the logit of each term: [occurrences, terms].
 
-    `ids` contains the tokens of each term in the form in which it occurs: [occurrences, terms, longest], filled with
-    −1.
+    The logit is the mean over the term's sub-words, which equals the logit of their mean vector (footnote 12). `ids`
+    contains the terms' tokens, padded with −1: [occurrences, terms, longest].
     """
     is_token = ids >= 0
     token_logits = logits.gather(1, ids.clamp(min=0).flatten(1)).view(ids.shape)

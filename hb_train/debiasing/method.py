@@ -1,4 +1,4 @@
-"""A debiasing method. Each file in this folder defines one as `METHOD`, with its texts, terms and loss."""
+"""Defines what a debiasing method consists of. Each method is a file in this folder that defines `METHOD`."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 class MarkedBatch(NamedTuple):
     """The input of a debiasing loss.
 
-    Shapes: `logits` (of the tokens from the second one) is [rows, length − 1, vocabulary], `vectors` (inputs of the
-    output layer) is [rows, length, hidden], and `marks` (the column named by `Method.marks`) is [rows, length].
+    Attributes:
+        logits: The logits that predict the second and all later tokens: [rows, length − 1, vocabulary].
+        vectors: The inputs of the output layer: [rows, length, hidden].
+        marks: The column that `Method.marks` names: [rows, length].
     """
 
     logits: "torch.Tensor"
@@ -32,9 +34,14 @@ Loss = Callable[[MarkedBatch], "torch.Tensor"]  # the debiasing loss of a batch,
 
 
 class Method(NamedTuple):
-    """A debiasing method. `marks` is one of `phrases.MARKS`, or `None` if there is no debiasing loss.
+    """A debiasing method.
 
-    Texts always mark plurals and other forms of the target terms. If `with_forms` is true, the loss includes them too.
+    Attributes:
+        trained_texts: Returns the texts on which to train.
+        marks: Returns the column of marks that the loss needs, one of `phrases.MARKS`. `None` if there is no debiasing
+            loss.
+        make_loss: Makes the debiasing loss. `None` if there is none.
+        with_forms: If true, the loss also uses pairs of plurals and other forms of the target terms.
     """
 
     trained_texts: "Callable[[Phrases], list[str]]"

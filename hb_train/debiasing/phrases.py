@@ -15,8 +15,8 @@ from hb_dataset.reddit_bias import check_identical, load_reddit_bias
 from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
 from hb_train.training.encoding import IGNORED
 
-# Columns that mark tokens; 0 means not marked. A target term is marked at its first token, and an attribute at all of
-# its tokens. The rest is all tokens after the first target term of a phrase.
+# Columns that mark tokens. 0 means that a token is not marked. `targets` marks the first token of each target term, and
+# `attributes` marks all tokens of each attribute. `rest` marks all tokens after the phrase's first target term.
 TARGETS, ATTRIBUTES, REST, TARGETS_AND_REST = MARKS = "targets", "attributes", "rest", "targets_and_rest"
 T1, T2 = "text_t1", "text_t2"
 
@@ -48,8 +48,8 @@ class EncodedPhrases(NamedTuple):
     * `attributes`: the attribute's number in its row, counted from 1.
     * `rest`, `targets_and_rest`: 1 for a marked token.
 
-    `num_first` counts the target terms at the first token, which are not marked because nothing predicts that token.
-    Phrases of one token are dropped (`num_too_short`), and long phrases are truncated (`num_cut`).
+    `num_first` counts the target terms at the first token. They are not marked, because the model does not predict the
+    first token. `num_too_short` counts dropped phrases of one token. `num_cut` counts truncated phrases.
     """
 
     dataset: Dataset
@@ -118,7 +118,7 @@ def encode_phrases(
     *,
     max_length: int | None,
 ) -> EncodedPhrases:
-    """Encodes phrases as the bias measure does, without start and end tokens, and marks the terms in the phrases."""
+    """Encodes phrases without start and end tokens, as in the bias measure, and marks their terms."""
     target_pattern = term_pattern(terms.terms)
     attribute_pattern = term_pattern(attributes) if attributes else None
     rows: list[dict[str, list[int]]] = []
@@ -156,7 +156,7 @@ def encode_phrases(
 
 
 def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Tensor]:
-    """Makes a batch of rows, which are padded at their end, and an attention mask; both are [rows, longest]."""
+    """Pads rows at their end and joins them to a batch with an attention mask: [rows, longest]."""
     fillers = {"input_ids": padding, "labels": IGNORED, **dict.fromkeys(MARKS, 0)}
     batch = {
         name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=fillers[name])
@@ -166,7 +166,7 @@ def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Ten
 
 
 def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
-    """Counts the marked attributes, or the marked tokens that a state predicts."""
+    """Counts the attributes in a batch, or its marked tokens without the first token of each row."""
     if marks == ATTRIBUTES:
         return int(batch[ATTRIBUTES].max(1).values.sum())
     return int((batch[marks][:, 1:] > 0).sum())

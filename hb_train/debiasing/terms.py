@@ -1,8 +1,8 @@
 """Finds the tokens of a bias specification's terms.
 
 Terms match whole words, regardless of case, and the longest term wins. If "african american" is a term, "american" does
-not match inside it. An attribute may end in a wildcard: "greed*" matches greed, greedy and greediness. The search works
-on the text, and its matches are then mapped to tokens, so any tokenizer can be used.
+not match inside it. An attribute may end in a wildcard: "greed*" matches greed, greedy and greediness. Terms are found
+in the text first and then mapped to tokens, so this works with any fast tokenizer.
 """
 
 import re
@@ -16,16 +16,19 @@ from transformers import PreTrainedTokenizerBase
 from hb_dataset.bias_specification import BiasSpecification
 
 _CASES = (str.lower, str.title, str.upper)
-# The forms of a term. A term in a text is compared with terms that have the same case and the same preceding space.
+# The number of a term's forms: lower, title and upper case, each with and without a space before the term. Tokens
+# differ between forms, so a term in a text is compared only with terms in the same form.
 NUM_FORMS = 2 * len(_CASES)
 RUNNING_FORM = 1  # in lower case and after a space, as in running text
 
 
 class Terms(NamedTuple):
-    """The terms of the pairs P.
+    """The target terms of a bias specification.
 
-    Shapes: `pairs` (indices of terms) is [pairs, 2], and `ids` (the terms' tokens, filled with −1) is [forms, terms,
-    longest].
+    Attributes:
+        terms: The terms in lower case.
+        pairs: The indices of the terms of each pair: [pairs, 2].
+        ids: The tokens of each term in each form, padded with −1: [forms, terms, longest].
     """
 
     terms: tuple[str, ...]
@@ -46,8 +49,8 @@ def read_terms(
 ) -> Terms:
     """Returns the terms of a specification's pairs and the tokens of each form.
 
-    If `with_forms` is true, plurals and other forms of the terms also become pairs, so that they can be found in texts.
-    Otherwise, P is the list as printed in the paper, so a pair does not gain weight because it has plurals.
+    By default, the pairs are those in the paper's list. If `with_forms` is true, pairs of plurals and of other forms
+    are added, so that these forms are found in texts.
     """
     if not tokenizer.is_fast:
         raise ValueError(
@@ -85,32 +88,33 @@ def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
 
 
 def form_of(text: str, match: Match) -> int:
-    """Returns the form of a term in a text: 2 × its case, plus 1 if it follows a space."""
+    """Returns the number of a term's form: 2 × its case (0 lower, 1 title, 2 upper), plus 1 after a space."""
     word = text[match.start : match.end]
     case = 2 if len(word) > 1 and word.isupper() else int(word[0].isupper())
     return 2 * case + (text[match.start - 1 : match.start] == " ")
 
 
 def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """Returns the indices of the tokens that cover at least one character of the span. The span excludes `end`."""
+    """Returns the indices of the tokens that contain a character between `start` and `end` (exclusive)."""
     return [index for index, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
 
 
 def target_vectors(weight: torch.Tensor, terms: Terms) -> torch.Tensor:
-    """Returns the vectors of the terms in running text, from an output layer's weight: [terms, hidden], float32."""
+    """Returns the terms' vectors in the output layer, for terms in lower case after a space: [terms, hidden]."""
     return term_vectors(weight.float(), terms.ids[RUNNING_FORM])
 
 
 def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Computes each term's vector as the mean over its sub-words (footnote 12). `ids` is filled with −1."""
+    """Returns the mean vector of each term's sub-words (footnote 12). `ids` is padded with −1."""
     is_token = ids >= 0
     return (weight[ids.clamp(min=0)] * is_token[..., None]).sum(1) / is_token.sum(1, keepdim=True)
 
 
 def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
-    """Computes the mean vector of each attribute in a batch, [occurrences, hidden] (footnote 12).
+    """Returns the mean vector of each attribute in a batch: [occurrences, hidden] (footnote 12).
 
-    For each token, `spans` contains the number of its attribute in its row (counted from 1), or 0 outside attributes.
+    `spans` contains 0 for tokens outside attributes. The tokens of a row's first attribute have the value 1, those of
+    its second attribute 2, and so on.
     """
     inside = spans > 0
     rows = torch.arange(len(spans), device=spans.device)[:, None].expand_as(spans)

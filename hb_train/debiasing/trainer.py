@@ -18,9 +18,9 @@ from hb_train.training.trainers import ReplySFTTrainer
 class DebiasTrainer(ReplySFTTrainer):
     """Minimises λ_LM·L_LM + λ_D·L_D at every step.
 
-    L_LM is the mean over all predicted tokens. L_D is the mean over all occurrences of terms. Both means are over all
-    accumulated batches of a step in all processes, so they do not depend on the number of processes. A step without
-    occurrences minimises λ_LM·L_LM.
+    L_LM is the mean loss of all predicted tokens in a step. L_D is the mean debiasing loss of all occurrences of terms
+    in a step, or 0 if there are none. A step includes all accumulated batches of all processes, so the loss does not
+    depend on the number of processes.
     """
 
     def __init__(self, method: Method, terms: Terms, arguments: DebiasArguments, **settings: Any) -> None:
@@ -39,7 +39,7 @@ class DebiasTrainer(ReplySFTTrainer):
         self._signature_columns: list[str] = list(dict.fromkeys([*self._signature_columns, *MARKS]))
 
     def get_batch_samples(self, *arguments: Any, **settings: Any) -> tuple[list, torch.Tensor | int | None]:
-        """Also counts the occurrences in the step's batches of all processes."""
+        """Also counts the occurrences of terms in the step, over all processes."""
         samples, num_items = super().get_batch_samples(*arguments, **settings)
         number = sum(num_occurrences(batch, self._marks) for batch in samples)
         self._num_occurrences = self.accelerator.gather(torch.tensor([number], device=self.args.device)).sum()
@@ -52,7 +52,7 @@ class DebiasTrainer(ReplySFTTrainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        """Computes a batch's part of the step's weighted loss. `num_items_in_batch` counts the tokens in the step."""
+        """Returns a batch's share of the step's loss. `num_items_in_batch` is the number of tokens in the step."""
         with _output_layer_inputs(self._output_layer()) as layer_inputs:
             outputs = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False)
         logits = outputs.logits[:, :-1].float()
@@ -89,7 +89,7 @@ class DebiasTrainer(ReplySFTTrainer):
         return super().prediction_step(model, unmarked, prediction_loss_only, ignore_keys)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Logs both losses in addition to their weighted sum. Each is the main process's mean since the last log."""
+        """Also logs both losses, as means since the last log in the main process."""
         if "loss" in logs and self._parts:
             steps = max(1, self.state.global_step - self._logged_at)
             logs = {**logs, **{name: value.item() / steps for name, value in self._parts.items()}}
@@ -106,7 +106,7 @@ class DebiasTrainer(ReplySFTTrainer):
 
 @contextmanager
 def _output_layer_inputs(layer: torch.nn.Module) -> Iterator[list[torch.Tensor]]:
-    """Collects the inputs of the output layer. In any architecture, these come after the last norm."""
+    """Collects the inputs of the output layer, that is, the hidden states after the last norm."""
     inputs: list[torch.Tensor] = []
     hook = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
     try:

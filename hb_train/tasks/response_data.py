@@ -27,9 +27,9 @@ class ResponseRows(NamedTuple):
 
 
 def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
-    """Splits pairs by their prompts, so that no prompt is in both splits.
+    """Splits pairs of prompt and reply into training and test pairs. No prompt is in both splits.
 
-    The draw of `num_test` prompts depends only on the words of the prompts and on the seed.
+    The seed and the words of the prompts determine which `num_test` prompts are in the test split.
     """
     by_prompt: dict[str, list[tuple[str, str]]] = {}
     for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):

@@ -1,8 +1,8 @@
 """Measures how close responses are to people's replies, and how varied they are.
 
-Barikeri et al. (2021, section 3 and appendix C.1) use these measures, which come from DialoGPT (Zhang et al., 2020),
-but do not name a tokenizer. All measures here use the lower-case tokens of sacrebleu's `13a`, so figures are comparable
-only between runs of this toolkit.
+Barikeri et al. (2021, section 3 and appendix C.1) use the measures of DialoGPT (Zhang et al., 2020), but do not name a
+tokenizer. This toolkit uses sacrebleu's tokenizer `13a` on lower-case text, so figures are comparable only between runs
+of this toolkit.
 
 `meteor` needs nltk's WordNet corpus (`python -m nltk.downloader wordnet`); `meteor_exact_stem` ignores synonyms. nltk
 uses the parameters of Banerjee and Lavie (2005), and not those of the program METEOR 1.5.
@@ -21,10 +21,11 @@ _NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
 class ResponseMetrics(NamedTuple):
     """Measures of a set of responses. An undefined measure is `None`.
 
-    BLEU-4 (with mteval's smoothing of orders without a match) and NIST-2 (in bits) are computed over the whole set.
-    METEOR is the mean over responses, each compared with its best reference. BLEU-4 and METEOR range from 0 to 100.
-    `entropy_4` is in nats. `dist_2` is the number of distinct bigrams per 100 bigrams. All measures include empty
-    responses.
+    All measures include empty responses. BLEU-4 and METEOR range from 0 to 100. NIST-2 is in bits and `entropy_4` in
+    nats. `dist_2` is the number of distinct bigrams per 100 bigrams.
+
+    BLEU-4 and NIST-2 are computed over the whole set. If no n-gram of some length matches, BLEU-4 is smoothed as in
+    mteval. METEOR is the mean over responses, and compares each response with its best reference.
     """
 
     bleu_4: float
@@ -64,12 +65,15 @@ def response_metrics(responses: Sequence[str | None], references: Sequence[Seque
 
 
 def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:
-    """Computes NIST of n-grams up to `size` in bits, over all responses (Doddington, 2002; mteval-v13a).
+    """Computes NIST of all responses in bits, for n-grams up to the length `size` (Doddington, 2002; mteval-v13a).
 
-    The information of an n-gram is the log2 of a ratio of counts in the references: the count of its first n − 1 words
-    (for a single word, of all words), divided by the count of the n-gram. An n-gram counts in a response at most as
-    often as it occurs in any one reference. The length of a response is compared with the mean length of its
-    references; mteval supports only equal numbers of references. Returns `None` if no response has n words.
+    NIST weights each n-gram that a response shares with a reference by its information. The information is log2(a / b).
+    b is the number of times that the references contain the n-gram. a is the number of times that they contain its
+    first n − 1 words, or the number of all their words if n = 1. In a response, an n-gram counts at most as often as in
+    any one reference.
+
+    The length of a response is compared with the mean length of its references. (mteval requires the same number of
+    references for all responses.) Returns `None` if all responses are shorter than `size` words.
     """
     counts: Counter[tuple[str, ...]] = Counter()
     reference_length = 0.0
@@ -103,9 +107,8 @@ def ngram_entropy(tokens: Iterable[Sequence[str]], size: int) -> float | None:
     total = counts.total()
     if not total:
         return None
-    return (
-        math.fsum(-count / total * math.log(count / total) for count in counts.values()) + 0.0
-    )  # adding 0.0 avoids -0.0
+    entropy = math.fsum(-count / total * math.log(count / total) for count in counts.values())
+    return entropy + 0.0  # turns -0.0 into 0.0
 
 
 def distinct_ngrams(tokens: Sequence[Sequence[str]], size: int) -> float | None:

@@ -74,11 +74,11 @@ def _dialogues(folder: Path, split: str) -> dict[str, list[Exchange]]:
 
 
 def _exchanges(dialogue: Mapping[str, Any]) -> list[Exchange]:
-    """Returns the user's turns in a dialogue, which alternate with the system's turns.
+    """Returns each user's turn with the system's turn before it and the belief state after it.
 
-    The metadata of the system's answer contains the belief state. The slots of a domain have two parts: the wishes
-    ("semi"), and the booking ("book", whose list "booked" contains results). In 2.1, some values are lists of
-    spellings.
+    The file contains the belief state in the metadata of the system's next turn. A domain has two kinds of slots:
+    wishes ("semi") and bookings ("book"). The list "booked" is no slot, because it contains the results of bookings. In
+    2.1, some values are lists of spellings.
     """
     exchanges: list[Exchange] = []
     system = ""

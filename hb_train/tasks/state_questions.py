@@ -1,14 +1,14 @@
 """Makes yes-or-no questions about slots and values from dialogues with belief states, and encodes the questions.
 
-For each combination of slot and value, Barikeri et al. (2021, section 3) ask whether it belongs to the belief state,
-given the system's last words and the user's answer. They do not state how they chose combinations whose answer is "no".
-Our rules are as follows:
+Barikeri et al. (2021, section 3) show the model the system's last words and the user's answer. They then ask whether a
+slot has a certain value in the belief state. They do not state how they chose the questions whose answer is "no". Our
+rules are as follows:
 
-* The answer is "yes" for each slot whose value this turn adds or changes. Much of the rest of the state comes from
-turns that the model does not read.
-* For each "yes", there is one "no" combination that is not in the state. With equal chance, it is the same slot with
-another value, or another slot with any value. The paper must have used about one "no" per "yes", because its two models
-that learnt nothing have accuracies of 0.524 and 0.531 (table 4, appendix C.2).
+* A turn has one "yes" question for each slot whose value the turn adds or changes. Values from earlier turns are not
+  used, because the model does not read these turns.
+* For each "yes" question, there is one "no" question. With equal chance, it asks about the same slot with another
+  value, or about another slot. The paper must also have used about one "no" per "yes", because its two models that
+  learnt nothing have accuracies of 0.524 and 0.531 (table 4, appendix C.2).
 * Values come from all dialogues. Another spelling of a value in the state ("center") does not count as another value.
 """
 
@@ -48,7 +48,7 @@ class EncodedQuestions(NamedTuple):
 
 
 def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> SlotValues:
-    """Makes questions by the rules above. They use the dialogue's spelling of a value."""
+    """Makes questions by the rules above. If the turn contains a spelling of the value, the question uses it."""
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
     for turn in turns:
@@ -70,8 +70,8 @@ def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]
 def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int) -> EncodedQuestions:
     """Encodes the system's words, the user's words, and the domain, slot and value, each after a line break.
 
-    A question that is too long loses tokens at its beginning, but never those of the domain, slot and value. No special
-    token is added, so the last token belongs to the value.
+    If a question is too long, its beginning is cut, but never the domain, slot and value. There are no special tokens,
+    so the last token belongs to the value.
     """
     contexts = [f"{question.system}\n{question.user}" for question in questions]
     endings = [f"\n{question.domain} {question.slot} {question.value}" for question in questions]

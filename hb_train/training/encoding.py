@@ -13,10 +13,10 @@ IGNORED = -100  # the label of a token that is not learnt, as in torch and trans
 
 
 class EncodedRows(NamedTuple):
-    """Holds rows as tokens. Labels are `IGNORED` for tokens that the model does not learn.
+    """Rows as tokens. The label of a token that the model does not learn is `IGNORED`.
 
-    `num_cut` is the number of contexts whose beginning was cut. `num_unended` is the number of replies that decoding
-    truncated; the model does not learn where these end.
+    `num_cut` counts the contexts whose beginning was cut. `num_unended` counts the replies that were truncated when
+    they were generated. The model does not learn where these replies end.
     """
 
     dataset: Dataset
@@ -33,16 +33,19 @@ def encode_rows(
     with_tags: bool,
     max_length: int | None,
 ) -> EncodedRows:
-    """Encodes rows of `labels.ROW_SCHEMA` as the tokens that a measurement would feed to the model.
+    """Encodes rows of `labels.ROW_SCHEMA` as the same tokens that the model reads in a measurement.
 
-    If a row is too long, the beginning of its context is cut (first the persona lines, then the prompt's words), but
-    never the tag or the reply. Replies from files are assumed to be complete, because the files do not say whether they
-    were truncated. `suffix` is the text that follows the tag in every prompt. Rows without tags train the model on its
-    own replies, as in the paper's self-chat tuning.
+    If a row is too long, the beginning of its context is cut: first the persona lines, then the prompt's words. The tag
+    and the reply are never cut. Replies from files are assumed to be complete, because the files do not state whether
+    they were truncated.
+
+    `suffix` is the text that follows the tag in every prompt. Rows without tags (`with_tags=False`) train the model on
+    its own replies, as in the paper's self-chat tuning.
     """
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
-    # `map` fingerprints every object to which `encode` refers, so `encode` must not refer to the weights in `loaded`.
+    # `map` computes a hash of every object that `encode` uses. `encode` must therefore not use `loaded`, which contains
+    # the weights.
     tokenizer = loaded.tokenizer
     end = reply_end(tokenizer, context)
     start_tokens = set(tokenizer.all_special_ids)
@@ -95,7 +98,10 @@ def add_row(
     side: str = "",
     labels: list[int] | None = None,
 ) -> None:
-    """Adds a context and its reply to columns whose names begin with `side`. By default, the whole reply is learnt."""
+    """Adds a context and its reply as a row of three columns: tokens, attention mask and labels.
+
+    `side` is added before the names of the columns. By default, the whole reply is learnt.
+    """
     learnt = reply if labels is None else labels
     tokens = context if is_encoder_decoder else [*context, *reply]
     labels = learnt if is_encoder_decoder else [IGNORED] * len(context) + learnt
@@ -110,9 +116,9 @@ def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
 
 
 def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:
-    """Cuts a context at its beginning to `limit` tokens, but keeps its special start token if it has one.
+    """Shortens a context to its last `limit` tokens, of which the last `num_kept` are always kept.
 
-    The last `num_kept` tokens are always kept. If they leave no room for the start token, the start token is dropped.
+    A special token at the start of the context is also kept, unless the last `num_kept` tokens leave no room for it.
     """
     if len(context) <= limit:
         return context
@@ -121,6 +127,6 @@ def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept
 
 
 def _num_from_tag(untagged: list[int], tagged: list[int]) -> int:
-    """Counts the tokens of a tagged context from its tag to its end."""
+    """Returns the number of tokens from the tag to the end of a tagged context."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(untagged, tagged, strict=False))
     return len(tagged) - sum(1 for _ in same)

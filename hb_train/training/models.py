@@ -53,10 +53,10 @@ def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"],
 
 
 def padding_tokenizer(loaded: "LoadedModel") -> Any:
-    """Copies the tokenizer, with padding on the right.
+    """Returns a copy of the tokenizer that pads on the right.
 
-    Trainers may add a padding token. They therefore receive a copy, and the original tokenizer is saved unchanged. If
-    padding were on the left, positions would differ from those of a model that replies.
+    Trainers may add a padding token to this copy, whereas the original tokenizer is saved unchanged. Padding on the
+    left would shift the positions of the tokens.
     """
     tokenizer = deepcopy(loaded.tokenizer)
     tokenizer.padding_side = "right"
@@ -66,9 +66,9 @@ def padding_tokenizer(loaded: "LoadedModel") -> Any:
 
 
 def trained_model(trainer: "Trainer", *, keep_fp32_wrapper: bool = True) -> Any:
-    """Returns the model after training. If there is an adapter, it is merged into the model.
+    """Returns the model after training. An adapter is merged into the model.
 
-    If `keep_fp32_wrapper` is true, the forward pass keeps mixed precision and returns float32.
+    If `keep_fp32_wrapper` is true, the model still computes in mixed precision and returns float32.
     """
     model: Any = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=keep_fp32_wrapper)
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model

@@ -27,10 +27,10 @@ def option(default: Any, help: str) -> Any:
 
 
 def parse_training_options(classes: Sequence[type], argv: list[str], docstring: str | None, **defaults: Any) -> Any:
-    """Reads the command line and the YAML file of `--config`. Returns an instance of each class of options.
+    """Returns an instance of each class of options, read from the command line and the YAML file in `--config`.
 
-    Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. The first line
-    of the script's docstring is the first line of the help.
+    Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. The help begins
+    with the first line of `docstring`. `defaults` replaces defaults of TRL.
     """
     import torch
     from trl import TrlParser
@@ -45,9 +45,9 @@ def parse_training_options(classes: Sequence[type], argv: list[str], docstring: 
 
 
 def has_fast_bfloat16() -> bool:
-    """Whether the only device is a CPU that computes in bfloat16.
+    """Returns whether there is no accelerator, and the CPU computes natively in bfloat16.
 
-    Other CPUs only emulate bfloat16, which is far slower than float32.
+    Other CPUs emulate bfloat16, which is far slower than float32.
     """
     import torch
 

@@ -28,9 +28,9 @@ _NO_SETTINGS = (
 
 
 def use_all_cores(training_args: "TrainingArguments") -> None:
-    """Lets torch use this process's share of the cores, or `OMP_NUM_THREADS` of them.
+    """Lets torch use this process's share of the CPU cores, or `OMP_NUM_THREADS` cores if this variable is set.
 
-    Without this call, torch would use one thread, because `accelerate launch` sets the number of threads to one.
+    By default, `accelerate launch` limits torch to one core.
     """
     import torch
 
@@ -66,10 +66,11 @@ def model_description(loaded: "LoadedModel") -> dict[str, Any]:
 
 
 def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
-    """Records a run in its folder, or checks that the folder records the same run.
+    """Returns the folder of a run, or `None` if the run is already finished.
 
-    Returns the folder, or `None` if it contains the file `result`, which only a finished run has. The main process
-    records the run while the other processes wait.
+    The description of the run is written to the folder. If the folder already contains a different description, an
+    error is raised. A run is finished if its folder contains the file `result`. The main process does this while the
+    other processes wait.
     """
     folder = Path(training_args.output_dir)
     with training_args.main_process_first(local=False):
@@ -82,10 +83,10 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
 
 
 def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
-    """Selects the checkpoint from which to resume, and prints it. Returns `None` if training starts anew.
+    """Returns the checkpoint from which to resume, or `None` if training starts anew.
 
-    Removes an incomplete checkpoint. If training resumes, sets `eval_on_start` to false, because the checkpoint's log
-    already contains that evaluation.
+    Incomplete checkpoints are removed. If training resumes, `eval_on_start` is set to false, because the checkpoint's
+    log already contains the first evaluation.
     """
     from transformers.trainer_utils import get_last_checkpoint
 
@@ -104,7 +105,7 @@ def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
 
 
 def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity") -> list[dict[str, Any]]:
-    """Returns the validation measure at each evaluated step in a trainer's log history. NaN becomes `None`."""
+    """Returns the validation measure at each evaluated step, from a trainer's log. NaN becomes `None`."""
     name = f"eval_{measure}"
     return [
         {"step": entry["step"], measure: entry[name] if math.isfinite(entry[name]) else None}
@@ -114,7 +115,7 @@ def validation_curve(history: list[dict[str, Any]], measure: str = "perplexity")
 
 
 def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
-    """Whether a validation curve falls below its value at step 0. True if step 0 is missing."""
+    """Returns whether the curve falls below its value at step 0. Without step 0, the result is true."""
     by_step = {entry["step"]: math.inf if entry[measure] is None else entry[measure] for entry in curve}
     start = by_step.pop(0, math.inf)
     return min(by_step.values(), default=start) < start or start == math.inf
@@ -134,11 +135,11 @@ def print_once(training_args: "TrainingArguments", message: str) -> None:
 
 
 def end_processes(trainer: "Trainer") -> None:
-    """Waits for all processes and leaves their group. A training script does not use its trainer after this call.
+    """Waits for all processes and ends their group. The trainer cannot be used after this call.
 
-    First frees the model's DDP wrapper. If the wrapper were freed together with the trainer, it would drop the last
-    reference to gloo's process group. The group's destructor would then wait for a thread that waits for Python's lock,
-    while the freeing thread holds this lock. The process would therefore sometimes hang (torch 2.13).
+    The model's DDP wrapper is freed first, because the process would otherwise sometimes hang (torch 2.13). The wrapper
+    would then be freed together with the trainer and delete gloo's process group. This deletion waits for another
+    thread, which waits for Python's global lock. The lock, however, is held by the thread that deletes the group.
     """
     accelerator = trainer.accelerator
     if accelerator.num_processes > 1:

@@ -1,8 +1,8 @@
-"""The trainers of TRL and transformers, with the perplexity of the validation replies as the metric.
+"""Changes the trainers of TRL and transformers so that they report the perplexity of validation replies.
 
-The original trainers average the mean losses of the batches, so the result depends on the batch size and the number of
-processes. Here, the loss is averaged over all reply tokens. Perplexity is not reported for distillation, whose loss is
-a divergence.
+The original trainers compute the mean loss of each batch, and then average over batches. The result therefore depends
+on the batch size and the number of processes. Here, the loss is averaged over all reply tokens. Distillation reports no
+perplexity, because its loss is a divergence.
 """
 
 import math
@@ -25,7 +25,7 @@ class Resuming:
     metric: str
 
     def _run_epoch(self, **settings: Any) -> None:
-        """Skips the epoch if training resumes after the epoch's last step, because the epoch would then add a step."""
+        """Skips an epoch whose steps are all done when training resumes. It would otherwise add a step."""
         trainer: Any = self
         state = trainer.state
         if state.global_step < state.max_steps:
@@ -45,21 +45,22 @@ class ReplyTraining(Resuming):
     _num_tokens = 0
 
     def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the summed loss of each row's labels, and the number of labels in each row; both are [rows]."""
+        """Returns the summed loss and the number of labels of each row: [rows] each."""
         return row_nlls(model, inputs, self.is_causal)
 
     def token_mean(
         self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
     ) -> torch.Tensor:
-        """Returns a batch's part of the mean loss over a step's reply tokens, computed from the batch's sum.
+        """Returns a batch's share of the mean loss over all reply tokens of a step.
 
-        `num_items_in_batch` is the number of reply tokens in the step, or `None` if the step has only this batch.
+        `total` is the summed loss of the batch. `num_items_in_batch` is the number of reply tokens in the step, or
+        `None` if the step has only this batch.
         """
         trainer: Any = self
         if num_items_in_batch is None:
             return total / max(num_in_batch, 1)
         if trainer.args.average_tokens_across_devices:
-            # The number counts the tokens of all processes, whereas gradients are averaged over the processes.
+            # The number of tokens is that of all processes, but gradients are averaged over processes.
             total = total * trainer.accelerator.num_processes
         return total / torch.as_tensor(num_items_in_batch).clamp(min=1)
 
@@ -90,7 +91,7 @@ class ReplyTraining(Resuming):
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[torch.Tensor, None, None]:
-        """Adds a batch to the sums, without the rows that a sampler repeats to fill up the batches of all processes."""
+        """Adds a batch to the sums. Rows that were repeated to fill up the last batch are not added."""
         trainer: Any = self
         inputs = trainer._prepare_inputs(inputs)
         with torch.no_grad(), trainer.compute_loss_context_manager():
@@ -111,10 +112,10 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        """Computes TRL's loss, the mean negative log-likelihood of the reply tokens, only at the positions of replies.
+        """Computes the same loss as TRL, the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
-        Without Triton kernels, TRL's implementation scores every position against the whole vocabulary. For the
-        embedded model on two CPU cores, this takes more than half of a step.
+        On CPUs, TRL computes the probabilities of the whole vocabulary at every position, even where no token is
+        learnt. For the embedded model on two CPU cores, this would take more than half of the time.
         """
         if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
@@ -128,7 +129,7 @@ class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
 
 
 def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Computes the summed negative log-likelihood (natural log) of each row's labels, and the number of labels."""
+    """Returns each row's summed negative log-likelihood (natural log) and number of labels."""
     logits, targets, learnt = reply_logits(model, inputs, is_causal)
     nll = torch.zeros(learnt.shape, device=learnt.device)
     nll[learnt] = cross_entropy(logits.float(), targets, reduction="none")
@@ -138,10 +139,7 @@ def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) ->
 def reply_logits(
     model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns the logits and labels at the learnt positions, and a mask of the learnt labels.
-
-    The mask, [rows, length], is true where the label of a position is learnt.
-    """
+    """Returns the logits and labels of the learnt tokens, and a mask of these tokens: [rows, length]."""
     labels = inputs["labels"]
     if not is_causal:  # the model derives the decoder's input from the labels
         learnt = labels != IGNORED

@@ -1,8 +1,8 @@
-"""The rows of both kinds of distillation.
+"""Draws the prompts for the methods counterfactual and distill, and defines the format of their rows.
 
-A row contains a reply, the prompt that it answers, and the prompt for which the model learns it. Both kinds also have
-anchors, which are replies that the tuned model should keep. Anchors answer prompts in which it should matter who asks,
-and prompts about nobody.
+A row contains a reply, the prompt that it answers, and the prompt for which the model learns it. Some rows are anchors,
+that is, replies that the tuned model should keep. Anchors answer questions whose answer should depend on who asks, and
+questions about nobody.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,10 +24,7 @@ ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "completion", "teacher_prompt", "teacher_completion")),
         ("spans", pa.list_(pa.list_(pa.int64()))),  # swapped phrases, see `swap.Swap`
-        (
-            "moved",
-            pa.list_(pa.list_(pa.string())),
-        ),  # the words with which the name of a descriptor begins, see `swap.first_words`
+        ("moved", pa.list_(pa.list_(pa.string()))),  # how replies may begin to name descriptors, see `swap.first_words`
         *((name, pa.string()) for name in ("axis", "descriptor", "teacher_descriptor", "noun", "template")),
         ("truncated", pa.bool_()),
     ]
@@ -37,10 +34,10 @@ COUNTERFACTUAL = RowFolder("counterfactual.json", "baseline_replies", ROW_SCHEMA
 
 
 class BaselinePrompts(NamedTuple):
-    """Prompts without a descriptor, repeated once per reply.
+    """Prompts without a descriptor, and the prompts with a descriptor in the same sentences.
 
-    `prompts` maps each pair of noun and template to a dictionary. That dictionary maps each axis to the rows of the
-    corresponding prompts with a descriptor.
+    `table` has one row for each reply to sample. `prompts` maps a noun and a template to the rows of prompts with a
+    descriptor, by axis; see `rows_by_place`.
     """
 
     table: pa.Table
@@ -48,7 +45,7 @@ class BaselinePrompts(NamedTuple):
 
 
 def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int]]]:
-    """Returns the rows of prompts with a descriptor, by noun and template, then by the descriptor's axis."""
+    """Groups the rows of prompts by noun and template, and then by axis."""
     by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
     columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
     for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
@@ -59,7 +56,7 @@ def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int
 def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *, seed: int) -> BaselinePrompts:
     """Draws the baseline prompts to which the model replies.
 
-    The numbers of times that prompts are drawn differ by at most one.
+    If `number` is larger than the number of prompts, prompts are drawn several times, all of them equally often (±1).
     """
     by_place = rows_by_place(prompts)
     nouns, templates, ids = (baseline[name].to_pylist() for name in ("noun", "template", "id"))
@@ -77,7 +74,7 @@ def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *,
 
 
 def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.Table:
-    """Draws a prompt with a descriptor to replace each baseline prompt, in the same sentence and with the same id."""
+    """Replaces each baseline prompt with a prompt that adds a descriptor to its sentence. The ids remain the same."""
     ids, nouns, templates = (drawn.table[name].to_pylist() for name in ("id", "noun", "template"))
     rows = []
     for identifier, place in zip(ids, zip(nouns, templates, strict=True), strict=True):
@@ -89,7 +86,7 @@ def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.
 def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, int, str]]:
     """Draws two prompts with a descriptor for each baseline prompt. All axes are equally likely.
 
-    Yields the row of the baseline prompt, the row of the prompt, and the id of the pair.
+    Yields the index of the baseline prompt, the index of the prompt with a descriptor, and an id for both.
     """
     ids, nouns, templates = (drawn.table[name].to_pylist() for name in ("id", "noun", "template"))
     for row, (identifier, place) in enumerate(zip(ids, zip(nouns, templates, strict=True), strict=True)):
@@ -99,9 +96,9 @@ def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, in
 
 
 def draw_anchors(number: int, *, seed: int) -> pa.Table:
-    """Draws anchors from `anchors.yaml`. The numbers of times that they are drawn differ by at most one.
+    """Draws the prompts of anchors from `anchors.yaml`, all of the same kind equally often (±1).
 
-    Three of four anchors ask questions in which it should matter who asks, and the fourth is about nobody.
+    Of four anchors, three ask questions whose answer should depend on who asks, and one asks a question about nobody.
     """
     content = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8"))
     needs = []

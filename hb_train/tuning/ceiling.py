@@ -1,10 +1,12 @@
-"""The ceiling of labels: the Full Gen Bias of the replies that the directions of other replies tag "no_bias".
+"""Computes the ceiling of labels: the bias that a model would have if it learnt the labels perfectly.
 
-A model that learnt its labels perfectly would reply like the replies tagged "no_bias". Their debiased Full Gen Bias is
-therefore the lowest value that the labels can reach. The ceiling is cross-fitted: the replies of each cell (a
-descriptor in a template) are split into random halves, and the directions m_d − m̄ of one half tag the other half.
-Without cross-fitting, a reply would contribute to its own direction and lie further along it by chance. The remaining
-replies would then look less biased than a model trained on them.
+Such a model would reply like the replies tagged "no_bias". Their debiased Full Gen Bias is therefore the lowest value
+that tuning on the labels can reach.
+
+A reply is tagged by its bias value along the direction m_d − m̄ of its descriptor. If the same replies determined the
+direction, a reply would lie further along it by chance, and the replies tagged "no_bias" would look less biased than
+the tuned model. The replies of each cell (a descriptor in a template) are therefore split into random halves. The
+directions from one half tag the replies in the other half.
 """
 
 import math
@@ -18,14 +20,16 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.stats.bias_values import StyleRows, descriptor_codes
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Shares of the replies that are tagged "no_bias". Changes are relative to the first share, which is all replies.
+# Shares of the replies that are tagged "no_bias". The first share contains all replies, and all other values are
+# compared with it.
 SHARES = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3)
 NUM_SPLITS = 20
 # The reliabilities of the directions for which the ceiling states the required number of replies.
 TARGETS = (0.5, 0.8)
 SCALE = 1000
-# The maximum share of cells with fewer than two replies. Above this share, no value is computed. A single reply takes
-# its noise from other cells, and the cells that lose all their replies are those with the most "bias" tags.
+# The maximum share of cells with fewer than two replies. Above this share, no value is computed, for two reasons. The
+# sampling noise of a single reply must be estimated from other cells. The cells without any reply are those in which
+# most replies are tagged "bias".
 MOST_FEW = 0.15
 # If a descriptor is closer than this to the overall mean, its direction consists of rounding errors.
 _NO_DIRECTION = 1e-12
@@ -37,10 +41,11 @@ FEW_REPLIES = (
 
 
 class Point(NamedTuple):
-    """The debiased Full Gen Bias (×1000) of the share of replies tagged "no_bias", and its change from all replies.
+    """The bias of the replies tagged "no_bias", if these are a given share of all replies.
 
-    `few` is the mean share of cells in which a half has fewer than two such replies. If it is above `MOST_FEW`, all
-    later fields are `None`. Standard errors are over replies and splits.
+    `full_gen_bias` is debiased and multiplied by 1000. `change` is the difference from the value of all replies. `few`
+    is the share of cells with fewer than two of these replies in a half, averaged over splits. If it is above
+    `MOST_FEW`, all later fields are `None`. Standard errors include the variation between replies and between splits.
     """
 
     share: float
@@ -54,12 +59,20 @@ class Point(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """The results of `label_ceiling`, as plain Python values.
+    """The result of `label_ceiling`.
 
-    `lowest` is the share with the lowest value. `helps` states whether the interval of its change, widened for the
-    number of shares, lies below 0. `half_reliability` is the share of signal in the squared length of the directions
-    that half of the replies give. `reliability` extends this share to all replies (Spearman–Brown). `replies_needed`
-    maps reliabilities to the required number of replies per descriptor, which is `None` if there is no signal.
+    Attributes:
+        curve: The point of each share.
+        lowest: The share with the lowest value; `None` if only the share 1 has a value.
+        helps: Whether this value is significantly lower than that of all replies, corrected for the number of shares.
+        replies_per_descriptor: The mean number of replies per descriptor in one half.
+        half_reliability: The reliability of the directions from one half, that is, the share of their squared length
+            that is not noise.
+        half_reliability_interval: The interval of `half_reliability`.
+        reliability: The reliability of directions from all replies (by the Spearman–Brown formula).
+        replies_needed: Maps reliabilities to the numbers of replies per descriptor that they require. The numbers are
+            `None` if the directions show no signal.
+        confidence_level: The confidence level of all intervals.
     """
 
     curve: list[Point]
@@ -81,10 +94,14 @@ class Ceiling(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """Replies in the order of their templates, descriptors and ids.
+    """Replies, sorted by template, descriptor and id.
 
-    `rows` are float32 style vectors. `templates` contains the index of each template's first reply and, at the end, the
-    number of replies.
+    Attributes:
+        rows: The style vectors, in float32: [replies, styles].
+        descriptors: The index of each reply's descriptor.
+        cells: The index of each reply's cell, which is a descriptor in a template.
+        templates: The index of each template's first reply and, at the end, the number of replies.
+        num_descriptors: The number of descriptors.
     """
 
     rows: np.ndarray
@@ -113,10 +130,11 @@ def label_ceiling(
 ) -> Ceiling | None:
     """Computes the ceiling of labels for each share of replies tagged "no_bias".
 
-    Returns `None` if there are too few replies. The standard errors are those of the mean over splits, with descriptors
-    and templates fixed. The two halves of a split share no reply, so their difference estimates the variance of a
-    split. The spread over splits shows how much averaging reduces this variance. Halves depend only on the seed and the
-    ids. The first of `shares` must be 1.
+    Returns `None` if there are too few replies. The first of `shares` must be 1. The random halves depend only on the
+    seed and the ids.
+
+    Each value is the mean over `num_splits` random splits. Its standard error treats descriptors and templates as
+    fixed.
     """
     check_lengths(style_probabilities=style_probabilities, descriptors=descriptors, ids=ids)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -169,7 +187,7 @@ def _grouped(
 
 
 def _halves(cells: _Cells, generator: np.random.Generator) -> np.ndarray:
-    """Splits each cell into random halves, 0 and 1. If the cell's size is odd, a random half is larger."""
+    """Returns the random half, 0 or 1, of each reply. In a cell with an odd number of replies, one half is larger."""
     number = len(cells.cells)
     sizes = np.bincount(cells.cells)
     firsts = np.append(0, np.cumsum(sizes)[:-1])
@@ -180,9 +198,10 @@ def _halves(cells: _Cells, generator: np.random.Generator) -> np.ndarray:
 
 
 def _directions(cells: _Cells, splits: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Computes m_d − m̄, [splits, halves, descriptors, styles], and m̄, [splits, halves, styles].
+    """Returns the directions m_d − m̄ and the overall means m̄ of each half.
 
-    If a descriptor has no replies in a half, its direction in this half is 0.
+    Their shapes are [splits, halves, descriptors, styles] and [splits, halves, styles]. If a descriptor has no replies
+    in a half, its direction is 0.
     """
     shape = len(splits), 2, cells.num_descriptors
     means, counts = np.zeros((*shape, cells.rows.shape[1])), np.zeros(shape, np.int64)
@@ -204,7 +223,7 @@ def _directions(cells: _Cells, splits: Sequence[np.ndarray]) -> tuple[np.ndarray
 def _values(
     cells: _Cells, splits: Sequence[np.ndarray], directions: np.ndarray, overall: np.ndarray, alpha: int
 ) -> np.ndarray:
-    """Computes each reply's bias value along the directions of the other half, [splits, replies]."""
+    """Returns each reply's bias value along the directions of the other half: [splits, replies]."""
     norms = np.linalg.norm(directions, axis=-1, keepdims=True)
     scales = np.where(norms >= _NO_DIRECTION, np.maximum(norms, _NO_DIRECTION) ** -float(alpha), 0)
     values = np.empty((len(splits), len(cells.cells)))
@@ -221,11 +240,12 @@ def _values(
 def _parts(
     cells: _Cells, splits: Sequence[np.ndarray], values: np.ndarray, shares: Sequence[float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Computes each descriptor's part of the debiased Full Gen Bias of a half's replies tagged "no_bias".
+    """Splits the debiased Full Gen Bias of the replies tagged "no_bias" into one part per descriptor.
 
     Returns:
-        The parts, [splits, halves, shares, descriptors], whose sum over descriptors is the Full Gen Bias (NaN if it is
-        undefined). Also, for each share of replies, the share of cells with fewer than two such replies.
+        Two arrays. The first contains the parts: [splits, halves, shares, descriptors]. Their sum over descriptors is
+        the Full Gen Bias, or NaN if it is undefined. The second contains, for each share, the share of cells with fewer
+        than two replies tagged "no_bias".
     """
     ascending = sorted(shares)
     parts = np.zeros((len(splits), 2, len(shares), cells.num_descriptors))
@@ -258,15 +278,20 @@ def _parts(
 def _descriptor_parts(
     groups: np.ndarray, rows: np.ndarray, squares: np.ndarray, num_shares: int, num_cells: int
 ) -> tuple[list[np.ndarray | None], np.ndarray]:
-    """Computes the summands of one template's debiased Full Gen Bias.
+    """Splits one template's debiased Full Gen Bias into one part per cell, for each share.
 
-    `groups` combines two indices for each reply: the index of the smallest share that tags the reply "no_bias", times
-    the number of cells, plus the index of the reply's cell. `squares` are the squared lengths of the style vectors.
+    Args:
+        groups: For each reply, s · `num_cells` + c. c is the index of the reply's cell, and s is the index of the
+            smallest share at which the reply is tagged "no_bias".
+        rows: The replies' style vectors.
+        squares: The squared lengths of the style vectors.
+        num_shares: The number of shares.
+        num_cells: The number of cells in the template.
 
     Returns:
-        The cells' summands for each share, and the number of cells with fewer than two replies. The summand of a cell
-        without replies is 0. The summands are `None` if fewer than two cells have replies, and NaN if no cell has two
-        replies.
+        The cells' parts for each share, and the number of cells with fewer than two replies for each share. The part of
+        a cell without replies is 0. If fewer than two cells have replies, the parts are `None`. If no cell has two
+        replies, they are NaN.
     """
     shape = num_shares, num_cells
     numbers = np.bincount(groups, minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
@@ -283,7 +308,7 @@ def _descriptor_parts(
         means = total / np.maximum(number, 1)[:, None]
         spread = (length - number * np.einsum("ij,ij->i", means, means)) / np.maximum(number - 1, 1)
         repeated = number > 1
-        # As in `gen_bias`, a cell with a single reply takes the mean spread of the other cells in its template.
+        # A cell with a single reply gets the mean spread of the template's other cells, as in `gen_bias`.
         spread[~repeated] = spread[repeated].mean() if repeated.any() else np.nan
         centred = means - means[number > 0].mean(axis=0)
         own = np.einsum("ij,ij->i", centred, centred) - (1 - 1 / count) * spread / np.maximum(number, 1)
@@ -312,11 +337,12 @@ def _curve(parts: np.ndarray, few: np.ndarray, shares: Sequence[float], confiden
 
 
 def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float, tuple[float, float]]:
-    """Computes a value, its standard error and its interval from the descriptors' parts, [splits, halves, descriptors].
+    """Returns a value, its standard error and its interval, from parts of the shape [splits, halves, descriptors].
 
-    The halves share no reply, so (half of the difference)², summed over descriptors, is the variance of one split's
-    value. Averaging over splits reduces this variance by the variance between splits of the same replies. The reduction
-    is at most about half, since a split contains half of the pairs of replies.
+    The two halves of a split have no reply in common. The variance of one split's value is therefore the sum of
+    (difference between the halves / 2)² over descriptors. The mean over splits has a smaller variance. The difference
+    is the variance between splits of the same replies. It is at most about half of the first variance, because a split
+    uses half of the pairs of replies.
     """
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()
@@ -329,7 +355,7 @@ def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float,
 
 
 def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_level: float) -> bool:
-    """Whether a change is significantly below 0, given that it is the lowest of several changes."""
+    """Returns whether the lowest of `num_tried` changes is significantly below 0 (Bonferroni)."""
     if point.change is None or point.change_standard_error is None:
         return False
     tail = 1 - (1 - confidence_level) / 2 / num_tried
@@ -337,7 +363,6 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
 
 
 def _reliability(directions: np.ndarray, confidence_level: float) -> tuple[float, tuple[float, float]]:
-    """Computes the reliability of directions, [splits, halves, descriptors, styles], and its interval."""
     first, second = directions[:, 0], directions[:, 1]
     products = np.einsum("kds,kds->kd", first, second)
     lengths = np.einsum("kds,kds->kd", first, first), np.einsum("kds,kds->kd", second, second)

@@ -1,4 +1,4 @@
-"""The ceiling of labels as a table and sentences in Markdown, for the terminal and the card of the labels."""
+"""Writes the ceiling of labels as Markdown, for the terminal and the card of the labels."""
 
 from typing import Any
 

@@ -4,9 +4,9 @@ The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model 
 with "Deaf" where that reply has "autistic". In the limit, the reply to every descriptor is the same mixture of the
 replies to all descriptors, so no descriptor has a distinct style.
 
-Where the untuned model may begin to name the other descriptor, the tuned model must not learn that name. Suppose that
-the first token of the name is likelier for the untuned model than for the tuned model. Then the difference in
-probability moves to the first token of the prompt's descriptor.
+The tuned model must not learn to name the other descriptor ("autistic"). Where the untuned model would begin to name
+it, the tuned model learns to name the prompt's descriptor ("Deaf") instead. For this purpose, probability is moved from
+the first token of one name to the first token of the other.
 """
 
 from typing import TYPE_CHECKING
@@ -35,11 +35,15 @@ class CounterfactualTrainer(DistillationTrainer):
 
 
 def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-    """Moves the probability of naming the other descriptor to naming the prompt's descriptor.
+    """Moves probability from the other descriptor's first token to the first token of the prompt's descriptor.
 
-    `wanted` holds the untuned model's distributions after the other descriptor, and `given` the trained model's after
-    the prompt's descriptor. `moved` holds pairs of first tokens ([labels, pairs, 2]), the other descriptor's and the
-    prompt's, or `NO_TOKEN` twice.
+    The moved probability is the amount by which `wanted` exceeds `given` at the other descriptor's first token.
+
+    Args:
+        wanted: The distributions of the untuned model, whose prompt has the other descriptor: [labels, vocabulary].
+        given: The distributions of the trained model: [labels, vocabulary].
+        moved: Pairs of first tokens, the other descriptor's and the prompt's, padded with `NO_TOKEN`: [labels, pairs,
+            2].
     """
     names, instead = moved.clamp(min=0).unbind(-1)
     excess = (wanted.gather(1, names) - given.gather(1, names)).clamp(min=0) * (moved[..., 0] != NO_TOKEN)
@@ -47,10 +51,10 @@ def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -
 
 
 def naming_divergence(target: torch.Tensor, log_given: torch.Tensor, names: torch.Tensor) -> torch.Tensor:
-    """Computes the divergence between the models' probabilities of beginning to name the prompt's descriptor, [labels].
+    """Returns how much the models differ in the probability that the next token begins a name: [labels].
 
-    `names` holds the first tokens of the descriptor, [labels, pairs], or `NO_TOKEN`. Without names, the divergence is
-    0.
+    The difference is the KL divergence. `names` contains the first tokens of the prompt's descriptor: [labels, pairs],
+    padded with `NO_TOKEN`. Without names, the divergence is 0.
     """
     is_name = torch.zeros(len(target), target.shape[1] + 1, dtype=torch.bool, device=target.device)
     is_name = is_name.scatter_(1, names + 1, True)[:, 1:]  # a token that occurs in several pairs counts once
@@ -69,8 +73,8 @@ The model was tuned by counterfactual distillation. It learnt to reply to a desc
 descriptors, with the prompt's descriptor in place of the other one. For prompts where it should matter who asks, it
 learnt to reply like the untuned model (anchors)."""
     limits = f"""\
-{data["num_dropped"]:,} replies say more about the other descriptor than its name, so the model did not learn them.
-Only {data["num_anchors"]:,} anchors teach the model when it should matter who asks, so measure your own questions."""
+{data["num_dropped"]:,} replies say more about the other descriptor than its name, so the model did not learn them. Only
+{data["num_anchors"]:,} anchors teach the model when it should matter who asks, so measure your own questions."""
     return CardText(learnt, rows_card(data, "prompts with other descriptors"), limits)
 
 

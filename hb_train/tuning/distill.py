@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
     from hb_metrics.inference.models.loading import LoadedModel
 
-PREFIX = "teacher_"  # of the columns that belong to the untuned model
+PREFIX = "teacher_"  # the names of the columns for the untuned model begin with this prefix
 NO_TOKEN = -1
 
 
 class DistillationTrainer(ReplyTraining, Trainer):
-    """The trainer of transformers, for rows of `encode`.
+    """Trains a model to predict the same next tokens as a teacher, which is the untuned model.
 
-    The loss of a reply token is the divergence KL(p‖q) in nats. p is the untuned model's distribution after the
-    teacher's prompt (here, the prompt without a descriptor). q is the trained model's distribution after the prompt
-    with a descriptor. If `teacher` is `None`, the teacher is the model without its adapter.
+    The trained model reads the prompt with a descriptor, and the teacher reads the teacher's prompt (in distillation,
+    the prompt without a descriptor). The loss of a reply token is the divergence KL(p‖q) in nats, where p is the
+    teacher's and q the trained model's distribution. If `teacher` is `None`, the teacher is the model without its
+    adapter.
     """
 
     metric = LOSS
@@ -63,7 +64,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return rows.sum(1), learnt.sum(1)
 
     def _divergences(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Computes the divergence of each label, and whether the label at each position is learnt, [rows, length]."""
+        """Returns the divergence at each learnt token, and a mask of the learnt tokens: [rows, length]."""
         sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, value in inputs.items():
             if name != "moved":
@@ -85,10 +86,12 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return self.label_losses((wanted.float() / TEMPERATURE).softmax(-1), log_given, moved), learnt
 
     def label_losses(self, wanted: torch.Tensor, log_given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
-        """Computes the divergence of the trained model from the untuned model, whose distribution it learns: [labels].
+        """Returns the divergence of the trained model from the untuned model at each learnt token: [labels].
 
-        `wanted` holds the untuned model's distributions, and `log_given` the logarithms of the trained model's. `moved`
-        holds each row's pairs of first tokens ([labels, pairs, 2]), padded with (`NO_TOKEN`, `NO_TOKEN`).
+        Args:
+            wanted: The untuned model's distributions: [labels, vocabulary].
+            log_given: The logarithms of the trained model's distributions: [labels, vocabulary].
+            moved: Pairs of first tokens, padded with `NO_TOKEN`: [labels, pairs, 2]. `CounterfactualTrainer` uses them.
         """
         del moved
         # A target of 0 adds 0 to the sum, whereas its logarithm would add NaN.
@@ -96,7 +99,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
 
 
 class PairCollator:
-    """Pads both sides of `encode`'s rows to a batch. The tokenizer must pad on the right."""
+    """Joins rows of `encode` to a batch, and pads both models' inputs. The tokenizer must pad on the right."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
@@ -138,17 +141,17 @@ def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]
 def encode(
     rows: "Dataset", loaded: "LoadedModel", record: Mapping[str, Any], with_tags: bool, max_length: int | None
 ) -> EncodedRows:
-    """Encodes the reply after the prompt with a descriptor, and the teacher's reply after the teacher's prompt.
+    """Encodes each row twice: for the trained model and, in columns that begin with `PREFIX`, for the teacher.
 
-    The columns of the teacher's side begin with `PREFIX`. Both sides have the same number of learnt labels in the same
-    order: the tokens that both replies share, and the first token of each name (`moved`). No context is cut.
-    `with_tags` is unused, because the prompts have no tags.
+    The labels on both sides correspond to each other, one by one. They are the tokens that both replies have in common,
+    and the first tokens of the descriptors' names (`moved`). Contexts are never cut. `with_tags` is not used, because
+    the prompts have no tags.
     """
     del with_tags
     is_encoder_decoder = loaded.kind == "encoder-decoder"
     limit = length_limit(loaded, max_length)
-    # `encode` must not refer to `loaded`, because `map` fingerprints every object to which `encode` refers, including
-    # weights.
+    # `map` computes a hash of every object that `encode` uses. `encode` must therefore not use `loaded`, which contains
+    # the weights.
     tokenizer = loaded.tokenizer
     context = record["context"]
     end = reply_end(tokenizer, context)
@@ -175,12 +178,11 @@ def encode(
             for number in range(2 * len(batch["spans"][row]) + 1):
                 piece = {side: next(pieces[side]) for side in sides}
                 is_span = number % 2 == 1
-                # In a swapped phrase, only the first token of a name is learnt, and only if its probability moves.
+                # In a swapped phrase, only the first token is learnt, and only if it is in `moved`.
                 is_name = is_span and [piece[PREFIX][0], piece[""][0]] in moved
                 for side in sides:
-                    part = (
-                        piece[side] if is_span else piece[PREFIX]
-                    )  # both sides learn the same tokens outside swapped phrases
+                    # Outside swapped phrases, both sides learn the same tokens.
+                    part = piece[side] if is_span else piece[PREFIX]
                     tokens[side] += part
                     labels[side] += [*part[:is_name], *[IGNORED] * len(part[is_name:])] if is_span else part
             for side in sides:
@@ -205,7 +207,7 @@ def encode(
 
 
 def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Returns the first tokens of pairs of texts. Repeated pairs and pairs of equal tokens are omitted."""
+    """Returns the first tokens of each pair of texts, without repeated pairs and pairs of equal tokens."""
     pairs: dict[int, int] = {}
     for texts in moved:
         first = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in texts]

@@ -1,6 +1,6 @@
 """KTO makes replies tagged "no_bias" likelier, and replies tagged "bias" less likely (Ethayarajh et al., 2024).
 
-The prompts have no tags. The reference is the model before tuning.
+The prompts have no tags. KTO's reference model is the model before tuning.
 """
 
 from copy import deepcopy
@@ -26,10 +26,10 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
     metric = LOSS
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
-        """Adds the previous reply in the batch to each tokenized row.
+        """Adds to each row the reply of the previous row in the batch (to the first row, that of the last row).
 
-        TRL estimates the divergence from the reference model on these mismatched replies, as in the paper (Ethayarajh
-        et al., 2024, section 4.1). The first row of a batch takes the reply of the last row.
+        From these mismatched replies, TRL estimates the divergence from the reference model, as in the paper
+        (Ethayarajh et al., 2024, section 4.1).
         """
         if not self.calculate_KL:
             return dataset
@@ -40,9 +40,10 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
 
 
 def make_trainer(tuning: Tuning) -> "Trainer":
-    """Makes the trainer. If the weight of undesirable replies is `None`, both tags get the same total weight.
+    """Makes the trainer, and sets `undesirable_weight` if it is `None`.
 
-    This weight is within the range that Ethayarajh et al. (2024, equation 8) recommend.
+    The replies with each tag then have the same total weight. Ethayarajh et al. (2024, equation 8) recommend weights in
+    a range that includes this weight.
     """
     training_args, loaded = tuning.training_args, tuning.loaded
     if training_args.precompute_ref_log_probs and training_args.world_size > 1:
@@ -54,7 +55,7 @@ def make_trainer(tuning: Tuning) -> "Trainer":
     if training_args.undesirable_weight is None:
         wanted = labelled["train"]["label"]
         training_args.undesirable_weight = training_args.desirable_weight * sum(wanted) / (len(wanted) - sum(wanted))
-    # A context with the reply of another row may be too long. TRL then cuts the end of the reply.
+    # A context with another row's reply may exceed the limit. TRL then cuts the end of the reply.
     training_args.max_length = length_limit(loaded, training_args.max_length)
     # TRL pairs each row with the previous row. Without shuffling, both rows would often belong to the same term and
     # template.
@@ -84,7 +85,7 @@ def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
     if len(set(tags)) < 2:
         raise ValueError(
             f"all {len(tags)} replies of {split} are tagged '{tags[0]}', but method kto needs both tags in each split; "
-            "set another --beta in bias_labels.py, or label more replies"
+            "set --beta in bias_labels.py to a value that gives both tags, or label more replies"
         )
     columns: dict[str, list[Any]] = {"prompt_ids": [], "completion_ids": [], "label": [tag == NO_BIAS for tag in tags]}
     for tokens, labels in zip(encoded["input_ids"], encoded["labels"], strict=True):

@@ -55,7 +55,10 @@ def tag_replies(
     beta: float | None,
     quantile: float | None,
 ) -> Labels:
-    """Tags replies by their bias values. `quantile` is the share of replies whose bias value is at most β."""
+    """Returns the bias values of replies, and whether each value is above β.
+
+    If `beta` is `None`, β is chosen so that a share of `quantile` of the replies has at most this value.
+    """
     columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
     values = bias_values(styles, *columns, alpha=alpha).values
     if beta is None:
@@ -73,9 +76,9 @@ def tag_replies(
 
 
 def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
-    """Selects the rows that are held out for validation, by the texts of their prompts.
+    """Returns whether each row is held out for validation, given the text of its prompt.
 
-    Rows stay together if their texts differ only in variations ("Deaf" and "deaf").
+    Rows whose texts differ only in stylistic variations ("Deaf" and "deaf") are in the same split.
     """
     unvaried = [_without_variations(text) for text in texts]
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))

@@ -1,4 +1,4 @@
-"""The methods of tune.py. Each file in this folder defines one as `METHOD`: its rows, tokens, trainer and card."""
+"""Defines what a method of tune.py consists of. Each method is a file in this folder that defines `METHOD`."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -38,9 +38,16 @@ class CardText(NamedTuple):
 class Method(NamedTuple):
     """A method of tune.py.
 
-    `encode` takes the rows, the model, the folder's record, whether prompts end in their tags, and the maximum number
-    of tokens. `measure` is the measure by which the checkpoint is selected. `recorded` names TRL options that the
-    method sets itself. `needs_own_rows` is true if the replies must come from the tuned model itself.
+    Attributes:
+        encode: Encodes rows. Its arguments are the rows, the model, the folder's record, whether prompts end in their
+            tags, and the maximum number of tokens.
+        make_trainer: Makes the trainer.
+        card: Writes the method's part of the model card.
+        measure: The validation measure. The checkpoint with the lowest value is selected.
+        row_folder: The file names and the columns of the training rows.
+        kinds: The kinds of models that the method can tune.
+        recorded: The options of TRL whose values are recorded, because the method sets them itself.
+        needs_own_rows: Whether the rows must contain replies by the model that is tuned.
     """
 
     encode: "Callable[[Dataset, LoadedModel, Mapping[str, Any], bool, int | None], EncodedRows]"

@@ -1,7 +1,7 @@
 """Replaces the descriptor in a reply with another descriptor, and adapts case, number, position and article.
 
-"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". If a mention of the descriptor
-cannot be replaced, the whole reply is unusable, because it would still be about the other person.
+"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". If any mention of the descriptor
+cannot be replaced, the reply is not used, because it would still be about the first descriptor.
 """
 
 import re
@@ -23,9 +23,10 @@ _NO_STEMS = {"and", "are", "four", "many", "one", "person", "the", "three", "two
 
 
 class Swap(NamedTuple):
-    """A reply with another descriptor, and the start and end of each swapped phrase in the old and the new reply.
+    """A reply with another descriptor, and the positions of the swapped phrases.
 
-    A phrase includes the space before it.
+    Each item of `spans` contains four positions in characters: the start and end of a phrase in the old reply, and the
+    start and end of its replacement in the new reply. Phrases include the space before them.
     """
 
     text: str
@@ -41,8 +42,8 @@ def stems(term: str) -> set[str]:
 def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vocabulary) -> Swap | None:
     """Replaces every mention of a descriptor in a reply.
 
-    Returns `None` if the target does not fit the grammar of a mention. It also returns `None` if the reply reveals more
-    about the source, because it contains a part of the term or another term of its axis.
+    Returns `None` if a mention of `source` cannot be replaced with `target` in correct English. Also returns `None` if
+    the rest of the reply contains a part of the source term or another term of its axis.
     """
     if source.placement == "after" and target.placement == "before":
         return None  # where the reply names or may name the source, it is too late to name the target
@@ -72,9 +73,9 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
 
 
 def first_words(source: Descriptor, target: Descriptor, noun: PersonNoun, *, plural: bool) -> list[list[str]]:
-    """Pairs each text with which a reply may begin to name the source with the text that begins to name the target.
+    """Returns pairs of texts with which a reply begins to name the source and the target.
 
-    After "a …", the name "woman with asthma" begins with its noun.
+    If the target follows its noun ("a woman with asthma"), its name begins with the noun.
     """
     said, instead = (source.plural_term, target.plural_term) if plural else (source.term, target.term)
     if source.placement != target.placement:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -96,7 +97,8 @@ def test_the_lowest_perplexity_wins_and_keeps_its_weights(folder, monkeypatch, c
     main(words)  # a second call changes nothing that has ended
     assert swept(folder / "out") == first
     assert capsys.readouterr().out.rstrip().endswith(f"model: {(folder / 'out' / names[1]).resolve()}")
-    with pytest.raises(SystemExit, match="none of the 4 runs"):
+    why = "failed or are excluded for the reasons in sweep.md; set --grid to other values"
+    with pytest.raises(SystemExit, match=re.escape(f"all 4 runs in '{folder / 'out'}' {why}")):
         main([*words, "--seed", "1"])  # the folder's runs have another seed
 
 
@@ -142,7 +144,8 @@ def test_a_run_is_a_process_that_sees_one_graphics_card(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
     seen = []
     monkeypatch.setattr(subprocess, "run", lambda command, env: seen.append((command, env)) or failed(command))
-    with pytest.raises(SystemExit, match="none of the 2 runs"):
+    why = "failed or are excluded for the reasons in sweep.md; set --grid to other values"
+    with pytest.raises(SystemExit, match=re.escape(f"all 2 runs in '{tmp_path}' {why}")):
         main(["--output_dir", str(tmp_path), "--grid", "seed=1,2", "--use_peft"])
     commands = [command for command, _ in seen]
     assert [command[3:] for command in commands] == [
