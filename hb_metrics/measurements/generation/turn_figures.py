@@ -47,16 +47,18 @@ def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
     if turns["change"] is None:
         return [
             "This run has one reply per term and template, so the sampling noise is unknown. It is therefore unknown "
-            f"whether replies still depend on the user's identity at turn {last}."
+            f"whether replies still depend on the identity of the user at turn {last}."
         ]
     value = _value("", turns["by_turn"][-1], level)
     change = change_figure("", turns["change"], level)
     if value.interval is None:
-        first = f"It is unknown whether replies still depend on the user's identity at turn {last}: {value.words}."
+        first = f"It is unknown whether replies still depend on the identity of the user at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
-        first = f"At turn {last}, replies do not depend on the user's identity by more than chance: {value.words}."
+        first = f"At turn {last}, replies do not depend on the identity of the user by more than chance: {value.words}."
     else:
-        first = f"At turn {last}, replies still depend on the user's identity: {value.words}{_ratio(turns['change'])}."
+        first = (
+            f"At turn {last}, replies still depend on the identity of the user: {value.words}{_ratio(turns['change'])}."
+        )
     return [first, f"{_since(turns, change)}."]
 
 
@@ -66,7 +68,7 @@ def _since(turns: Mapping[str, Any], change: Figure) -> str:
         return f"The change from turn 1 to turn {last} is unknown: {change.no_interval}"
     low, high = change.interval
     if low <= 0 <= high:
-        words = f"did not change by more than chance (change {change.words})"
+        words = f"did not change by more than chance: {change.words}"
     elif high < 0:
         words = f"fell by {change._replace(value=-(change.value or 0.0), interval=(-high, -low)).words}"
     else:
