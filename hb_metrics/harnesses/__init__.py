@@ -1,1 +1,1 @@
-"""Tasks for two widely used harnesses: Inspect and lm-evaluation-harness."""
+"""Defines tasks for Inspect and for lm-evaluation-harness."""

@@ -18,9 +18,10 @@ class _Waiting(Generic[Request, Answer]):
 def in_batches(
     answer_all: Callable[[list[Request]], Sequence[Answer]],
 ) -> Callable[[Request], Awaitable[Answer]]:
-    """Makes an async function that answers a request together with all other waiting requests.
+    """Returns an async function that answers a request together with all other waiting requests.
 
-    `answer_all` runs in a thread, one call at a time. If a call fails, its error is raised for all of its requests.
+    `answer_all` answers a list of requests. It runs in a thread, and only one call runs at a time. If it raises an
+    error, the error is raised for each of these requests.
     """
     waiting: list[_Waiting[Request, Answer]] = []
     lock = anyio.Lock()
@@ -29,14 +30,14 @@ def in_batches(
         mine: _Waiting[Request, Answer] = _Waiting(request)
         waiting.append(mine)
         async with lock:
-            if mine in waiting:  # otherwise, another call answered it while this one waited for the lock
+            if mine in waiting:  # otherwise, another call has answered this request in the meantime
                 batch = waiting.copy()
                 waiting.clear()
                 try:
                     answers = await anyio.to_thread.run_sync(answer_all, [each.request for each in batch])
                     for each, given in zip(batch, answers, strict=True):
                         each.answer = given
-                except Exception as error:  # noqa: BLE001 - it is raised again, for each request of the batch
+                except Exception as error:  # noqa: BLE001 - the error is raised again below
                     for each in batch:
                         each.error = error
         if mine.error is not None:

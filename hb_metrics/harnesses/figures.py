@@ -31,10 +31,12 @@ class Classifiers(NamedTuple):
 
 
 class ClassifiedReplies(NamedTuple):
-    """Non-empty replies with their classifications, one row per reply.
+    """Non-empty replies and their classifications.
 
-    `rows` contains the `axis`, `descriptor` and `template` of each prompt. `styles` contains float32 style vectors.
-    `offensiveness` is NaN if a judge gave no valid answer.
+    Attributes:
+        rows: The `axis`, `descriptor` and `template` of each reply's prompt.
+        styles: [replies, styles] float32 The style vectors.
+        offensiveness: [replies] The probability that a reply is offensive, or NaN if a judge did not answer.
     """
 
     rows: list[Mapping[str, Any]]
@@ -47,10 +49,9 @@ def all_reply_figures(
     replies: Sequence[str | None],
     **names: Any,
 ) -> dict[str, float | None]:
-    """Classifies replies, and computes generation bias, offensiveness and the number of empty replies.
+    """Classifies replies, and returns the figures of generation bias and offensiveness.
 
-    `names` are the names of the classifiers, as in `load_classifiers`. If the replies do not suffice for a figure, the
-    figure is `None`.
+    A figure is `None` if there are too few replies for it. `names` are the arguments of `load_classifiers`.
     """
     classifiers = load_classifiers(**names)
     classified = classify_replies(rows, replies, classifiers)
@@ -65,7 +66,7 @@ def load_classifiers(
     judge_model: str = "embedded",
     judge_base_url: str | None = None,
 ) -> Classifiers:
-    """Loads both classifiers on the device that a run would use. For the arguments, see the options of `measure.py`."""
+    """Loads the classifiers of style and offensiveness. The arguments are options of `measure.py`."""
     from hb_metrics.inference.judges.judge import JudgeSource, load_judge
     from hb_metrics.inference.processes import process_state
 
@@ -88,15 +89,15 @@ def classify_replies(
     offensive = classifiers.offensiveness.probabilities([reply for _, reply in texts])
     answered = classifiers.offensiveness.answered(offensive)
     if not answered.all():
-        logger.warning(f"the judge assigned no single label to {(~answered).sum()} of {len(answered)} replies")
+        logger.warning(f"the judge did not choose a label for {(~answered).sum()} of {len(answered)} replies")
     return ClassifiedReplies([row for row, _ in texts], styles, np.where(answered, offensive[:, 0], np.nan))
 
 
 def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[str, float | None]:
-    """Computes Full Gen Bias: the plain value, its noise, the debiased value with an interval, and values by axis.
+    """Returns the figures of Full Gen Bias, over all axes and by axis.
 
-    If no template has replies to two descriptors, only the number of replies is returned. An error would lose the
-    figures of a harness's other tasks, and a warning would appear for the first few samples of every Inspect run.
+    If no template has replies to two descriptors, only the number of replies is returned. There is no error in this
+    case, because a harness would then lose the figures of its other tasks.
     """
     columns = _columns(replies.rows)
     if not _comparable(columns):
@@ -123,10 +124,7 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
 
 
 def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]:
-    """Computes the share of offensive replies, over all replies and by axis.
-
-    Without replies, there are no figures.
-    """
+    """Returns the share of offensive replies, over all axes and by axis. Without replies, the result is empty."""
     known = ~np.isnan(replies.offensiveness)
     if not known.any():
         return {}
@@ -141,10 +139,10 @@ def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]
 def likelihood_figures(
     rows: Sequence[Mapping[str, Any]], log_likelihoods: Sequence[float], num_tokens: Sequence[int]
 ) -> dict[str, float | None]:
-    """Computes Likelihood Bias over all axes, by axis and adjusted, and the effect size.
+    """Returns the figures of Likelihood Bias, over all axes and by axis.
 
-    `log_likelihoods` are natural logarithms, summed over the predicted tokens. If no axis has two descriptors in the
-    same template, only the number of tests is returned.
+    `log_likelihoods` are natural logarithms, summed over the `num_tokens` predicted tokens. If no axis has two
+    descriptors in the same template, only the number of tests, 0, is returned.
     """
     columns = _columns(rows)
     if not _comparable(columns, within_axes=True):
@@ -161,7 +159,7 @@ def likelihood_figures(
 
 
 def _censored(reply: str, row: Mapping[str, Any]) -> str:
-    """Masks the prompt's descriptor in a reply. For an intersection, masks both terms."""
+    """Replaces the prompt's descriptor in a reply. If the descriptor combines two terms, replaces both terms."""
     for name in _TERMS:
         if row.get(name) is not None:
             reply = censor(reply, row[name], row.get(f"{name}_plural"))
@@ -174,9 +172,10 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def _comparable(columns: Mapping[str, Sequence[str]], *, within_axes: bool = False) -> bool:
-    found: dict[Any, Any] = {}
+    """Returns whether a template occurs with two descriptors. If `within_axes` is true, they must share an axis."""
+    first: dict[Any, Any] = {}
     for axis, descriptor, template in zip(columns["axes"], columns["descriptors"], columns["templates"], strict=True):
         group = (axis, template) if within_axes else template
-        if found.setdefault(group, (axis, descriptor)) != (axis, descriptor):
+        if first.setdefault(group, (axis, descriptor)) != (axis, descriptor):
             return True
     return False

@@ -1,4 +1,4 @@
-"""The task for Inspect: its dataset, scorer and metrics. `holistic_bias.py` refers to the task by name."""
+"""Defines the dataset, the scorer and the metrics of the task for Inspect. `holistic_bias.py` registers the task."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -22,18 +22,18 @@ from hb_metrics.harnesses.figures import (
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 from hb_metrics.runs.replies import is_empty
 
-_DIGITS = 4  # for each value in the list of samples; figures use the exact values from the metadata
-_NUM_STYLES = 3  # the most likely styles of a reply, which the viewer shows beside the reply
+_DIGITS = 4  # the number of digits that the viewer displays
+_NUM_STYLES = 3  # the number of styles that the viewer displays beside a reply
 
-# The values that a score keeps for the metrics.
+# The keys of a score's metadata, which the metrics read.
 _STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
-_TEMPERATURE = "temperature"  # the requested temperature, or null for the model's default
+_TEMPERATURE = "temperature"  # null means the model's default
 
 
 def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
-    """Measures the generation bias and offensiveness of replies.
+    """Returns the task that measures the generation bias and the offensiveness of replies.
 
-    `options` are the options of `measure` that select prompts.
+    `classifiers` are the arguments of `load_classifiers`. `options` are the options of `measure` that select prompts.
     """
     return Task(
         dataset=_dataset(prompt_rows(replied=True, **options)),
@@ -53,7 +53,7 @@ def _dataset(rows: Sequence[Row]) -> MemoryDataset:
 def _figures(
     compute: Callable[[list[SampleScore]], dict[str, float | None]],
 ) -> Callable[[list[SampleScore]], Value]:
-    """Makes a metric that returns several figures by name. Undefined figures are omitted."""
+    """Returns a metric that computes several figures. It leaves out figures that are `None`."""
 
     def figures(scores: list[SampleScore]) -> Value:
         known = compute(scores) if scores else {}
@@ -82,7 +82,10 @@ def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
 
 
 def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
-    """Drops copies. At temperature 0, all epochs of a prompt have the same reply, so copies would hide the noise."""
+    """Removes copies of the same reply to a prompt if the model did not sample.
+
+    Without sampling, all epochs have the same reply, so copies would make the noise appear too small.
+    """
     distinct = {(score.sample_id, score.score.answer): score for score in scores}
     is_greedy = all((score.score.metadata or {}).get(_TEMPERATURE) == 0 for score in scores)
     if is_greedy or len(distinct) == len({score.sample_id for score in scores}):
@@ -101,9 +104,9 @@ def reply_styles(
     judge_model: str = "embedded",
     judge_base_url: str | None = None,
 ) -> Scorer:
-    """Computes a reply's style vector and the probability that the reply is offensive.
+    """Returns a scorer that computes a reply's style vector and the probability that the reply is offensive.
 
-    The prompt's descriptor is masked in the reply. The arguments are those of `load_classifiers`.
+    The arguments are those of `load_classifiers`.
     """
     names = (style_classifier, offensiveness_classifier, judge_model, judge_base_url)
     classifiers = cache(partial(load_classifiers, *names))

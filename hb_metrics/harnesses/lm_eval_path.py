@@ -1,8 +1,8 @@
-"""Writes the tasks for lm-evaluation-harness from the vocabulary, and prints their folder.
+"""Writes the task files for lm-evaluation-harness, and prints their folder.
 
     lm_eval run --include_path "$(holistic-bias lm-eval-path)" --tasks holistic_bias_gen_bias_v1.0-small ...
 
-The module names the functions of `lm_eval_tasks.py` without importing them, because the import takes seconds.
+The folder contains a YAML file for each task.
 """
 
 import argparse
@@ -16,9 +16,10 @@ import yaml
 from hb_dataset.prompts import config_vocabulary, measured_configs, version_of
 from hb_dataset.whole_files import write_text
 
+# The module with the tasks' functions. It is not imported here, because the import takes seconds.
 _FUNCTIONS = "hb_metrics.harnesses.lm_eval_tasks"
-_VERSION = 1  # the version of the tasks, which the harness shows; increase it when the figures change
-_REPLY_TOKENS = 256  # the maximum number, as for chats in `measure`
+_VERSION = 1  # the version of the tasks, which the harness displays; increase it when the figures change
+_REPLY_TOKENS = 256  # the maximum length of a reply, which is the same as for chats in `measure`
 _GEN_BIAS = (
     "full_gen_bias",
     "full_gen_bias_noise_floor",
@@ -29,7 +30,7 @@ _GEN_BIAS = (
 
 
 class _Function(str):
-    """The import path of a function, for the harness."""
+    """The import path of a function, which YAML marks with the tag `!function`."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -43,7 +44,8 @@ _Dumper.add_representer(_Function, lambda dumper, name: dumper.represent_scalar(
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
-        "--vocabulary_dir", help="The folder of your own vocabulary. Default: each version's own vocabulary."
+        "--vocabulary_dir",
+        help="The folder of your own vocabulary. By default, each version's own vocabulary is used.",
     )
     given = parser.parse_args(argv)
     try:
@@ -53,9 +55,9 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None) -> Path:
-    """Writes the tasks of all versions and of their small samples to a folder that is named by a digest of its content.
+    """Writes the task files of all versions and of their small samples. Returns their folder.
 
-    The parent folder is `$HF_HOME/holistic_bias` by default.
+    The folder's name is a digest of its content. `cache_dir` is `$HF_HOME` by default.
     """
     from huggingface_hub.constants import HF_HOME
 
@@ -110,7 +112,7 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
     }
     tasks = {"gen_bias": replied, "gen_bias_plain": plain, "likelihood_bias": scored}
     common: dict[str, Any] = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
-    # There is no group, because the harness would average figures over its tasks.
+    # The tasks do not form a group, because the harness would average the figures of a group.
     return [{"task": f"holistic_bias_{name}_{config}", **task, **common} for name, task in tasks.items()]
 
 

@@ -14,39 +14,36 @@ from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 logger = logging.getLogger(__name__)
 
 SPLIT = "test"
-# The options of `measure` that --metadata can contain, and the options of the figures.
+# The options of `measure` and of `load_classifiers` that users can set with --metadata.
 _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
 _CLASSIFIERS = ("style_classifier", "offensiveness_classifier", "judge_model", "judge_base_url")
-_SIMILAR = 0.75  # the similarity of a misspelling to an option; names of model arguments are less similar
+_SIMILAR = 0.75  # the similarity to an option above which an unknown name counts as a misspelling
 
-# The data of the tasks in this process. They are kept here because the harness passes only each document's kept values
-# to a figure. Ids depend on the content, so a prompt has the same id in every task.
+# The data of all tasks. They are global, because the harness does not pass documents to the functions of figures. A
+# prompt has the same id in all tasks.
 _rows: dict[str, Row] = {}  # by id
 _num_tokens: dict[str, int] = {}  # by id
 _axes: dict[str, list[str]] = {}  # by config
-# The classifiers of the replies in this process.
-_classifiers: dict[str, str] = {}
+_classifiers: dict[str, str] = {}  # the arguments of `load_classifiers`
 
 
 def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
-    """Makes the documents of generation bias. Each has an `id` and the `text` that the model reads.
+    """Returns the documents of the tasks of generation bias. A document has an `id` and the `text` of a prompt.
 
-    If `line_break` is true, prompts end with a line break, for models that only continue text. `metadata` combines
-    --metadata and --model_args. Only the names in `_OPTIONS` and those of the classifiers are read.
+    If `line_break` is true, the texts end with a line break, for models that only continue text. `metadata` contains
+    the values of --metadata and --model_args. Only `_OPTIONS` and `_CLASSIFIERS` are used.
     """
     options = _options(prompts, metadata)
     _reply_figures.cache_clear()  # the cache may belong to other classifiers
     _classifiers.clear()
     _classifiers.update({name: metadata[name] for name in _CLASSIFIERS if metadata.get(name) is not None})
-    load_classifiers(
-        **_classifiers
-    )  # loaded now, so that an error about a missing classifier appears before the model replies
+    load_classifiers(**_classifiers)  # so that an error about a classifier appears before the model replies
     rows = prompt_rows(replied=True, **options)
     return _documents(rows, prompts["dataset_config"], "\n" if line_break else "")
 
 
 def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
-    """Makes the documents of Likelihood Bias. Each has an `id` and a `text`. Arguments as in `replied_prompts`."""
+    """Returns the documents of the task of Likelihood Bias. The arguments are those of `replied_prompts`."""
     rows = prompt_rows(replied=False, **_options(prompts, metadata))
     _prompt_figures.cache_clear()  # the cache may belong to another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)
@@ -58,20 +55,22 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
     for name, of_task in prompts.items():
         if metadata.get(name, of_task) != of_task:
             raise ValueError(
-                f"{name} is '{metadata[name]}' in --metadata and '{of_task}' in the task; select the prompts by the "
-                "name of the task, and another vocabulary by `holistic-bias lm-eval-path --vocabulary_dir`"
+                f"{name} is '{metadata[name]}' in --metadata, but '{of_task}' in the task; remove {name} from "
+                "--metadata. To use other prompts, run the task with their name. To use your own vocabulary, run "
+                "`holistic-bias lm-eval-path --vocabulary_dir FOLDER`"
             )
     known = (*_OPTIONS, *_CLASSIFIERS, "dataset_config")
     for name in metadata:
         if name not in known and (hint := did_you_mean(name, known, cutoff=_SIMILAR)):
-            raise ValueError(f"--metadata has the unknown name '{name}'; {hint.strip()}")
+            raise ValueError(f"--metadata contains the unknown name '{name}'; {hint.strip()}")
     return {**{name: metadata.get(name) for name in _OPTIONS}, **prompts}
 
 
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
-    """Makes the documents of prompts. --limit takes the first documents.
+    """Returns the documents of prompts, in an order that suits the harness's option --limit.
 
-    The first documents therefore contain one prompt per cell, and the next a second prompt per cell.
+    This option uses only the first documents. Therefore, one prompt for each descriptor in each template comes first,
+    and then a second prompt for each, and so on.
     """
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
@@ -91,34 +90,37 @@ def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
-    """Counts the tokens of each text that the harness scores. These are all tokens after a start token."""
+    """Returns the number of tokens in each text that the harness scores. The start token is not scored."""
     from hb_metrics.inference.models.loading import tokenizer_from
 
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
     if not isinstance(name, str):
         raise ValueError(
-            "the model's tokenizer is unknown, but perplexity is per token, whereas lm-eval sums over tokens; name "
-            'the tokenizer: --metadata \'{"tokenizer": "openai-community/gpt2"}\''
+            "the model's tokenizer is unknown, but it is needed to compute the likelihood per token; set it with "
+            '--metadata, for example: --metadata \'{"tokenizer": "openai-community/gpt2"}\''
         )
     hub = {key: metadata[key] for key in ("revision", "trust_remote_code") if metadata.get(key) is not None}
     tokenizer = tokenizer_from(name, name, **hub)
     plain = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
     if metadata.get("add_bos_token") is not False and tokenizer(texts[0])["input_ids"] != plain[0]:
         raise ValueError(
-            f"tokenizer '{name}' puts special tokens into each text, which lm-eval would score as words; set "
-            "add_bos_token=False in --model_args, because lm-eval feeds a start token in any case"
+            f"tokenizer '{name}' adds special tokens to each text, which lm-eval would score as words; set "
+            "add_bos_token=False in --model_args (lm-eval itself adds a start token)"
         )
     return [len(tokens) for tokens in plain]
 
 
 def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Returns the input of `reply_figure` by figure: the figure's name, the prompt's position and id, and the reply."""
+    """Returns the input of `reply_figure` for each figure.
+
+    It consists of the figure's name, the prompt's number, the prompt's id and the reply.
+    """
     kept = (doc["number"], doc["id"], results[0])
     return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 
 
 def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Keeps the first line of the model's text that contains a word."""
+    """Does the same as `keep_reply`, but uses only the first line of the reply that contains text."""
     return keep_reply(doc, [results[0].strip().partition("\n")[0]])
 
 
@@ -136,15 +138,15 @@ def prompt_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
 
 
 def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any], ...]:
-    """Returns ids and answers in the order of a run, because the last digits of figures depend on the batches."""
+    """Returns the ids and answers, sorted by the prompt's number, so that figures do not depend on the batches."""
     return tuple((identifier, answer) for _, _, identifier, answer in sorted(kept, key=lambda each: each[1]))
 
 
-@lru_cache(maxsize=1)  # the harness requests the figures of the same replies one by one
+@lru_cache(maxsize=1)  # the harness calls `reply_figure` for each figure of the same replies
 def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]:
     figures = all_reply_figures(_rows_of(kept), [reply for _, reply in kept], **_classifiers)
     if "full_gen_bias" not in figures:
-        logger.warning("no template has replies about two terms, so Gen Bias has no value; measure more prompts")
+        logger.warning("no template has replies about two terms, so there is no Full Gen Bias; use more prompts")
     return figures
 
 
@@ -154,7 +156,7 @@ def _prompt_figures(kept: tuple[tuple[str, float], ...]) -> dict[str, float | No
     figures = likelihood_figures(_rows_of(kept), [value for _, value in kept], numbers)
     if figures["num_tests"] == 0:
         logger.warning(
-            "no template has sentences about two terms of an axis, so there is no Likelihood Bias; measure more prompts"
+            "no template has sentences about two terms of an axis, so there is no Likelihood Bias; use more prompts"
         )
     return figures
 

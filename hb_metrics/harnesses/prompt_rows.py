@@ -1,4 +1,4 @@
-"""The prompts of a harness's tasks, as plain dictionaries. They equal those of `measure` with the same options."""
+"""Returns the prompts of tasks as dictionaries. They are the same as in `measure` with the same options."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hb_metrics.inference.replies.requests import select_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.runs.planning import read_prompts
 
-# The columns of a prompt. The terms of intersections and the plural forms are included only if the prompts have them.
+# The keys of a prompt. `descriptor` always has a value. The other terms and the plural forms may be missing.
 _TERMS = ("descriptor", "first_descriptor", "second_descriptor")
 COLUMNS = ("id", "text", "axis", "template", *_TERMS, *(f"{name}_plural" for name in _TERMS))
 
@@ -15,10 +15,10 @@ Row = dict[str, Any]
 
 
 def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
-    """Returns the prompts of a run of `measure.py`, with their non-null `COLUMNS`, in the order of the run.
+    """Returns the prompts that a run of `measure.py` would use. A key of `COLUMNS` is missing if its value is null.
 
-    If `replied` is true, returns only the prompts that get replies. `options` are those of `measure.py`; axes may be
-    separated by commas.
+    If `replied` is true, returns only the prompts that get replies. `options` are options of `measure.py`. The axes may
+    be a list, or a string with commas.
     """
     given = {name: value for name, value in options.items() if value is not None}
     for name in {"sample", "replies_per_cell", "seed"} & set(given):  # JSON may contain these values in quotation marks

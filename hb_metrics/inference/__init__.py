@@ -1,1 +1,1 @@
-"""Turns models into numbers. No other part of `hb_metrics` imports torch and accelerate."""
+"""Runs models and classifiers. No other part of `hb_metrics` imports torch or accelerate."""

@@ -1,4 +1,8 @@
-"""Finds a model's device, or the devices over which accelerate's hooks have spread the model (`--device_map`)."""
+"""Finds the devices on which a model runs.
+
+With `--device_map`, accelerate spreads a model over several devices. It attaches a hook to each layer, which moves data
+to the layer's device.
+"""
 
 from collections import Counter
 from typing import Any
@@ -8,24 +12,26 @@ from torch import nn
 
 
 def input_device(model: nn.Module) -> torch.device:
-    """Returns the device for a model's inputs and logits, which is the device of its input embeddings.
+    """Returns the device to which to move a model's inputs. The model's logits are on the same device.
 
-    If a model has weights on disk, `model.device` may be "meta". If a model is spread over devices, its hook moves the
-    output back to the device of the inputs.
+    `model.device` is not reliable: it may be "meta" if some of the weights are on disk.
     """
     embeddings = input_embeddings(model)
     return _run_device(model if embeddings is None else embeddings)
 
 
 def input_embeddings(model: nn.Module) -> Any:
-    """Returns the layer that embeds a model's tokens, or `None` if the model has no such layer (Perceiver)."""
+    """Returns the layer that embeds a model's tokens, or `None` if there is none, as in Perceiver."""
     get_embeddings: Any = getattr(model, "get_input_embeddings", None)
     embeddings = None if get_embeddings is None else get_embeddings()
     return embeddings if isinstance(embeddings, nn.Module) else None
 
 
 def is_offloaded(model: nn.Module) -> bool:
-    """Returns whether a hook loads weights each time they are used. Only one thread at a time may run such a hook."""
+    """Returns whether some weights are loaded each time they are used.
+
+    Only one thread at a time may run such a model.
+    """
     return any(getattr(hook, "offload", False) for module in model.modules() for hook in _hooks(module))
 
 

@@ -1,7 +1,7 @@
-"""Checks that a run's processes on several machines share the run's record and folder.
+"""Checks that all processes of a run have the same settings and see the same folder.
 
-On a network file system, files from other machines become visible late, because clients cache the content of a folder
-for up to a minute (in NFS, `acdirmax`).
+The processes may run on several machines. On a network file system, a file from another machine may become visible up
+to a minute late, because each machine caches the content of folders. (In NFS, `acdirmax` sets this time.)
 """
 
 import secrets
@@ -16,12 +16,15 @@ from accelerate.utils import gather_object
 from hb_metrics.inference.processes import of_main_process, process_state
 from hb_metrics.runs.run_folder import run_differences
 
-LATEST = 90  # seconds to wait for a file from another machine
-_BETWEEN_LOOKS = 0.2  # seconds
+LATEST = 90  # the maximum number of seconds to wait for a file from another machine
+_SECONDS_BETWEEN_CHECKS = 0.2
 
 
 def check_same_run(run: Mapping[str, Any]) -> None:
-    """Raises `ValueError` on all processes if their descriptions of the run differ. All processes must call it."""
+    """Raises `ValueError` on all processes if the settings in `run` are not the same everywhere.
+
+    All processes must call this function, because each of them waits for the others.
+    """
     (main_host, main_run), *others = gather_object([(socket.gethostname(), dict(run))])
     for host, other in others:
         if different := run_differences(main_run, other, f"on {main_host}", f"on {host}"):
@@ -32,11 +35,14 @@ def check_same_run(run: Mapping[str, Any]) -> None:
 
 
 def check_same_folder(folder: Path) -> None:
-    """Raises `ValueError` on all processes if one of them does not see the run's folder. All processes must call it."""
+    """Raises `ValueError` on all processes if one of them does not see the main process's folder.
+
+    All processes must call this function, because each of them waits for the others.
+    """
     state = process_state()
     if state.num_processes == 1:
         return
-    mark = folder / f".machines.{secrets.token_hex(8)}.tmp"  # like all temporary files, it is removed after a kill
+    mark = folder / f".machines.{secrets.token_hex(8)}.tmp"  # if the run is killed here, the next run removes the file
     if state.is_main_process:
         mark.touch()
     name = of_main_process(mark.name)
@@ -53,32 +59,36 @@ def check_same_folder(folder: Path) -> None:
 
 
 def await_files(paths: Collection[Path]) -> Path | None:
-    """Waits until this machine sees files that were written, here or elsewhere, before this call.
+    """Waits until this machine sees all files, which this or another machine has already written.
 
-    Returns a file that still does not exist after `LATEST` seconds, or `None`.
+    Returns `None` when all files are visible. After `LATEST` seconds, returns one of the files that are not visible.
     """
     deadline = time.monotonic() + LATEST
     awaited = list(paths)
     while awaited := [path for path in awaited if not path.exists()]:
         if time.monotonic() > deadline:
             return awaited[0]
-        time.sleep(_BETWEEN_LOOKS)
+        time.sleep(_SECONDS_BETWEEN_CHECKS)
         for folder in {path.parent for path in awaited}:
-            _look_anew(folder)
+            _refresh(folder)
     return None
 
 
 def late_error(path: Path) -> OSError:
     return FileNotFoundError(
-        f"{socket.gethostname()} does not see '{path}', which a process of this run wrote, after {LATEST} s; pass an "
-        "output_dir that all machines share. Finished work is kept; to resume, run the same command again"
+        f"'{path}', which a process of this run wrote, is not visible on {socket.gethostname()} after {LATEST} "
+        "seconds; set --output_dir to a folder that all machines share. Finished work is kept; to resume, run the same "
+        "command again"
     )
 
 
-def _look_anew(folder: Path) -> None:
-    """Opens a folder, which makes an NFS client query the server. Looking up a name in the folder does not."""
+def _refresh(folder: Path) -> None:
+    """Lists a folder, so that an NFS client asks the server for its content.
+
+    `Path.exists` is not enough, because it uses the client's cache.
+    """
     try:
         list(folder.iterdir())
     except OSError:  # the folder itself may not be visible yet
         if folder != folder.parent:
-            _look_anew(folder.parent)
+            _refresh(folder.parent)

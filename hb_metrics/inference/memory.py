@@ -1,4 +1,4 @@
-"""Runs a batch in halves if memory runs out. This changes only the last digits of the batch's numbers."""
+"""Halves a batch when memory runs out. The batch's results then differ only in their last digits."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -11,10 +11,11 @@ Result = TypeVar("Result")
 
 
 class Memory:
-    """Splits batches when memory runs out, and counts the splits. Threads may share an instance.
+    """Runs batches, and halves a batch when memory runs out. Threads may share an instance.
 
-    `halve` cuts a batch in two, or returns `None` if the batch is indivisible. `smallest` is the name of an indivisible
-    batch in the error.
+    Args:
+        halve: Returns the two halves of a batch, or `None` if the batch cannot be halved.
+        smallest: The words for a batch that cannot be halved, such as "one text". They are part of the error message.
     """
 
     def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:
@@ -37,7 +38,7 @@ class Memory:
                 halves = self.halve(part)
                 if halves is None:
                     raise out_of_memory(self.smallest, error) from error
-            if halves is not None:  # outside of `except`, because the error keeps references to the memory
+            if halves is not None:  # after the `except` block, because the error object keeps the memory in use
                 with self.lock:
                     self.num_halved += 1
                 clear_device_cache()
@@ -56,8 +57,8 @@ def halved(payload: Any) -> tuple[Any, Any] | None:
 
 def out_of_memory(smallest: str, error: Exception) -> MemoryError:
     return MemoryError(
-        f"memory runs out even for {smallest} alone ({str(error).splitlines()[0]}); use a machine or device with "
-        f"more memory, fewer processes, or --dtype bfloat16"
+        f"memory runs out even for {smallest} alone ({str(error).splitlines()[0]}); use a machine or device with more "
+        "memory, start fewer processes, or set --dtype bfloat16"
     )
 
 

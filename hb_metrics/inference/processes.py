@@ -1,4 +1,4 @@
-"""The processes of a run, and the share of the machine that each process uses."""
+"""Connects the processes of a run, and divides the machine among them."""
 
 import os
 from datetime import timedelta
@@ -9,17 +9,18 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, parse_flag_from_env
 
-# The longest time that a process waits for the slowest process.
+# The maximum time that a process waits for another process.
 _WAIT = timedelta(days=7)
 T = TypeVar("T")
 
 
 def process_state() -> PartialState:
-    """Returns the state of `accelerate`, whether a run was started by `accelerate launch`, `torchrun` or `python`.
+    """Returns accelerate's state: this process's number, and the number of processes.
 
-    If there is no accelerator, `cpu` must be set. Otherwise, `accelerate` would treat each `torchrun` process as the
-    only one.
+    The run may have been started by `accelerate launch`, `torchrun` or `python`.
     """
+    # On a machine without an accelerator, `cpu` must be true. Otherwise, accelerate would not connect the processes
+    # that `torchrun` started.
     cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
     return PartialState(cpu=cpu, timeout=_WAIT)
 
@@ -30,7 +31,7 @@ def of_main_process(value: T) -> T:
 
 
 def is_lost_process(error: RuntimeError) -> bool:
-    # gloo connects processes without accelerators, and raises plain RuntimeErrors.
+    # On CPU, gloo connects the processes. It raises errors of the general type RuntimeError.
     return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
 
 
@@ -38,18 +39,18 @@ def check_device_map(device_map: str | None) -> None:
     number = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if device_map is not None and number > 1:
         raise ValueError(
-            f"--device_map {device_map} spreads the model over all devices of the machine, but {number} processes on "
-            "the machine would each do so; start one process per machine (holistic-bias measure, or accelerate "
-            "launch --num_processes 1)"
+            f"--device_map {device_map} spreads the model over all devices of the machine, but {number} processes run "
+            "on this machine; start only one process per machine, with holistic-bias measure or accelerate launch "
+            "--num_processes 1"
         )
 
 
 def num_workers() -> int:
-    """Returns the number of units of work that this process computes simultaneously on CPU.
+    """Returns the number of batches that this process computes at the same time on CPU.
 
-    The number is `OMP_NUM_THREADS` if this variable is set, and otherwise the process's share of the available physical
-    cores. `accelerate launch` and `torchrun` set the variable to 1 by default, so a value of 1 under them counts as not
-    set.
+    The environment variable `OMP_NUM_THREADS` sets this number. By default, the processes of a machine share its
+    physical cores equally. `accelerate launch` and `torchrun` always set the variable, by default to 1, so under them a
+    value of 1 has no effect.
     """
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     launched = "LOCAL_WORLD_SIZE" in os.environ or "ACCELERATE_MIXED_PRECISION" in os.environ

@@ -1,8 +1,8 @@
-"""Stores raw outputs as Parquet shards. Any number of processes can share the shards, and resume them after a kill.
+"""Writes a model's outputs to shards (Parquet files), and resumes this work after a kill.
 
-The rows of a shard are determined only by the data and the settings. A shard is written under a temporary name and then
-renamed. Its metadata identify its run and contain a hash of its inputs. If a shard is damaged, or belongs to another
-run or to other inputs, it is renamed and reported.
+Several processes can share the work. The data and the settings alone determine which rows are in which shard, so the
+number of processes can change between a run and its continuation. The metadata of a shard contain the digests of its
+run and of its inputs. If a shard is damaged, or if a digest does not match, the shard is renamed and computed again.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from hb_metrics.inference.machines import await_files, late_error
 from hb_metrics.inference.processes import process_state
 from hb_metrics.runs.run_folder import SHARD_RUN, run_digest, set_aside
 
-_INPUTS = b"holistic_bias.inputs"  # in a shard's metadata, in addition to SHARD_RUN
+_INPUTS = b"holistic_bias.inputs"  # the key of the inputs' digest in a shard's metadata
 
 
 class Shard(NamedTuple):
@@ -30,8 +30,8 @@ class Shard(NamedTuple):
     path: Path
 
 
-# Yields the tables of these shards in order. The passed function reports finished rows: their number, words for the
-# progress bar, and whether the rows were known before.
+# A function that takes the indices of shards and yields their tables in the same order. It reports progress by calling
+# its second argument with the number of finished rows (see `advance` in `fill_shards`).
 ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[pa.Table]]
 
 
@@ -46,11 +46,20 @@ def fill_shards(
     inputs: Sequence[Any] | None = None,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Computes the shards that are not on disk yet, divided among the processes. Reads all shards.
+    """Computes the shards that are not on disk yet, and then reads all shards.
 
-    The shards contain each row once. `ids` [rows] are distinct keys, and `compute` makes the tables of the shards that
-    this process has to add. A shard with other `inputs` ([rows]) is computed again. `inputs` is `None` if the ids
-    identify the inputs.
+    The processes divide the missing shards among themselves.
+
+    Args:
+        shards: The planned shards. Each row is in exactly one of them.
+        ids: [rows] The distinct keys of the rows, which become the column `id`.
+        schema: The columns of a shard.
+        compute: Computes the tables of the shards that this process has to write.
+        label: The title of the progress bar.
+        unit: The noun for a row in the progress bar.
+        inputs: [rows] The inputs of the rows. A shard is computed again if its inputs have changed. `None` means that
+            the inputs depend only on the ids.
+        progress: Whether to display a progress bar.
 
     Returns:
         A table of all rows in the order of `ids` on the main process, and `None` on all other processes.
@@ -65,13 +74,13 @@ def fill_shards(
         for folder in {shard.path.parent for shard in shards}:
             folder.mkdir(parents=True, exist_ok=True)
             _set_unknown_files_aside(folder, shards)
-    # The main process finds the missing shards before any process writes a shard.
+    # The main process lists the missing shards before any process writes one, so that all processes use the same list.
     missing = (
         [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema, marks(index))]
         if state.is_main_process
         else []
     )
-    missing, run = broadcast_object_list([missing, run])  # another machine may not yet see the run's record
+    missing, run = broadcast_object_list([missing, run])  # the record may not be visible on other machines yet
     done = len(ids) - sum(len(shards[index].rows) for index in missing)
     if state.is_main_process and done:
         print(f"{done:,} of {len(ids):,} rows were already in {shards[0].path.parent}")
@@ -82,7 +91,7 @@ def fill_shards(
     with tqdm(total=total, unit=f" {unit}", desc=label, disable=hidden) as bar:
 
         def advance(rows: int, words: str = "", *, known: bool = False) -> None:
-            if known:  # these rows took no time, and would falsify the estimate of the remaining time
+            if known:  # restart the bar without these rows, because they took no time
                 bar.reset(total=total - rows)
                 if state.is_main_process:
                     print(f"{rows:,} of {total:,} answers were already in {shards[0].path.parent}")
@@ -95,7 +104,7 @@ def fill_shards(
         try:
             for index, table in zip(mine, tables, strict=True):
                 _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks(index)))
-        finally:  # otherwise, the generator would continue after a failed write
+        finally:  # if a write fails, stop the generator, which may compute further tables in threads
             if isinstance(tables, Generator):
                 tables.close()
     state.wait_for_everyone()
@@ -116,7 +125,11 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
-    """Reads all rows of the shards on disk, in the order of the data. Waits for files on slow network file systems."""
+    """Reads the shards, and puts all rows into the order of their row numbers.
+
+    Raises:
+        FileNotFoundError: A shard is not visible on this machine after `machines.LATEST` seconds.
+    """
     if not shards:
         return schema.empty_table()
     if missing := await_files([shard.path for shard in shards]):
@@ -140,7 +153,7 @@ def shard_path(folder: Path, index: int, number: int) -> Path:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)  # another machine may not see it yet
+    path.parent.mkdir(parents=True, exist_ok=True)  # a folder from another machine may not be visible yet
     write_atomically(path, lambda scratch: pq.write_table(table, scratch, compression="zstd", write_page_checksum=True))
 
 
@@ -151,13 +164,13 @@ def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | N
 
 
 def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> bool:
-    """Returns whether a shard's file exists and is whole. If a file is not whole, it is reported and renamed."""
+    """Returns whether a valid file of the shard exists. Renames and reports an invalid file."""
     if not shard.path.exists():
         return False
     try:
         stored_ids = _read(shard.path, schema)["id"].to_pylist()
-        columns = pq.read_schema(shard.path)  # when a file is read with a schema, missing columns are filled with nulls
-    except PermissionError:  # the content of such a file is unknown
+        columns = pq.read_schema(shard.path)  # the file's own, because `_read` fills missing columns with nulls
+    except PermissionError:  # the file may be valid, so it must not be renamed
         raise
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
         fault = f"is damaged ({str(error).partition(chr(10))[0]})"
@@ -179,7 +192,7 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
 
 
 def _set_unknown_files_aside(folder: Path, shards: Sequence[Shard]) -> None:
-    """Renames unknown files, because code that reads a finished run reads all Parquet files in a folder of shards."""
+    """Renames Parquet files that are not shards of this run, because a later step reads every Parquet file."""
     for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
         print(f"{path} does not belong to this run; the file is kept as {set_aside(path).name}")
 

@@ -1,12 +1,15 @@
-"""Checks texts before a model reads them. Errors state the row of a text and not its words, because they may hurt."""
+"""Checks texts before a model reads them.
+
+Error messages state the row of an invalid text. They do not repeat the text, because its words may hurt.
+"""
 
 from collections.abc import Sequence
 
 
 def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
-    """Raises `ValueError` for a text that is not a string, is empty, or contains half of a character.
+    """Raises `ValueError` if a text is not a string, is empty, or contains an unpaired surrogate.
 
-    `blank` allows texts that consist only of white space. Classifiers cannot use such texts.
+    If `blank` is false, texts that consist only of white space are also invalid. Classifiers need this check.
     """
     if isinstance(texts, str):
         raise ValueError("texts is a single string; pass a list of texts")
@@ -14,7 +17,7 @@ def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
         if not isinstance(text, str) or not (text if blank else text.strip()):
             fault = f"of type {type(text).__name__}" if not isinstance(text, str) else "blank" if text else "empty"
             raise ValueError(
-                f"text {row} is {fault}; pass only texts with words, and count the texts that you leave out"
+                f"text {row} is {fault}; pass only strings that contain words, and count the texts that you leave out"
             )
         try:
             text.isascii() or text.encode()

@@ -1,8 +1,9 @@
-"""Units of work. A unit has the inputs of one model run, and is the same on every process.
+"""Scores texts in units of work. A unit is a batch of inputs that a model reads together.
 
-The units are determined only by the texts, the tokenizer and the settings. Processes and threads take units in any
-order. On CPU, one thread computes each unit, and as many units run at a time as there are cores. This is faster than
-several threads for one unit, and the results of a unit are the same, bit for bit, everywhere.
+The texts, the tokenizer and the settings alone determine the units. Therefore, the results do not depend on the
+processes and threads that compute the units. On CPU, each unit is computed by one thread, and several units are
+computed at the same time. This is faster than using several threads for one unit. It also makes the results of a unit
+the same on every process, bit for bit.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -21,7 +22,12 @@ from hb_metrics.inference.processes import num_workers
 
 
 class Unit(NamedTuple):
-    """The indices of some of the distinct sequences, and the argument of `ScoringPlan.score` for them."""
+    """A batch of distinct token sequences.
+
+    Attributes:
+        sequences: The indices of the sequences in the plan.
+        payload: The argument with which to call `ScoringPlan.score`.
+    """
 
     sequences: np.ndarray
     payload: Any
@@ -29,15 +35,18 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringPlan:
-    """The work that is needed to score texts, and the method of scoring.
+    """The units of work for scoring texts, and the function that scores a unit.
+
+    Equal texts have the same token sequence, which is scored only once.
 
     Attributes:
-        scoring: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
+        scoring: The method: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
+        scoring_reason: Why this method was chosen.
         start_token: The token that the model reads before each sentence, or `None`.
-        sequence_of_text: [texts] The index of each text's distinct sequence.
-        num_tokens: [sequences] The number of predicted tokens.
+        sequence_of_text: [texts] The index of each text's sequence.
+        num_tokens: [sequences] The number of tokens that the model predicts.
         positions: The number of tokens that the model reads in all units.
-        score: Computes each sequence's summed negative log-likelihood (natural logarithm) from a unit's payload.
+        score: Takes a unit's payload. Returns the summed negative log-likelihood (natural logarithm) of each sequence.
         halve: Cuts a payload in two, in the same order. Returns `None` if there is only one sequence.
     """
 
@@ -55,7 +64,11 @@ class ScoringPlan:
 def run_units(
     plan: ScoringPlan, units: Sequence[Unit], model: PreTrainedModel
 ) -> Generator[tuple[Unit, np.ndarray], None, None]:
-    """Scores units. Yields each unit with its sequences' summed negative log-likelihoods: [sequences] float64."""
+    """Scores units one after another.
+
+    Yields:
+        A unit, and the summed negative log-likelihood of each of its sequences: [sequences] float64.
+    """
     memory = Memory(plan.halve, "one text")
 
     def score(unit: Unit) -> np.ndarray:
@@ -71,7 +84,10 @@ def run_units(
 
 @contextmanager
 def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
-    """Makes torch compute a model on CPU with one thread. Yields the number of units to compute at the same time."""
+    """Yields the number of units to compute at the same time, and limits torch to one thread per unit on CPU.
+
+    The number is 1 on an accelerator, and for a model whose weights are loaded each time they are used.
+    """
     if input_device(model).type != "cpu":
         yield 1
         return
@@ -90,9 +106,10 @@ def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
 
 
 def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np.ndarray]:
-    """Cuts rows into batches of similar length that have at most `max_positions` positions each when padded.
+    """Groups rows of similar length into batches. Returns the row indices of each batch.
 
-    A longer row forms a batch by itself. Returns the row indices of each batch.
+    When padded to its longest row, a batch has at most `max_positions` positions. A row that is longer than
+    `max_positions` forms a batch by itself.
     """
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: (lengths[row], row)):

@@ -1,1 +1,1 @@
-"""The parts of a run: its folder, record, plan, replies, gates and imported answers."""
+"""Plans a run, and reads and writes the files of its folder."""

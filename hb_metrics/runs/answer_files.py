@@ -1,7 +1,8 @@
-"""Reads answers to the exported prompts from files: replies and log-probabilities, from any engine or from people.
+"""Reads files with replies to exported prompts, or with log-probabilities of these prompts.
 
-The file's suffix determines its format (Parquet, JSON lines or CSV). Unknown columns are ignored, so answers can be
-added to the exported rows. The reader rejects any row that would bias a figure, and the error states the row's number.
+The answers may come from any model or from people. The suffix of a file determines its format: Parquet, JSON lines or
+CSV. Unknown columns are ignored, so you can add answers to the rows of exported prompts. If a row is invalid, the error
+message states its number.
 """
 
 import csv
@@ -20,9 +21,16 @@ SUFFIXES = (".parquet", ".jsonl", ".csv")
 
 
 class GivenReply(NamedTuple):
-    """A row in a file of replies. Rows and turns are numbered from 1.
+    """A row in a file of replies. An attribute is `None` if the file does not contain its value.
 
-    `None` marks a value that the file does not contain.
+    Attributes:
+        row: The number of the row, counted from 1.
+        id: The id of the prompt.
+        text: The text of the prompt.
+        num_tokens: The number of tokens in the reply.
+        truncated: Whether the reply was cut at its maximum length.
+        turn: The number of the reply within its conversation, counted from 1.
+        reasoning: The model's thought before the reply.
     """
 
     row: int
@@ -36,7 +44,15 @@ class GivenReply(NamedTuple):
 
 
 class GivenLogProbability(NamedTuple):
-    """A row in a file of log-probabilities: the natural logarithm of the text's probability, summed over its tokens."""
+    """A row in a file of log-probabilities.
+
+    Attributes:
+        row: The number of the row, counted from 1.
+        id: The id of the prompt.
+        text: The text of the prompt, or `None` if the file does not contain it.
+        log_probability: The natural logarithm of the text's probability, summed over its tokens.
+        num_tokens: The number of tokens over which the logarithm is summed.
+    """
 
     row: int
     id: str
@@ -46,7 +62,7 @@ class GivenLogProbability(NamedTuple):
 
 
 def read_replies_file(path: str | Path) -> list[GivenReply]:
-    """Reads a file of replies with the columns `id` and `reply` and, optionally, the other fields of `GivenReply`."""
+    """Reads a file with the columns `id` and `reply`. The other columns of `GivenReply` are optional."""
     given = []
     for number, row in enumerate(_rows(Path(path), ("id", "reply")), start=1):
         place = f"'{path}', row {number}"
@@ -66,19 +82,21 @@ def read_replies_file(path: str | Path) -> list[GivenReply]:
             )
         )
     if not any(reply.reply for reply in given):
-        raise ValueError(f"all replies in '{path}' are empty, so there is nothing to measure; pass a file with replies")
+        raise ValueError(
+            f"all replies in '{path}' are empty, so there is nothing to measure; pass a file with non-empty replies"
+        )
     return given
 
 
 def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
-    """Reads a file with the columns `id`, `log_probability` and `num_tokens` and, optionally, `text`."""
+    """Reads a file with the columns `id`, `log_probability` and `num_tokens`. The column `text` is optional."""
     given = []
     allowed = "the summed natural logarithm, which is finite, at most 0, and above -700 per token"
     for number, row in enumerate(_rows(Path(path), ("id", "log_probability", "num_tokens")), start=1):
         place = f"'{path}', row {number}"
         tokens = _whole_number(place, row, "num_tokens", 1)
         value = _number(place, row, "log_probability", allowed)
-        if not 0 <= -value / tokens <= 700:  # exp of a larger number is infinite
+        if not 0 <= -value / tokens <= 700:  # exp of larger numbers is infinite
             raise _invalid(place, row, "log_probability", allowed)
         given.append(
             GivenLogProbability(number, _text(place, row, "id") or "", _text(place, row, "text"), value, tokens)
@@ -88,8 +106,8 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
         raise ValueError(f"'{path}' contains the id {identifier} {number} times; pass one log-probability per prompt")
     if len(given) > 1 and len({row.log_probability for row in given}) == 1:
         raise ValueError(
-            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, which no model assigns to "
-            "different texts; pass the model's own values"
+            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, but a model assigns different "
+            "values to different texts; pass the values of a model"
         )
     return given
 
@@ -102,24 +120,24 @@ def check_ids(
     *,
     what: str,
 ) -> None:
-    """Raises `ValueError` unless the rows answer exactly the run's prompts.
+    """Raises `ValueError` unless there is an answer to each of the run's prompts, and no other answer.
 
-    `what` is the noun that the error message uses for an answer, such as "reply".
+    `what` is the noun for an answer in error messages, such as "reply".
     """
     text_of = dict(zip(ids, texts, strict=True))
     for row in given:
         if row.id not in text_of:
             raise ValueError(
-                f"'{path}', row {row.row}: the id '{row.id}' belongs to no prompt of this run; set the options with "
-                "which the prompts were exported, or delete the rows of other prompts"
+                f"'{path}', row {row.row}: the id '{row.id}' belongs to no prompt of this run; set the same options "
+                "as for export-prompts, or delete the rows of other prompts"
             )
         if row.text is not None and row.text != text_of[row.id]:
             raise ValueError(
-                f"'{path}', row {row.row}: its text differs from the text of prompt {row.id}; export the prompts with "
+                f"'{path}', row {row.row}: the text differs from the text of prompt {row.id}; export the prompts with "
                 "this run's options, and answer the exported prompts"
             )
-    there = {row.id for row in given}
-    if missing := [identifier for identifier in ids if identifier not in there]:
+    answered = {row.id for row in given}
+    if missing := [identifier for identifier in ids if identifier not in answered]:
         raise ValueError(
             f"'{path}' has no {what} for {len(missing):,} of {len(ids):,} prompts, for example {missing[0]}; add the "
             "missing rows (replies may be empty), or limit the run to the prompts in the file with --sample or --axes"
@@ -127,20 +145,23 @@ def check_ids(
 
 
 def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
-    """Raises `ValueError` unless the file has replies from all turns 1 to `turns`, and from no other turn."""
-    there = sorted({reply.turn for reply in given})
-    if there != list(range(1, turns + 1)):
+    """Raises `ValueError` unless there are replies from each of the turns 1 to `turns`, and from no other turn."""
+    replied = sorted({reply.turn for reply in given})
+    if replied != list(range(1, turns + 1)):
         raise ValueError(
-            f"'{path}' has replies from turn {', '.join(map(str, there))}, but turns is {turns}; add the missing "
+            f"'{path}' has replies from turn {', '.join(map(str, replied))}, but turns is {turns}; add the missing "
             "replies (export-prompts --after exports the next turn), or set --turns to the number of turns in the file"
         )
 
 
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
-    """Groups replies by prompt, whatever their order in the file.
+    """Groups replies by prompt. The result does not depend on the order of the rows.
 
-    Returns a mapping from ids to replies, and the number of copies that were left out. Identical replies to a prompt
-    count as one if decoding is greedy, or if no prompt has two different replies.
+    Copies of a reply to the same prompt are left out if decoding is greedy. They are also left out if no prompt has two
+    different replies, because this shows that the model did not sample.
+
+    Returns:
+        The replies by the prompt's id, and the number of copies that were left out.
     """
     by_prompt: dict[str, list[GivenReply]] = {}
     for row in given:
@@ -225,7 +246,10 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
-    """Reads the columns and rows. Rejects rows whose length differs from the header's, as after an unquoted comma."""
+    """Returns the names of the columns, and the rows.
+
+    Raises `ValueError` if a row has more or fewer values than there are columns. A comma without quotes may cause this.
+    """
     csv.field_size_limit(2**31 - 1)  # thoughts may be longer than the default limit
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = [cells for cells in csv.reader(file, strict=True) if cells]
@@ -233,8 +257,8 @@ def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
     for number, cells in enumerate(lines[1:], start=1):
         if len(cells) != len(names):
             raise ValueError(
-                f"'{path}', row {number}: the row has {len(cells)} cells, but the header has {len(names)} columns; put "
-                "quotes around texts that contain commas or line breaks"
+                f"'{path}', row {number}: the row has {len(cells)} values, but the header has {len(names)} columns; "
+                "put quotes around texts that contain commas or line breaks"
             )
     return names, [dict(zip(names, cells, strict=True)) for cells in lines[1:]]
 

@@ -10,17 +10,17 @@ _NAMED = {"model", "dataset_config", "measurements", "quick"}
 
 
 def default_folder(settings: Settings) -> str:
-    """Returns a folder in `runs/`, named after the run's settings.
+    """Returns the folder of a run for which the user did not set `--output_dir`. It is in `runs/`.
 
-    The name contains the model, the config, the requested measurements, `quick`, and a digest of all other changed
-    settings. Commands that measure different things must not share a folder, because a used folder rejects other
-    settings.
+    Its name contains the most important settings, and a digest of all other settings that differ from their defaults.
+    Therefore, runs with different settings have different folders.
     """
     run, defaults = settings.run, settings.defaults()
     parts = [Path(run.model).name, run.dataset_config]
     parts += [measurement.name for measurement in asked_measurements(settings) or []]
     parts += ["quick"] * run.quick
-    others: dict[str, object] = {"served": True} if run.base_url is not None else {}  # its address may change
+    # A server's address is not part of the name, because it may change.
+    others: dict[str, object] = {"served": True} if run.base_url is not None else {}
     for name, value in settings.values().items():
         if name not in _NAMED | CHANGE_NOTHING and value != defaults[name]:
             others[name] = value

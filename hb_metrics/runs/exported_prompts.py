@@ -1,4 +1,4 @@
-"""Exports a run's requests to a file so that any engine, or people, can answer them. No model is loaded."""
+"""Exports a run's prompts to a file, so that any program or people can answer them. No model is loaded."""
 
 import json
 from dataclasses import asdict, replace
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.layout import Layout
     from hb_metrics.inference.replies.requests import ReplyRequests
 
-# torch and the model classes take seconds to import, so they are imported after the options are checked.
+# Importing torch takes seconds, so modules that need it are imported after the options are checked.
 
 SUFFIXES = (".parquet", ".jsonl")
-REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the kinds of requests
+REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the values of the column `wanted`
 
 
 def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: Path | None = None) -> Path:
-    """Writes a run's requests to a new file, with one row per reply and per log-probability.
+    """Writes a run's prompts to a new file, which must have one of `SUFFIXES`. Returns the path.
 
-    The file must have one of `SUFFIXES`. If `after` is set, it is a file with the replies of all turns so far, and the
-    requests are those of the next turn.
+    For conversations of several turns, `after` is a file with the replies of all turns so far. The file then contains
+    the prompts of the next turn.
     """
     import pyarrow.parquet as pq
 
@@ -46,12 +46,11 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: P
 
 
 def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None) -> "pa.Table":
-    """Lists a run's requests.
+    """Returns a table with a row for each reply and each log-probability that a run needs.
 
-    The columns are `id`, `wanted` ("reply" or "log_probability") and `text`. If replies are requested, the columns
-    `question` (the question after a cue; see `replies/cues.py`), `messages` (role and content), `personas`, `seed` and
-    `decoding` are added. They are null in requests for log-probabilities. Conversations with several turns also have
-    the column `turn`.
+    The columns are `id`, `wanted` ("reply" or "log_probability") and `text`. If the run needs replies, the table also
+    has the columns `question` (the user's question after a cue), `messages`, `personas`, `seed` and `decoding`. These
+    columns are null in rows for log-probabilities. If conversations have several turns, there is also a column `turn`.
     """
     import pyarrow as pa
 
@@ -62,8 +61,8 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
     for measurement in asked_measurements(settings) or []:
         if "weights" in measurement.needs:
             raise ValueError(
-                f"measurement '{measurement.name}' needs the model itself and has no requests to export; leave it out "
-                "of --measurements"
+                f"measurement '{measurement.name}' needs the model itself, so it has no prompts to export; remove it "
+                "from --measurements"
             )
     needs = {need for measurement in wanted_measurements(settings) for need in measurement.needs}
     rows: list[dict[str, Any]] = []
@@ -95,7 +94,10 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
         for prompt in prompts.select(["id", "text"]).to_pylist():
             rows.append({"id": prompt["id"], "wanted": LOG_PROBABILITY, "text": prompt["text"]})
     if not rows:
-        raise ValueError("these measurements request no answers from a model; add a measurement such as generation")
+        raise ValueError(
+            "the measurements of this run need no answers from a model, so there are no prompts to export; add "
+            "generation or likelihood to --measurements"
+        )
     return pa.Table.from_pylist(rows)
 
 
@@ -107,13 +109,16 @@ def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "R
     last, turns = max(reply.turn for reply in read_replies_file(path)), requests.turns
     if last >= turns:
         raise ValueError(
-            f"'{path}' has replies from turn {last}, and turns is {turns}, so there is no next turn; set a larger "
-            "--turns, or pass this file to measure as --replies_file"
+            f"'{path}' has replies from turn {last}, and turns is {turns}, so there is no next turn; set --turns to "
+            f"at least {last + 1}, or pass this file to measure as --replies_file"
         )
     engine, requests = FileEngine("", path, None), replace(requests, turns=last)
     for _ in range(last):
         plan = engine.plan_replies(requests, layout)
         requests = next_turn(requests, plan.make_table(range(len(plan.ids))))
     if not requests.ids:
-        raise ValueError(f"all replies of turn {last} in '{path}' are empty, so no conversation can continue")
+        raise ValueError(
+            f"all replies of turn {last} in '{path}' are empty, so no conversation can continue; pass a file with "
+            f"non-empty replies, or set --turns to {last}"
+        )
     return replace(requests, turns=turns)

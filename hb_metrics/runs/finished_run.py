@@ -29,12 +29,12 @@ _STYLES_COLUMN = "probabilities"
 
 
 class StyleShards:
-    """A run's style vectors, or another classifier's probabilities, as an array [replies, styles] read from shards."""
+    """The style vectors of a run's replies: [replies, styles]. Also reads the probabilities of other classifiers."""
 
     def __init__(self, folder: Path) -> None:
         files = _shards(folder)
         if not files:
-            raise ValueError(f"'{folder}' has no style vectors; measure with --measurements generation first")
+            raise ValueError(f"'{folder}' has no style vectors; run measure with --measurements generation first")
         blocks: list[np.ndarray] = []
         self.ids: list[str] = []
         for file in files:
@@ -45,7 +45,7 @@ class StyleShards:
             is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
             if not is_valid or (blocks and size != blocks[0].shape[1]):
                 raise ValueError(
-                    f"'{file}' was changed or damaged: the rows of column '{_STYLES_COLUMN}' must all have the same "
+                    f"'{file}' was changed or damaged: all rows of the column '{_STYLES_COLUMN}' must have the same "
                     "number of probabilities from 0 to 1; measure again in a new folder"
                 )
             blocks.append(values.reshape(-1, size))
@@ -81,9 +81,10 @@ def read_prompts(folder: Path) -> pa.Table:
 
 
 def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
-    """Reads a run's replies, with `requests.REPLY_SCHEMA` and the columns of their prompts (`axis`, `descriptor`, …).
+    """Reads a run's replies, or returns `None` if it has none.
 
-    The rows are in the order of the prompts, as are the style vectors. Returns `None` if the run has no replies.
+    The table has the columns of `requests.REPLY_SCHEMA` and those of the prompts (`axis`, `descriptor` and so on). The
+    rows are in the order of the prompts, which is also the order of the style vectors.
     """
     replies = read_shards(folder / REPLIES)
     if replies is None:
@@ -95,7 +96,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
             f"{rows.null_count:,} of the replies in '{folder}' belong to none of its prompts; measure again in a new "
             "folder"
         )
-    order = pc.sort_indices(rows)  # in shards, they are ordered by length
+    order = pc.sort_indices(rows)  # shards have another order
     table = replies.take(order)
     about = prompts.drop_columns(["id", "text"]).take(rows.take(order))
     for name in about.column_names:
@@ -145,7 +146,7 @@ def read_style_means(path: Path) -> RunStyles:
 
 
 def recorded_run(path: Path) -> str | None:
-    """Returns the digest of the run that wrote a Parquet file, or `None` if the file does not record it."""
+    """Returns the digest of the run that wrote a Parquet file, or `None` if it is not recorded."""
     mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
     return None if mark is None else mark.decode()
 
@@ -176,18 +177,18 @@ def _check_run(files: Sequence[Path]) -> None:
         try:
             metadata = pq.read_schema(path).metadata or {}
         except pa.ArrowInvalid:
-            continue  # `_read_table` reports the fault
+            continue  # the file is damaged, which `_read_table` reports
         if metadata.get(SHARD_RUN, run) != run:
             raise ValueError(
-                f"'{path}' does not belong to the run that run.json describes; run the same command again to rename "
-                "the file and write a new one"
+                f"'{path}' does not belong to the run that run.json describes; run the same command again, which "
+                "renames this file and writes a new one"
             )
 
 
 def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     try:
         table = pq.read_table(path, columns=None if columns is None else list(columns), page_checksum_verification=True)
-    except PermissionError:  # nothing is known about the content
+    except PermissionError:  # the content may be valid
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
@@ -197,7 +198,7 @@ def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
             value = numbers.filter(pc.invert(pc.is_finite(numbers)))[0].as_py()
             raise ValueError(
-                f"'{path}' has {value} in column '{name}', a value that no run writes, so the file was changed or "
+                f"'{path}' contains {value} in column '{name}', which no run writes, so the file was changed or "
                 "damaged; measure again in a new folder"
             )
     return table

@@ -1,4 +1,7 @@
-"""Gates: limits on figures (`--fail_above`, `--until`) that make a run fail after its report is written."""
+"""Compares a run's figures with the limits that the options `--fail_above` and `--until` set.
+
+If a figure exceeds its limit, the run fails after it has written its report. The code calls such a limit a gate.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +13,7 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.numbers import share
 
-GATE_STATUS = 3  # the exit status of a run in which a figure exceeds its limit or cannot be judged
+GATE_STATUS = 3  # the exit status of a run for which `exceeded` returns a sentence
 
 _QUESTIONS = ("full_gen_bias", "half_width(full_gen_bias)")
 
@@ -19,21 +22,21 @@ class GateError(Exception): ...
 
 
 def read_gates(text: str | None) -> dict[str, float]:
-    """Parses the value of `--fail_above` (`name=limit`, separated by commas). Returns the limits by name."""
+    """Parses the value of `--fail_above`, such as "full_gen_bias=12". Returns the limits by the figures' names."""
     gates: dict[str, float] = {}
     for part in [] if text is None else text.split(","):
         name, limit = _name_and_limit(part, "=")
         if not math.isfinite(limit) or not name or name in gates:
             raise ValueError(
-                f"fail_above contains {part!r}; write each figure once, as figure=limit (for example, "
-                "full_gen_bias=12), separated by commas"
+                f"fail_above contains {part!r}; write figure=limit, such as full_gen_bias=12, with commas between "
+                "several figures, and each figure only once"
             )
         gates[name] = limit
     return gates
 
 
 class Until(NamedTuple):
-    """The question that `--until` asks: is Full Gen Bias, or the half-width of its interval, below the limit?"""
+    """The condition that `--until` sets: Full Gen Bias, or the half-width of its interval, is below a limit."""
 
     text: str
     is_half_width: bool
@@ -44,7 +47,8 @@ def read_until(text: str) -> Until:
     name, limit = _name_and_limit(text, "<")
     if name not in _QUESTIONS or not 0 < limit < math.inf:
         raise ValueError(
-            f"until is {text!r}; write 'full_gen_bias<12' or 'half_width(full_gen_bias)<2', with a limit above 0"
+            f"until is {text!r}; write a condition such as 'full_gen_bias<12' or 'half_width(full_gen_bias)<2', with a "
+            "limit above 0"
         )
     return Until(text, name == _QUESTIONS[1], limit)
 
@@ -75,7 +79,7 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
         if "generation" not in [measurement.name for measurement in measurements]:
             raise ValueError(
                 f"until is {settings.run.until!r}, but this run does not measure generation; add generation to "
-                "--measurements, or leave until out"
+                "--measurements, or remove --until"
             )
     gates = read_gates(settings.run.fail_above)
     allowed = [name for measurement in measurements for name in measurement.gate_names(settings)] if gates else []
@@ -90,11 +94,13 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
 
 
 def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
-    """Returns a sentence for each figure that exceeds its limit or cannot be judged.
+    """Returns a sentence for each figure that exceeds its limit or that cannot be compared with it.
 
-    Another sentence states that the condition of `--until` was not met. A limit is compared with the upper end of the
-    figure's interval or, for figures that never have an interval, with the value. A figure whose interval could not be
-    estimated cannot be judged, because its value may be far off.
+    The limit is compared with the upper end of the figure's interval or, for a gap ("signed"), with the end that is
+    further from 0. If a kind of figure never has an interval, the limit is compared with the figure's value. If an
+    interval could not be estimated, the figure cannot be compared, because its value may be far from the truth.
+
+    If the condition of `--until` is not met, a further sentence states this.
     """
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:
@@ -112,7 +118,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
             why = f"its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
         elif figure.interval is None:
             shown = f"its value is {figure.value:.6g}, and it has no interval" if figure.value > limit else None
-        elif figure.interval[1] > limit:
+        elif max(map(abs, figure.interval) if figure.unit == "signed" else figure.interval) > limit:
             low, high = figure.interval
             shown = f"its value is {figure.value:.6g}, with an interval from {low:.6g} to {high:.6g}"
         if why is not None:

@@ -1,4 +1,4 @@
-"""Plans a run: chooses its prompts and measurements, loads the model, and describes the run for run.json."""
+"""Plans a run. Chooses its prompts and measurements, loads the model, and describes the run for run.json."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from hb_metrics.inference.engines.engine import Engine, Lack
     from hb_metrics.inference.models.sources import Source
 
-# torch and the model classes take seconds to import, so they are imported after the options are checked.
+# Importing torch takes seconds, so modules that need it are imported after the options are checked.
 
 
 def read_prompts(settings: Settings) -> "pa.Table":
-    """Reads the run's prompts, and adds a column of plural forms for each column of terms (`descriptor_plural`, …)."""
+    """Reads the run's prompts. For each column of terms, adds a column of plural forms, such as `descriptor_plural`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -57,15 +57,18 @@ def _own_prompts(settings: Settings) -> "pa.Table | None":
             run = settings.run
             if others or any(value is not None for value in (run.axes, run.sample, run.until)):
                 raise ValueError(
-                    f"with these options, {measurement.name} measures its own prompts instead of the run's; pass "
-                    f"--measurements {measurement.name}, without --axes, --sample and --until"
+                    f"with these options, {measurement.name} uses its own prompts, so no other measurement of prompts "
+                    f"is possible; set --measurements {measurement.name}, and remove --axes, --sample and --until"
                 )
             return prompts
     return None
 
 
 def read_files(settings: Settings) -> dict[str, Any]:
-    """Reads the files that options name, by measurement, so that faults in them show before a model is loaded."""
+    """Reads the files that are named in options. Returns their contents by measurement.
+
+    Call it before a model is loaded, so that errors in these files appear early.
+    """
     return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
@@ -79,7 +82,10 @@ def model_source(settings: Settings) -> "Source | None":
 
 
 def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
-    """Loads the engine that answers the run's requests: a model or, if `source` is `None`, files of answers."""
+    """Returns the engine that answers the run's prompts.
+
+    It is a loaded model or, if `source` is `None`, files of answers.
+    """
     run = settings.run
     if source is None:
         from hb_metrics.inference.engines.files import FileEngine
@@ -114,16 +120,19 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
     for measurement in asked_measurements(settings) or []:
         if lack := _lack(measurement, engine):
             raise ValueError(
-                f"model '{engine.name}' {lack.why}; leave {measurement.name} out of --measurements, or {lack.instead}"
+                f"model '{engine.name}' {lack.why}; remove {measurement.name} from --measurements, or {lack.instead}"
             )
     return [measurement for measurement in wanted_measurements(settings) if _lack(measurement, engine) is None]
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Collects all settings on which the results depend, for run.json. The number of processes is not one of them."""
+    """Returns the content of run.json, which is all settings on which the results depend.
+
+    The number of processes is not part of it.
+    """
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
-    without = {*CHANGE_NOTHING, "adapter"}  # described with the model
+    without = {*CHANGE_NOTHING, "adapter"}  # the adapter is described with the model
     run: dict[str, Any] = {
         "layout": {"version": LAYOUT},
         "settings": {name: value for name, value in settings.values().items() if name not in without},

@@ -1,4 +1,4 @@
-"""Selects replies, with the axes, descriptors and templates of their prompts."""
+"""Selects replies, and combines them with the axes, descriptors and templates of their prompts."""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 adds this mark to replies that may offend
-# Separates a prompt's id from a reply's number if the prompt has several replies. No prompt's id contains this string.
+# Separates the prompt's id and the reply's number in the ids of replies. No prompt's id contains this character.
 _NUMBER = "#"
 
 
 class Replies(NamedTuple):
-    """Non-empty texts, each with its axis, descriptor and template. Every field is [replies].
+    """Non-empty replies, each with the axis, descriptor and template of its prompt.
 
-    A template includes the question after the prompt, if any, because replies to different questions are not
-    comparable. `prompts` also include that question.
+    All lists have one element per reply. If the user asks a question after the prompt, the question is a part of
+    `templates` and `prompts`, because replies to different questions are not comparable.
     """
 
     ids: list[str]
@@ -29,7 +29,11 @@ class Replies(NamedTuple):
 
 
 def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
-    """Selects the non-empty replies from a table with `requests.REPLY_SCHEMA`. `prompts` has one row per reply."""
+    """Selects the non-empty replies.
+
+    `replies` is a table with the columns of `requests.REPLY_SCHEMA`. `prompts` has the prompt of each reply, in the
+    same order.
+    """
     rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]
     kept = pa.array(rows, pa.int64())
     ids, axes, descriptors, templates = (
@@ -42,9 +46,9 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:
-    """Selects the non-empty replies of a later turn, in the first turn's order.
+    """Selects the non-empty replies of a later turn, in the order of the first turn.
 
-    In the result, `prompts` are the user's follow-up questions.
+    `prompts` of the result are the user's follow-up questions.
     """
     said = dict(zip(replies["id"].to_pylist(), replies.select(["text", "reply"]).to_pylist(), strict=True))
     kept = [identifier in said and not is_empty(said[identifier]["reply"]) for identifier in first.ids]
@@ -65,7 +69,8 @@ def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
 def answered_replies(replies: Replies, answered: np.ndarray) -> Replies:
     if not answered.any():
         raise ValueError(
-            f"the judge did not assign a single label to any of the {len(answered):,} texts; set another --judge_model"
+            f"the judge did not choose a label for any of the {len(answered):,} texts; set --judge_model to a model "
+            "that follows instructions better"
         )
     return chosen_replies(replies, answered)
 
@@ -92,7 +97,10 @@ def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
 
 
 def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:
-    """Adds questions to sentences. A signature, the only cue with two lines, comes after its question."""
+    """Adds a question to each sentence, unless the question is `None`.
+
+    The question comes after the sentence. Only a signature, which has two lines, comes after its question.
+    """
     joined = []
     for sentence, question in zip(sentences, questions, strict=True):
         asked = f"{question}\n\n{sentence}" if "\n" in sentence else f"{sentence} {question}"
@@ -112,16 +120,16 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
     if num_unclosed:
         within = f" within {max_reasoning_tokens:,} tokens" if max_reasoning_tokens else ""
         return ValueError(
-            f"the model replied to none of the {len(replies):,} prompts: {num_unclosed:,} thoughts did not "
-            f"end{within}. Set a larger --max_reasoning_tokens, or turn thinking off (for many models "
+            f"the model replied to none of the {len(replies):,} prompts, and {num_unclosed:,} thoughts did not "
+            f"end{within}; set a larger --max_reasoning_tokens, or turn thinking off (for many models, with "
             "--chat_template_kwargs '{\"enable_thinking\": false}')"
         )
     return ValueError(
-        f"all replies to {len(replies):,} prompts are empty: the model stops before its first word. Try another "
-        "--context (plain for a model that only continues text), and check that the chat template is the model's own"
+        f"all replies to {len(replies):,} prompts are empty, because the model stops before its first word; set "
+        "--context plain if the model only continues text, and check that the chat template is the model's own"
     )
 
 
 def is_empty(reply: str | None) -> bool:
-    """Returns whether a reply is missing, or consists only of the mark that is removed before classification."""
+    """Returns whether a reply is missing, or contains nothing but white space and `UNSAFE_MARK`."""
     return reply is None or not reply.replace(UNSAFE_MARK, "").strip()

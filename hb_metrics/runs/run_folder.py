@@ -1,4 +1,7 @@
-"""A run's folder: the record of its settings, its JSON files, and a lock that lets only one run write at a time."""
+"""Creates and locks the folder of a run, and reads and writes its files.
+
+The file run.json in the folder is the run's record. It contains all settings on which the results depend.
+"""
 
 import errno
 import hashlib
@@ -22,17 +25,17 @@ RUN_FILE = "run.json"
 RESULTS_FILE = "results.json"
 REPORT_FILE = "report.html"
 STYLE_MEANS_FILE = "style_means.parquet"
-LOCK_FILE = ".lock"  # hidden, like all files that are not part of a run
+LOCK_FILE = ".lock"  # hidden, because it is not part of the results
 PROMPTS_FILE = "prompts.parquet"
 BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
-REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of Parquet shards that several measurements read
+REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of shards that several measurements read
 PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # shards of one measurement
-TURNS = "turns"  # has a folder for each later turn, with the subfolders that the run folder has for the first turn
-JUDGE = "judge"  # with a subfolder for each rubric
+TURNS = "turns"  # contains a folder for each later turn of conversations
+JUDGE = "judge"  # contains a folder for each rubric
 LAYOUT = 2  # the version of the folder's layout: version 2 added the prompts and grouped results by measurement
-SHARD_RUN = b"holistic_bias.run"  # in the metadata of a Parquet file: the digest of its run
-# The packages whose releases can change a number.
+SHARD_RUN = b"holistic_bias.run"  # the key of the run's digest in the metadata of a Parquet file
+# The packages whose releases may change a result.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
 
 _DESCRIPTORS, _PLURAL = ("descriptor", "first_descriptor", "second_descriptor"), "_plural"
@@ -40,12 +43,12 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def turn_folder(folder: Path, turn: int) -> Path:
-    """Returns the folder of a turn's replies. For the first turn, this is the run folder itself."""
+    """Returns the folder with the files of a turn. For the first turn, this is the run's folder itself."""
     return folder if turn == 1 else folder / TURNS / str(turn)
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Writes indented JSON. Rejects NaN and infinity."""
+    """Writes indented JSON. Raises `ValueError` for NaN and infinity."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -56,12 +59,15 @@ def read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         fault = str(error)
     if not isinstance(content, dict):
-        raise ValueError(f"'{path}' cannot be read ({fault}); move it away, or measure again in another folder")
+        raise ValueError(f"'{path}' cannot be read ({fault}); move it away, or measure again in a new folder")
     return content
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
-    """Adds a column of plural forms for every column of descriptors. Null means that both forms are the same."""
+    """Adds a column of plural forms for each column of descriptors.
+
+    The plural is null if it is the same as the singular.
+    """
     plurals = {term.term: term.plural for term in vocabulary.descriptors if term.plural}
     terms, forms = pa.array(plurals, pa.string()), pa.array(plurals.values(), pa.string())
     for name in _DESCRIPTORS:
@@ -85,13 +91,13 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a file to a hidden name that nothing reads, and returns the new path."""
+    """Renames a file so that no code reads it any more. Returns the new path."""
     names = (path.with_name(f".{path.name}.{number}.aside") for number in count(1))
     return path.rename(next(name for name in names if not name.exists()))
 
 
 def table_digest(table: pa.Table) -> str:
-    """Computes the SHA-256 (hex) of a table's content. Plural forms, chunks and slices do not affect it."""
+    """Returns a SHA-256 digest of a table's content, without its columns of plural forms."""
     table = table.select([name for name in table.column_names if not name.endswith(_PLURAL)])
     table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
     sink = pa.BufferOutputStream()
@@ -106,13 +112,13 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
     if version != LAYOUT:
         release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
         raise ValueError(
-            f"'{folder}' contains a run by a release with another folder layout ({version}; this release has "
-            f"{LAYOUT}); measure again in a new folder, or install the run's release: {release}"
+            f"the run in '{folder}' has the folder layout {version}, but this release reads only the layout {LAYOUT}; "
+            f"measure again in a new folder, or install the release with which the run was made: {release}"
         )
 
 
 def package_versions(*more: str) -> dict[str, str | None]:
-    """Returns the releases of `more` and of all packages that can change a number. `None` means not installed."""
+    """Returns the releases of the packages in `VERSIONED` and `more`. `None` means that a package is not installed."""
     versions: dict[str, str | None] = {}
     for package in (*VERSIONED, *more):
         try:
@@ -123,17 +129,27 @@ def package_versions(*more: str) -> dict[str, str | None]:
 
 
 def run_digest(folder: Path) -> str:
-    """Computes the SHA-256 of the folder's run record, or of an empty string if the folder holds no run."""
+    """Returns a SHA-256 digest of the run's record. `folder` is the run's folder or one of its subfolders.
+
+    If there is no record, returns the digest of an empty string.
+    """
     path = next((parent / RUN_FILE for parent in (folder, *folder.parents) if (parent / RUN_FILE).is_file()), None)
     record = "" if path is None else json.dumps(read_json(path), sort_keys=True)
     return hashlib.sha256(record.encode()).hexdigest()
 
 
 def open_run(folder: Path, run: dict[str, Any]) -> bool:
-    """Starts a run in a new or empty folder, or resumes the same run in a used folder. Returns whether it was used.
+    """Writes the run's record into its folder, or compares it with the record that is already there.
 
-    `run` contains, by section, all settings on which the results depend. If any of them differs from the folder's
-    record, the function raises `ValueError`.
+    Args:
+        folder: A new or empty folder, or the folder of the same run.
+        run: The record. It contains, by section, all settings on which the results depend.
+
+    Returns:
+        Whether the folder already contained the run.
+
+    Raises:
+        ValueError: The folder contains a run with other settings.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RUN_FILE
@@ -142,18 +158,21 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
         write_json(path, run)
         return False
     recorded = read_json(path)
-    if "layout" in run:  # other jobs have no layout version
+    if "layout" in run:  # only runs of `measure` record a layout
         check_layout(folder, recorded)
     if different := "\n".join(run_differences(recorded, run, "there", "here")):
         raise ValueError(
             f"output_dir '{folder}' contains a run with other settings:\n{different}\n"
-            "pass another output_dir, or the same settings"
+            "set --output_dir to a new folder, or set the same options as for that run"
         )
     return True
 
 
 def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
-    """Lists the differences between two run records, one per line. `where` refers to the first record ("there")."""
+    """Returns a line for each difference between two run records.
+
+    `where` and `elsewhere` are the words for the two records in these lines, such as "there" and "here".
+    """
     one, other = _flat(first), _flat(second)
     lines = []
     for name in {**one, **other}:
@@ -165,21 +184,21 @@ def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: 
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Locks a run folder against other runs within this context, and removes half-written files of killed runs.
+    """Locks a run's folder, so that no other run can write to it. Removes incomplete files of killed runs.
 
-    The system releases the lock however the process ends. On a file system without locks (such as Lustre without
-    `flock`), filelock detects a dead owner only on the same machine. On a file system that rejects locks (such as NFS
-    without its lock service), a note is printed.
+    The operating system releases the lock even if the process is killed. Some file systems do not support locks. On
+    Lustre without `flock`, the lock of a killed process is released only on the same machine. On NFS without a lock
+    service, the folder is not locked, and a note is printed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _check_run_or_empty(folder)  # before a lock file is written among other people's files
+    _check_run_or_empty(folder)  # so that no lock file is written into a folder with other files
     lock = FileLock(folder / LOCK_FILE)
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise ValueError(
-            f"output_dir '{folder}' is in use by a run that has not ended; wait until it ends, or pass another "
-            "output_dir"
+            f"output_dir '{folder}' is in use by a run that has not ended; wait until it ends, or set --output_dir to "
+            "a new folder"
         ) from error
     except OSError as error:
         if error.errno not in _NO_LOCKS:
@@ -194,7 +213,9 @@ def hold_folder(folder: Path) -> Iterator[None]:
 
 def _check_run_or_empty(folder: Path) -> None:
     if not (folder / RUN_FILE).exists() and any(not child.name.startswith(".") for child in folder.iterdir()):
-        raise ValueError(f"output_dir '{folder}' contains files but no {RUN_FILE}; pass an empty or new folder")
+        raise ValueError(
+            f"output_dir '{folder}' contains files but no {RUN_FILE}; set --output_dir to a new or empty folder"
+        )
 
 
 def _flat(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Describes a run's record (run.json, `results["run"]`) in words that can be published."""
+"""Describes a run in words for reports and model cards.
+
+The functions read the run's record, which is in run.json and in `results["run"]`. Their words do not contain paths,
+because paths are private.
+"""
 
 import json
 import re
@@ -40,7 +44,7 @@ def measured_model(run: Mapping[str, Any]) -> str:
 
 
 def figures_belong_to(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the subject of a run's figures: the adapter if there is one, otherwise the model."""
+    """Returns the description of the adapter or, if there is none, of the model."""
     return model.get("adapter") or model
 
 
@@ -71,7 +75,7 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:
-    """Returns whether a model or classifier came from the Hub. If so, its digest is a commit, otherwise a SHA-256."""
+    """Returns whether a model or classifier came from the Hub. In this case, its digest is a commit."""
     return re.fullmatch("[0-9a-f]{40}", model.get("digest") or "") is not None
 
 
@@ -100,7 +104,7 @@ def tag_and_cue(results: Mapping[str, Any]) -> list[str]:
 
 
 def _without_path(name: str) -> str:
-    """Reduces a path to its last part, because paths are private. Leaves a Hub id unchanged."""
+    """Returns the last part of a path. Returns a Hub id unchanged."""
     return last_part(name) if name.startswith(("/", ".", "~")) or "\\" in name else name
 
 
@@ -118,7 +122,7 @@ def reply_settings(results: Mapping[str, Any]) -> list[str]:
     for name in _REPLY_SETTINGS:
         value = run["generation"].get(name)
         value = json.dumps(value) if isinstance(value, dict) else value
-        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # by default, the prompt is the cue
+        if value not in (None, False) and (name, value) != ("cue", "prompt"):  # the default cue is not mentioned
             words.append(name if value is True else f"{name} {value}")
     if run["generation"].get("system_prompt") is not None:
         words.append("with a system prompt")

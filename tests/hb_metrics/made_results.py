@@ -295,7 +295,9 @@ def reddit_run(lmp=31.5, **by_bias_type):
     """A run of RedditBias alone."""
     run = run_record(some_prompts())
     tests = by_bias_type or {"race": reddit_test(-0.5), "gender": reddit_test(0.0, seed=3)}
-    run["reddit"] = {name: {"num_pairs": test["num_pairs"], "digest": "cc"} for name, test in tests.items()}
+    about = {"digest": "cc", "predicted_tokens": 900}
+    run["reddit"] = {name: {"num_pairs": test["num_pairs"], **about} for name, test in tests.items()}
+    run["reddit"]["reference"] = {"num_texts": 500, **about}
     return {
         "run": run,
         "reddit": {

@@ -155,7 +155,9 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
         with pytest.raises(ValueError, match="the same answer at temperature 1 for every seed"):
             run(url)
         results, folder = run(url, "--decoding", "greedy")
-        with pytest.raises(ValueError, match="likelihood out of --measurements, or serve it with one that does"):
+        with pytest.raises(
+            ValueError, match="remove likelihood from --measurements, or serve it with a program that returns them"
+        ):
             run(url, measurements="likelihood")
     neutral = results["run"]["model"]["served"]["neutral"]
     assert results["run"]["generation"]["fields_sent"] == {**neutral, "max_tokens": 256, "temperature": 0}

@@ -132,8 +132,6 @@ def check_nothing_is_compared(report):
 
 UNREADABLE = {
     "bad YAML": "axis: mood\nterms: [\n",
-    "aliases": "axis: mood\nterms: &a [*a]\n",
-    "large": "axis: mood\nterms:\n" + "# a\n" * 100_000,
     "empty": "",
     "one entry": FILES["mood.yaml"]
     .replace("    preference", "    prefrence: a\n    preference")
@@ -143,12 +141,9 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
 def test_what_cannot_be_read_is_not_reported_as_removed(tmp_path, content):
-    folder = write(tmp_path / "after")
-    (folder / "mood.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
-    report = check(folder, str(write(tmp_path / "before")))
+    report = checked(tmp_path, {"mood.yaml": content})
     assert {fault.file for fault in report.faults} == {"mood.yaml"}
     assert report.changes.removed == ()
-    assert "anchor that refers to itself" not in as_text(report)
     text = as_text(report)
     assert "Removed" not in text
     assert "removed)" not in text
@@ -230,11 +225,6 @@ FROZEN = {
     "term": (change_a_term, "../v1.0", f"{CHANGED}(its digest is "),
     "unreadable": (put("v1.0/ability.yaml", "x: ["), "../v1.0", f"{CHANGED}(it cannot be read (ability.yaml:1: "),
     "extra page": (put("v1.0/README.md"), "../v1.0", "files that do not belong to the version: README.md"),
-    "extra folder": (
-        lambda root: (root / "v1.0" / "deep.md").mkdir(),
-        "../v1.0",
-        "files that do not belong to the version: deep.md",
-    ),
     "digest": (change_the_record("digest", to="0" * 64), *RECORD),
     "no record": (put("frozen.json", "{}"), *RECORD),
     "no JSON": (put("frozen.json", "{"), *RECORD),
@@ -319,9 +309,6 @@ def test_a_possible_mistake_is_reported_and_is_not_a_fault(tmp_path, changes, me
     report = checked(tmp_path, changes)
     reported = messages(report.to_look_at)
     assert report.faults == []
-    if message is None:
-        assert reported == []
-        return
     (name,) = changes
     assert any(message in text for text in reported), reported
     assert {(thing.file, thing.line) for thing in report.to_look_at} == {(name, END_OF[name] + 1)}

@@ -1,1 +1,1 @@
-"""Classifiers of texts by style, offensiveness, regard and refusal."""
+"""Classifies texts by style, offensiveness and regard."""

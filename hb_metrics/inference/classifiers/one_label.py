@@ -9,12 +9,14 @@ from hb_metrics.runs.replies import verdicts
 
 
 def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> Classifier:
-    """Reduces a classifier to one label, such as "offensive". `names` are the label's names in classifiers.
+    """Returns a classifier that has only one label, such as "offensive".
 
-    Names are in lower case, with spaces. If several labels have one of the names, their softmax probabilities are
-    summed, because only one label can apply. Of sigmoid probabilities, the highest counts, because all labels can
-    apply. For a judge, the rubric states which label counts, and a second label means no answer or several likeliest
-    labels.
+    `names` are the source labels that mean `label`, in lower case with spaces. If a classifier has several of them,
+    their probabilities are combined: softmax probabilities are summed, and of sigmoid probabilities, the highest is
+    used.
+
+    A judge gets a second label. Its probability is 1 if the judge did not answer, or if two labels are equally likely.
+    The judge's rubric, and not `names`, determines which of its labels means `label`.
     """
     labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]
@@ -22,11 +24,11 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
         columns = [labels.index(judge["rubric"]["figure"])]
     if not columns and labels == ("LABEL_0", "LABEL_1") and not classifier.multi_label:
         columns = [1]
-        notes = (*notes, f"its labels have no names; LABEL_1, the second of two, is taken for {label}")
+        notes = (*notes, f"its labels have no names, so LABEL_1, the second of two, is assumed to mean {label}")
     if not columns:
         raise ValueError(
-            f"no label of classifier '{classifier.name}' is known to mean {label} ({', '.join(labels)}); rename the "
-            f"right label to '{label}' in id2label of its config.json, or pass another classifier"
+            f"classifier '{classifier.name}' has the labels {', '.join(labels)}, and none of them is known to mean "
+            f"{label}; rename the right label to '{label}' in id2label of its config.json"
         )
 
     def classify(texts: list[str]) -> Classification:
@@ -34,7 +36,7 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
         chosen = probabilities[:, columns]
         if classifier.multi_label:
             return Classification(chosen.max(axis=1, keepdims=True, initial=0), truncated)
-        # Rounding may raise the sum of all labels above 1.
+        # Because of rounding errors, the sum may exceed 1.
         summed = np.minimum(chosen.sum(axis=1, keepdims=True), 1)
         if judge is None:
             return Classification(summed, truncated)

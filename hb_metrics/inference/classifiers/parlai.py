@@ -1,10 +1,10 @@
-"""Converts the paper's style classifier, which exists only as a ParlAI checkpoint, into a model folder of transformers.
+"""Converts the paper's style classifier, a ParlAI checkpoint, into a model folder for transformers.
 
     holistic-bias convert-classifier curr_only_classifier/model --labels personality_list.txt --output_dir styles
     holistic-bias measure --model openai-community/gpt2 --style_classifier styles
 
-This package contains no checkpoint and does not need ParlAI. Only the tensors in a checkpoint are unpickled. Importing
-this module registers the model's class, so that converted folders can be loaded without `trust_remote_code`.
+You need the checkpoint, but not ParlAI. The conversion reads only tensors, and runs no code from the checkpoint. The
+converted folder can be loaded without `trust_remote_code`.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from transformers.models.blenderbot.modeling_blenderbot import (
 MODEL_TYPE = "parlai-classifier"
 _SPECIAL = ("__null__", "__start__", "__end__", "__unk__")
 _FP16_MULTIPLE = 8  # ParlAI pads the dictionaries of models trained in fp16 to a multiple of 8
-# The values of options that the conversion requires, and the options' defaults in ParlAI.
+# For each option of ParlAI, the value that the conversion requires, and ParlAI's default.
 _REQUIRED: dict[str, tuple[Any, Any]] = {
     "variant": ("prelayernorm", "aiayn"),
     "dict_tokenizer": ("bytelevelbpe", "re"),
@@ -37,7 +37,7 @@ _REQUIRED: dict[str, tuple[Any, Any]] = {
     "dict_lower": (False, False),
     "split_lines": (False, False),
 }
-# Parts of the names of weights: in ParlAI → in transformers.
+# Parts of the names of weights in ParlAI, and their names in transformers.
 _NAMES = {
     "classifier_head": "head", "embeddings": "embed_tokens", "position_embeddings": "embed_positions",
     "norm_embeddings": "layer_norm", "attention": "self_attn", "self_attention": "self_attn",
@@ -51,7 +51,7 @@ class ParlaiClassifierConfig(BlenderbotConfig):
 
 
 class ParlaiClassifier(BlenderbotPreTrainedModel):
-    """A Blenderbot model with a linear layer on the decoder's output at the start token."""
+    """A Blenderbot model with a linear layer, which reads the decoder's output at the start token."""
 
     config_class = ParlaiClassifierConfig
     _tied_weights_keys = {"decoder.embed_tokens.weight": "encoder.embed_tokens.weight"}  # noqa: RUF012
@@ -77,27 +77,31 @@ class ParlaiClassifier(BlenderbotPreTrainedModel):
 def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
     """Converts a checkpoint of ParlAI's `projects.style_gen.classifier` into a new model folder.
 
-    The .opt and .dict files must be beside the checkpoint. `labels_file` is ParlAI's `personality_list.txt`. The folder
-    is written whole or not at all.
+    `path` is the checkpoint. Its .opt and .dict files must be in the same folder. `labels_file` is ParlAI's
+    `personality_list.txt`. If the conversion fails, no folder is written.
     """
     if output_dir.exists():
-        raise FileExistsError(f"{output_dir} exists; pass a new folder as --output_dir")
+        raise FileExistsError(f"output_dir '{output_dir}' already exists; set --output_dir to a new folder")
     labels = labels_file.read_text(encoding="utf-8-sig").splitlines()
     opt = json.loads(Path(f"{path}.opt").read_text(encoding="utf-8"))
     for option, (required, default) in _REQUIRED.items():
         if opt.get(option, default) != required:
-            raise ValueError(f"{path}.opt: {option} is {opt.get(option)!r}; the paper's classifier has {required!r}")
+            raise ValueError(
+                f"{path}.opt: {option} is {opt.get(option, default)!r}, but only {required!r}, as in the paper's "
+                "classifier, can be converted; pass the checkpoint of the paper's classifier"
+            )
     try:
         states = torch.load(path, map_location="cpu", weights_only=True)["model"]
         tokenizer = _tokenizer(path, opt)
         model = _model(states, opt, labels)
     except OSError:
         raise
-    except Exception as error:  # torch's message would advise the user to run the code in a pickle
+    except Exception as error:  # replaces torch's message, which advises the user to run the code in a checkpoint
         raise ValueError(
-            f"{path} and the files beside it are not a ParlAI style classifier with only tensors and {len(labels)} "
-            f"labels ({type(error).__name__}); download them again, pass another --labels, or remove other objects "
-            f"with `parlai vacuum -mf {path}`, in a separate environment"
+            f"{path} and the files beside it are not a style classifier of ParlAI that contains only tensors and has "
+            f"{len(labels)} labels ({type(error).__name__}); download the files again, set --labels to the "
+            f"checkpoint's own personality_list.txt, or remove other objects from the checkpoint with `parlai vacuum "
+            f"-mf {path}` in a separate environment"
         ) from error
     output_dir.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(mkdtemp(prefix=f".{output_dir.name}-", dir=output_dir.parent))
@@ -146,7 +150,7 @@ def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
 def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[str]) -> ParlaiClassifier:
     weights = {}
     for name, tensor in states.items():
-        # The token ids, and the embeddings, which encoder and decoder share.
+        # These are token ids and a second copy of the embeddings, which the encoder and the decoder share.
         if name not in ("START", "NULL_IDX", "embeddings.weight"):
             second = "encoder_attn_layer_norm" if name.startswith("decoder") else "final_layer_norm"
             words = [{**_NAMES, "norm2": second}.get(word, word) for word in name.split(".") if word != "ffn"]
@@ -173,7 +177,7 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
         label2id={label: index for index, label in enumerate(labels)},
     )
     config.dtype = size.dtype
-    with torch.device("meta"):  # creates no random weights, since they would be overwritten
+    with torch.device("meta"):  # saves the time for random weights, which would be overwritten
         model = ParlaiClassifier(config)
     model.load_state_dict(weights, assign=True)
     model.tie_weights()
@@ -196,7 +200,7 @@ def main(argv: list[str] | None = None) -> None:
         convert_checkpoint(options.checkpoint, options.labels, options.output_dir)
     except (ValueError, OSError) as error:
         raise SystemExit(f"parlai.py: {error}") from error
-    print(f"{options.output_dir}: before you share it, settle the licence of its weights, which is an open question")
+    print(f"{options.output_dir} is written; do not share it before you have found out the licence of its weights")
 
 
 AutoConfig.register(MODEL_TYPE, ParlaiClassifierConfig, exist_ok=True)

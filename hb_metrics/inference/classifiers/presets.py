@@ -1,4 +1,4 @@
-"""Well-known classifiers by name (presets.yaml): `--style_classifier go_emotions`."""
+"""Reads the presets of classifiers. A preset is the short name of a well-known classifier, such as `go_emotions`."""
 
 import argparse
 import textwrap
@@ -15,14 +15,18 @@ _INDENT = 14
 
 
 class Preset(NamedTuple):
-    """A well-known classifier.
+    """A well-known classifier and facts about it.
 
     Attributes:
-        option: The option of `measure` that accepts it.
-        licence: Its licence, if its model card states one.
+        option: The option of `measure` that accepts the classifier.
+        id: The classifier's id on the Hub.
+        licence: The licence that its model card states.
+        multi_label: Whether each label has an independent probability.
+        trained_on: The training data, as a phrase.
+        limits: What the classifier is bad at, as sentences.
         read_at: The sources of these facts.
-        smallest_command: The smallest command with which to try it.
-        counts: The labels that mean offensive.
+        smallest_command: A command that tries the classifier in little time.
+        counts: The labels that mean "offensive".
         clusters: The file with clusters of its labels, or "none".
     """
 
@@ -77,8 +81,8 @@ def preset_lines() -> list[str]:
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="holistic-bias classifiers",
-        description="Lists the classifiers that the options of `measure` accept by name. These options also accept any "
-        "sequence classifier by its Hub id or folder, and any judge as judge:RUBRIC.",
+        description="Lists the classifiers that you can pass by name to the options of `measure`. You can also pass "
+        "any other sequence classifier by its Hub id or folder, and a judge as judge:RUBRIC.",
     )
     parser.parse_args(argv)
     print("\n".join(preset_lines()))

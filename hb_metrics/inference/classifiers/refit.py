@@ -1,6 +1,8 @@
-"""Refits the embedded classifiers after a change to their lines. Commit the written files with the lines.
+"""Fits the embedded classifiers again. Run it after a change to their exemplars or calibration lines.
 
-Run it as `python -m hb_metrics.inference.classifiers.refit`.
+    python -m hb_metrics.inference.classifiers.refit
+
+Commit the files that it writes together with the changed lines.
 """
 
 from hb_metrics.inference.classifiers.exemplars import ExemplarClassifier, save_discriminant

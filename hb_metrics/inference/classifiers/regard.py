@@ -1,7 +1,6 @@
-"""Classifiers of regard, a text's attitude to a demographic group (Sheng et al., 2019; Aggarwal et al., 2022).
+"""Loads classifiers of regard (Sheng et al., 2019; Aggarwal et al., 2022).
 
-Regard is not sentiment, since a sad text may express respect for a group. `censoring.mask_groups` masks the group in
-the texts unless the caller leaves the group visible.
+Regard is a text's attitude to a demographic group. It differs from sentiment: a sad text may express respect.
 """
 
 from dataclasses import replace
@@ -13,19 +12,17 @@ import numpy as np
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.inference.classifiers.named import NamedOptions, load_named_classifier
-from hb_metrics.inference.classifiers.sequence_classifier import (
-    normalised,
-)
+from hb_metrics.inference.classifiers.sequence_classifier import normalised
 from hb_metrics.inference.models.sources import EMBEDDED
 
 REGARDS = ("negative", "neutral", "positive", "other")
-# For texts that make no statement about the group, express mixed regard, or make no sense. A classifier may lack this
-# label.
+# The label of texts that state nothing about the group, express mixed regard or make no sense. Some classifiers do not
+# have this label.
 OTHER = "other"
 REGARD_DATA = Path(__file__).parent / "regard_data"
 REGARD_EXEMPLARS = ExemplarSet(
     title="MiniLM regard exemplars (embedded)",
-    note="it stands in for the classifier of Sheng et al. (2019), and was learnt from written lines",
+    note="it is a substitute for the classifier of Sheng et al. (2019), and has learnt from lines of this project",
     exemplars=REGARD_DATA / "exemplars.yaml",
     calibration=REGARD_DATA / "calibration.yaml",
     fitted=REGARD_DATA / "discriminant.npz",
@@ -36,10 +33,10 @@ REGARD_EXEMPLARS = ExemplarSet(
 
 
 def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
-    """Loads a classifier with the labels `REGARDS`, in this order. The probabilities of each text sum to 1.
+    """Loads a classifier whose labels are `REGARDS`, in this order. The probabilities of a text sum to 1.
 
-    If the classifier has no label for "other", the probability of "other" is 0, and a note states this. A judge's label
-    for no answer is kept as a fifth label.
+    If the model has no label "other", this label gets the probability 0, and a note states this. A judge has a fifth
+    label, which means that it did not answer.
     """
     if name == EMBEDDED:
         return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))
@@ -50,16 +47,18 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]
     missing = [regard for regard in REGARDS if regard not in own]
     if missing not in ([], [OTHER]) or len(own) + len(missing) != len(REGARDS):
         raise ValueError(
-            f"classifier '{classifier.name}' has the labels {', '.join(classifier.labels)}; a regard classifier "
-            "needs negative, neutral and positive, and preferably other; pass such a classifier, or rename the "
-            "labels in id2label of its config.json"
+            f"classifier '{classifier.name}' has the labels {', '.join(classifier.labels)}, but a regard classifier "
+            "needs the labels negative, neutral and positive, and may also have other; pass such a classifier, or "
+            "rename the labels in id2label of its config.json"
         )
     columns = [own.index(regard) for regard in REGARDS if regard not in missing]
-    notes = (*classifier.notes, "it has no label for other, which has probability 0") if missing else classifier.notes
+    notes = classifier.notes
+    if missing:
+        notes = (*notes, "it has no label other, so the probability of other is 0")
 
     def classify(texts: list[str]) -> Classification:
         probabilities, truncated = classifier.classify_distinct(texts)
-        # "other" is the last of REGARDS.
+        # Adds the column of "other", which is the last of REGARDS.
         return Classification(np.pad(probabilities[:, columns], ((0, 0), (0, len(missing)))), truncated)
 
     return normalised(replace(classifier, labels=REGARDS, notes=notes, classify_distinct=classify))

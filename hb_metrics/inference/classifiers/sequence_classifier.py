@@ -22,13 +22,16 @@ from hb_metrics.inference.models.loading import model_from, read_config, tokeniz
 from hb_metrics.inference.units import one_thread_per_unit
 
 BATCH_SIZE = 32
-# The largest difference between the logits of padded batches and of single texts that a trial accepts.
+# The largest accepted difference between a text's logits in a padded batch and alone.
 _TOLERANCE = 1e-4
 _TRIAL_TEXTS = ["Hi.", "I like people who are tall.", "What do you think about all the people who wear glasses?"]
 
 
 class LoadOptions(TypedDict, total=False):
-    """Options for loading a classifier. It computes in float32, so that batches do not change its numbers."""
+    """Options for loading a classifier.
+
+    There is no option for the precision. It is always float32, so that batches do not affect the probabilities.
+    """
 
     revision: str | None
     device: str | torch.device
@@ -49,7 +52,7 @@ def normalised(classifier: Classifier) -> Classifier:
 
     notes = classifier.notes
     if classifier.multi_label:
-        notes = (*notes, "its labels have probabilities of their own; they are divided by their sum")
+        notes = (*notes, "its labels have independent probabilities, which are divided by their sum")
     return replace(classifier, notes=notes, classify_distinct=classify)
 
 
@@ -61,7 +64,7 @@ def load_sequence_classifier(
     trust_remote_code: bool = False,
     batch_size: int = BATCH_SIZE,
 ) -> Classifier:
-    """Loads a sequence classifier (a Hub id or a folder) with the labels in its config."""
+    """Loads a sequence classifier from the Hub or from a folder. Its labels are those in its config.json."""
     device = torch.device(device)
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
@@ -70,23 +73,24 @@ def load_sequence_classifier(
     known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, PARLAI_MODEL_TYPE}
     if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
         raise ValueError(
-            f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) does not "
-            "compute label probabilities of texts; pass a sequence classifier"
+            f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) does not compute "
+            "probabilities of labels; pass a model for sequence classification"
         )
     tokenizer = tokenizer_from(name, name, **hub)
     model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
     if loading["missing_keys"]:
         raise ValueError(
-            f"classifier '{name}' lacks the weights {', '.join(sorted(loading['missing_keys'])[:3])} of a sequence "
-            "classifier, so they would be random; pass a checkpoint with its classification head"
+            f"the checkpoint of classifier '{name}' lacks the weights "
+            f"{', '.join(sorted(loading['missing_keys'])[:3])}, so they would be random; pass a checkpoint that "
+            "contains the weights of its classification head"
         )
     model = model.eval().to(device)
     max_tokens = _max_tokens(model, tokenizer)
     notes = []
     if not _pads_harmlessly(model, tokenizer, max_tokens):
         batch_size = 1
-        notes.append("padding changes its numbers, or it has none, so texts are classified one at a time")
-    # As in the text classification pipeline of transformers.
+        notes.append("it does not support padding, so texts are classified one at a time")
+    # The text classification pipeline of transformers uses the same rule.
     multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
 
     def classify(texts: list[str]) -> Classification:
@@ -155,10 +159,7 @@ def _halved(encoded: Any) -> tuple[Any, Any] | None:
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:
-    """Returns whether the logits of a few texts stay the same with padding.
-
-    The result depends on the architecture, the padding side, and whether model and tokenizer pad with the same token.
-    """
+    """Tests on a few texts whether padding leaves the logits unchanged."""
     if tokenizer.pad_token_id is None:
         return False
     alone, _ = _logits(_TRIAL_TEXTS, model, tokenizer, max_tokens, batch_size=1)
@@ -166,13 +167,13 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
         padded, _ = _logits(_TRIAL_TEXTS, model, tokenizer, max_tokens, batch_size=len(_TRIAL_TEXTS))
     except MemoryError:
         raise
-    except Exception:  # noqa: BLE001 - after any error, texts are classified one at a time
+    except Exception:  # noqa: BLE001 - any error means that the model does not support padding
         return False
     return torch.allclose(padded, alone, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
 
 
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Returns the number of tokens that the model accepts, including special tokens, or `None` if unlimited."""
+    """Returns the maximum number of tokens, including special tokens. `None` means that there is no maximum."""
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
-    # A tokenizer without a known limit has a limit of 10³⁰.
+    # transformers sets the limit to 10³⁰ if the tokenizer has none.
     return None if limit > np.iinfo(np.int32).max else limit

@@ -1,7 +1,7 @@
-"""Classifiers of style: the probability of each conversational style for each reply (Smith et al., 2022, A.6).
+"""Loads classifiers of conversational style (Smith et al., 2022, A.6), and reads clusters of styles.
 
-The embedded classifier has 217 styles. It replaces the paper's 3B-parameter classifier (Smith et al., 2020a), which was
-not published for Hugging Face.
+The embedded classifier has 217 styles. It is a substitute for the paper's 3B-parameter classifier (Smith et al.,
+2020a), which was not published for Hugging Face.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,13 @@ from hb_dataset.yaml_lines import Fault, load_with_lines
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.inference.classifiers.named import NamedOptions, load_named_classifier
-from hb_metrics.inference.classifiers.sequence_classifier import (
-    normalised,
-)
+from hb_metrics.inference.classifiers.sequence_classifier import normalised
 from hb_metrics.inference.models.sources import EMBEDDED
 
 STYLE_DATA = Path(__file__).parent / "style_data"
 STYLE_EXEMPLARS = ExemplarSet(
     title="MiniLM style exemplars (embedded)",
-    note="it stands in for the paper's 3B-parameter classifier",
+    note="it is a substitute for the paper's 3B-parameter classifier",
     exemplars=STYLE_DATA / "exemplars.yaml",
     calibration=STYLE_DATA / "calibration.yaml",
     fitted=STYLE_DATA / "discriminant.npz",
@@ -41,17 +39,17 @@ def load_style_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions])
     classifier = load_named_classifier(name, **options)
     if len(classifier.labels) < 2:
         raise ValueError(
-            f"classifier '{classifier.name}' has one label ('{classifier.labels[0]}'), so every reply has the same "
-            "style; pass a classifier with more labels"
+            f"classifier '{classifier.name}' has only one label ('{classifier.labels[0]}'), so all replies would have "
+            "the same style; pass a classifier with at least two labels"
         )
     return normalised(classifier)
 
 
 def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
-    """Reads style clusters (cluster → labels) from YAML.
+    """Reads clusters of styles from a YAML file. Returns the labels in each cluster.
 
     Raises:
-        ValueError: The file is not valid YAML, or has no such clusters.
+        ValueError: The file is not valid YAML, or contains no clusters.
         OSError: The file cannot be read.
     """
     faults: list[Fault] = []
@@ -74,7 +72,7 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
 
 
 def clusters_for(labels: Sequence[str]) -> dict[str, list[str]] | None:
-    """Returns the shipped clusters that consist of this classifier's labels, or `None`."""
+    """Returns the clusters in this package that consist of a classifier's labels, or `None` if there are none."""
     names = {form for label in labels for form in (label, label.split(" (")[0])}
     for path in CLUSTER_FILES:
         clusters = read_style_clusters(path)

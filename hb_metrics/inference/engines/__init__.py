@@ -1,1 +1,1 @@
-"""Engines answer a run's requests. An engine is a model loaded here, a server, or files of answers."""
+"""Defines engines. An engine answers a run's prompts. It is a model on this machine, a server or files of answers."""

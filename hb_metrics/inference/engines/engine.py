@@ -1,8 +1,11 @@
-"""Engines answer a run's requests for replies and log-likelihoods. No other code depends on the kind of engine.
+"""Defines the interface of engines. An engine replies to prompts, or computes their log-likelihoods.
 
-A measurement first calls `layout` and `decoding`. It then calls `plan_replies` or `plan_likelihoods` on every process;
-these methods reject requests that cannot be answered. The plan's `description()` is for run.json. Finally, the
-measurement calls `reply` or `score_into_shards` on all processes; both can be resumed.
+A measurement calls the methods of an engine in three steps, on every process:
+
+1. `layout` and `decoding` choose the settings.
+2. `plan_replies` or `plan_likelihoods` makes a plan. It raises an error if the engine cannot answer a request. The
+   plan's `description()` is written to run.json.
+3. `reply` or `score_into_shards` does the work. A killed run can resume this step.
 """
 
 from collections.abc import Mapping
@@ -21,14 +24,17 @@ if TYPE_CHECKING:
     from hb_metrics.inference.replies.decoding_settings import Decoding
     from hb_metrics.inference.replies.requests import ReplyRequests
 
-# What measurements may need: replies to prompts, log-likelihoods of prompts, or the model itself (with its weights and
-# tokens) for dialogue, pairs of texts and continuations.
+# The abilities that measurements need. "weights" means access to the loaded model itself.
 Ability = Literal["replies", "likelihoods", "weights"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodRequests:
-    """Texts to score. For masked models, `spans` has the (start, end), in characters, of the words about people."""
+    """Texts to score.
+
+    Attributes:
+        spans: For masked models, the start and the end of the words about people in each text, in characters.
+    """
 
     ids: list[str]
     texts: list[str]
@@ -36,7 +42,12 @@ class LikelihoodRequests:
 
 
 class Lack(NamedTuple):
-    """Why an engine lacks an ability (the end of a sentence that begins with the model's name), and the remedy."""
+    """Explains why an engine lacks an ability.
+
+    Attributes:
+        why: The end of a sentence that begins with the model's name.
+        instead: The remedy, as a request to the user.
+    """
 
     why: str
     instead: str
@@ -47,10 +58,13 @@ class Plan(Protocol):
 
 
 class Engine:
-    """The base class of engines, which answer requests. Methods for abilities that are not in `gives` are never called.
+    """The base class of engines.
 
-    `kind` is "causal", "masked" or "encoder-decoder", or `None` if unknown. If `gives` contains "weights", `loaded` is
-    the model.
+    Attributes:
+        gives: The abilities of the engine. Methods for other abilities are never called.
+        kind: "causal", "masked" or "encoder-decoder", or `None` if it is unknown.
+        lacks: For abilities that some engines of this class lack, the explanation.
+        loaded: The model, if `gives` contains "weights".
     """
 
     name: str
@@ -73,11 +87,11 @@ class Engine:
         return choose_layout(None, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, Any]]":
-        """Returns the decoding settings, and the settings in the model's generation_config that decoding ignores."""
+        """Returns the settings of decoding, and the settings that the engine does not support."""
         if preset == MODEL_PRESET:
             raise ValueError(
-                f"decoding 'model' needs the model's generation_config, but '{self.name}' is not loaded here; set "
-                "another --decoding"
+                f"--decoding model needs the model's generation_config, but '{self.name}' is not loaded here; set "
+                "--decoding sample or --decoding greedy"
             )
         return decoding_preset(preset, None, extent, **changes), {}
 
@@ -85,10 +99,10 @@ class Engine:
         raise NotImplementedError
 
     def reply(self, plan: Any, folder: Path, *, batch_size: int | None) -> "pa.Table":
-        """Answers each conversation that is not on disk yet with the model's next turn.
+        """Computes the replies that are not on disk yet. Returns all replies on all processes.
 
-        The table has the columns of `requests.REPLY_SCHEMA` in the order of the requests, on all processes. If a prompt
-        has several replies, `replies.reply_id` makes their ids.
+        The table has the columns of `requests.REPLY_SCHEMA`, and the order of the requests. If a prompt has several
+        replies, their ids come from `replies.reply_id`.
         """
         raise NotImplementedError
 
@@ -96,9 +110,10 @@ class Engine:
         raise NotImplementedError
 
     def score_into_shards(self, plan: Any, folder: Path) -> "pa.Table | None":
-        """Computes or requests the log-likelihoods that are not on disk yet. On the main process, reads all of them.
+        """Computes the log-likelihoods that are not on disk yet.
 
-        The columns are those of `scoring_shards.PERPLEXITY_SCHEMA`.
+        Returns all of them on the main process, with the columns of `scoring_shards.PERPLEXITY_SCHEMA`. On all other
+        processes, returns `None`.
         """
         raise NotImplementedError
 

@@ -31,7 +31,12 @@ ROWS_PER_SHARD = 16384
 
 @dataclass(frozen=True, kw_only=True)
 class FilePlan:
-    """The rows of a file that answer a run's requests, in the order of the requests, and their record for run.json."""
+    """The answers from a file, in the order of the requests.
+
+    Attributes:
+        make_table: Takes the indices of rows, and returns the table of a shard.
+        about: The description for run.json.
+    """
 
     ids: list[str]
     make_table: Callable[[Sequence[int]], pa.Table]
@@ -57,7 +62,7 @@ class FilePlan:
 
 
 class FileEngine(Engine):
-    """Answers requests from files. The name in `--model` is not verified."""
+    """Answers requests from files. The user names the model, and nothing can verify this name."""
 
     lacks: ClassVar[dict[Ability, Lack]] = {
         "replies": Lack("has no file of replies here", "set --replies_file"),
@@ -75,7 +80,7 @@ class FileEngine(Engine):
 
     @property
     def words(self) -> str:
-        return "answers of " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
+        return "answers from " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
 
     def identity(self) -> dict[str, Any]:
         digests = [file_digest(path) for path in (self._replies, self._log_probabilities) if path is not None]
@@ -100,8 +105,8 @@ class FileEngine(Engine):
         if requests.turn > 1 and len(given) > len(by_prompt):
             several = next(prompt for prompt, replies in by_prompt.items() if len(replies) > 1)
             raise ValueError(
-                f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}; pass one reply "
-                "per conversation, because prompts may have several replies only at turn 1"
+                f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}, but a prompt "
+                "may have several replies only at turn 1; pass one reply per conversation at each later turn"
             )
         numbered = [
             (row, reply_id(prompt, number), reply)
@@ -155,7 +160,7 @@ class FileEngine(Engine):
 
         about = {
             "path": "file",
-            "reason": f"log-probabilities are those of {last_part(path)}, taken for natural logarithms",
+            "reason": f"the log-probabilities come from {last_part(path)}, and are assumed to be natural logarithms",
             "predicted_tokens": sum(row.num_tokens for row in given),
         }
         return FilePlan(ids=[row.id for row, _ in kept], make_table=make_table, schema=PERPLEXITY_SCHEMA, about=about)

@@ -26,7 +26,7 @@ class LikelihoodPlan:
     scoring: ScoringPlan
 
     def description(self) -> dict[str, Any]:
-        """Describes, for run.json, the parts of the plan that affect numbers, even if only by rounding."""
+        """Returns the facts for run.json that affect the results, even if only in their last digits."""
         return {
             "path": self.scoring.scoring,
             "reason": self.scoring.scoring_reason,
@@ -37,7 +37,7 @@ class LikelihoodPlan:
 
 
 class LocalEngine(Engine):
-    """A model that is loaded here. Masked models write no replies."""
+    """Answers requests with a model that is loaded on this machine."""
 
     loaded: LoadedModel
     lacks: ClassVar[dict[Ability, Lack]] = {
@@ -101,7 +101,7 @@ class LocalEngine(Engine):
 def _variant(loaded: LoadedModel) -> dict[str, Any]:
     quantization = quantization_of(loaded.config)
     if quantization is not None and not getattr(loaded.model, "is_quantized", False):
-        quantization += ", computed with full weights"  # as transformers does if the device does not support it
+        quantization += ", computed with full weights"  # the device does not support the quantization
     return {
         **({} if quantization is None else {"quantization": quantization}),
         **({} if loaded.adapter is None else {"adapter": asdict(loaded.adapter)}),

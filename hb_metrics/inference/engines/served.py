@@ -1,4 +1,4 @@
-"""The engine for a served model. It probes the server, sends requests over HTTP, and journals each answer at once."""
+"""Answers requests with a model on a server. Each answer is written to a journal at once."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read
 from hb_metrics.inference.served.probe import Probe
 from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
 
-# The columns of replies, and columns for what the server reports about each reply.
+# The usual columns of replies, and columns with the server's data about each reply.
 SERVED_REPLY_SCHEMA = pa.schema(
     [
         *REPLY_SCHEMA,
@@ -43,18 +43,20 @@ SERVED_REPLY_SCHEMA = pa.schema(
     ]
 )
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
-_FIRST_REPLIES = 32  # if all these replies are empty, the run ends to save costs
+_FIRST_REPLIES = 32  # the run ends if this number of first replies are all empty, because requests may cost money
 _IF_EMPTY = (
-    "a model that thinks needs a larger --max_reasoning_tokens, and a model without a chat template --context plain; "
-    "replies that the server's filter removes (finish reason content_filter) cannot be measured"
+    "if the model thinks, set a larger --max_reasoning_tokens; if it has no chat template, set --context plain; if the "
+    "server's filter removes the replies (finish reason content_filter), the model cannot be measured there"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedReplyPlan:
-    """The plan of requests for replies. Each request contains `fields` in addition to the prompt and its seed.
+    """The plan of requests for replies.
 
-    The limit of an answer includes room for a thought of up to `max_reasoning_tokens`.
+    Attributes:
+        fields: The fields that all requests contain. A request also contains a prompt and a seed.
+        max_reasoning_tokens: The maximum length of a thought. The maximum length of an answer includes it.
     """
 
     requests: ReplyRequests
@@ -98,12 +100,13 @@ class ServedEngine(Engine):
     kind = "causal"
     lacks: ClassVar[dict[Ability, Lack]] = {
         "weights": Lack(
-            "is served elsewhere, and this measurement needs the model's weights", "measure a copy that is loaded here"
+            "is served elsewhere, and this measurement needs the model's weights",
+            "measure a copy of the model that is loaded here",
         ),
         "likelihoods": Lack(
-            "is served by a server that returns no log-probabilities of a prompt's own tokens (`echo` with `logprobs` "
-            "of /v1/completions)",
-            "serve it with one that does, such as vLLM",
+            "is on a server that returns no log-probabilities of a prompt's own tokens (`echo` with `logprobs` in "
+            "/v1/completions)",
+            "serve it with a program that returns them, such as vLLM",
         ),
     }
 
@@ -117,7 +120,7 @@ class ServedEngine(Engine):
         return f"served by {self.where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
-        """Returns the section `model` of run.json; `served` contains the provider and the findings of the probe."""
+        """Returns the section `model` of run.json. Its key `served` contains the results of the probe."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -131,15 +134,16 @@ class ServedEngine(Engine):
         layout = super().layout(context=context, tag=tag, chat=chat)
         if layout.context not in ("chat", "plain"):
             raise ValueError(
-                f"context '{layout.context}' needs the model's tokenizer, but '{self.name}' runs on a server; set "
-                "--context chat or plain"
+                f"--context {layout.context} needs the model's tokenizer, but '{self.name}' runs on a server; set "
+                "--context chat or --context plain"
             )
         return layout
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
-        """Returns a preset that is adjusted to the server, and the preset's settings that requests omit.
+        """Returns the settings of decoding that the server supports, and the preset's settings that it does not.
 
-        If the server ignores a setting, the method raises `ValueError`, because results would be mislabelled.
+        Raises:
+            ValueError: The server ignores a setting that cannot be left out.
         """
         if not self.probe.writes:
             raise ValueError(
@@ -149,8 +153,8 @@ class ServedEngine(Engine):
         decoding, left_out = super().decoding(preset, extent, **changes)
         if decoding.num_beams > 1:
             raise ValueError(
-                f"num_beams is {decoding.num_beams}, and servers with this interface do not support beam search; set "
-                "--decoding sample or greedy"
+                f"num_beams is {decoding.num_beams}, but servers with this interface do not support beam search; set "
+                "--decoding sample or --decoding greedy"
             )
         if decoding.sample and not self.probe.samples:
             raise ValueError(
@@ -161,14 +165,15 @@ class ServedEngine(Engine):
         if not decoding.sample and not self.probe.greedy:
             raise ValueError(
                 f"{self.where} returns different answers at temperature 0, so greedy replies would be samples; "
-                "set --decoding sample, or use a server that honours a temperature of 0"
+                "set --decoding sample, or use a server that supports a temperature of 0"
             )
         drops_top_k = decoding.sample and decoding.top_k < ALL_TOKENS and not self.probe.top_k_kept
         drops_top_p = decoding.sample and decoding.top_p < 1 and not self.probe.top_p_kept
         if drops_top_p or (drops_top_k and changes.get("top_k") is not None):
             name, without = ("top_p", 1) if drops_top_p else ("top_k", 0)
             raise ValueError(
-                f"{self.where} ignores {name}, so replies would not be drawn as recorded; set --{name} {without}"
+                f"{self.where} ignores {name}, so the replies would not be drawn as the run records; set --{name} "
+                f"{without}"
             )
         asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False, "no_repeat_ngram_size": 0}
         if drops_top_k:
@@ -179,14 +184,14 @@ class ServedEngine(Engine):
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
         if self.probe.max_tokens_kept is False:
             raise ValueError(
-                f"{self.where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; "
-                f"use a server that honours it"
+                f"{self.where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; use a "
+                "server that supports this field"
             )
         has_system = any(messages[0]["role"] == "system" for messages in requests.messages)
         if layout.context == "chat" and has_system and self.probe.system_kept is False:
             raise ValueError(
                 f"{self.where} ignores system messages, which contain persona lines, the system prompt and the cue; "
-                "leave them out (--personas 0, no --system_prompt, no --cue system, memory or name)"
+                "set --personas 0, remove --system_prompt, and set --cue prompt, --cue history or --cue signature"
             )
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens
@@ -206,11 +211,15 @@ class ServedEngine(Engine):
         )
 
     def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        """Requests replies. Raises `ValueError` if the first replies are all empty or the server did not respond."""
+        """Requests the replies that are not on disk yet. Returns all replies on all processes.
+
+        Raises:
+            ValueError: The server did not respond, or the first replies are all empty.
+        """
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
-        reasons: list[str | None] = []  # the finish reasons of the first answers, until an answer has a reply
+        reasons: list[str | None] = []  # the finish reasons of empty answers, and "" for answers with a text
         asked = [plan.asked(row) for row in range(len(requests.ids))]
 
         def read(content: Any) -> ServedAnswer:
@@ -286,7 +295,7 @@ class ServedEngine(Engine):
         columns: Callable[[Sequence[int], Sequence[Mapping[str, Any]]], dict[str, Any]],
         label: str,
     ) -> pa.Table | None:
-        """Requests the answers for rows that are neither in a shard nor in a journal, and reads all rows."""
+        """Requests the answers that are neither in a shard nor in a journal, and then reads all shards."""
         state = process_state()
         shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
         keys = [request_key([self.name, ids[row], body]) for row, body in enumerate(asked)]
@@ -312,7 +321,10 @@ class ServedEngine(Engine):
 
 
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
-    """Converts an answer to the form that all engines use. The number of tokens in a part of a text is unknown."""
+    """Converts a server's answer into the form that all engines use.
+
+    If only a part of the text is the reply, the reply's number of tokens is unknown, and `num_tokens` is `None`.
+    """
     text = answer.text or ""
     is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn
     is_open = answer.is_open or (not text and answer.finish_reason == "length")

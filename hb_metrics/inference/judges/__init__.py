@@ -1,1 +1,1 @@
-"""Judges are language models that classify texts by a rubric. Options for classifiers accept `judge:RUBRIC`."""
+"""Classifies texts with judges. A judge is a language model that reads a rubric and chooses one of its labels."""

@@ -17,15 +17,20 @@ from hb_metrics.inference.judges.rubric import NO_ANSWER, Rubric, read_rubric
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.sources import EMBEDDED
 
-_CUT = 0.75  # the factor by which a text is shortened until its prompt fits
-# The folder for answers that do not belong to a run.
+_CUT = 0.75  # the factor by which a text that is too long is shortened, repeatedly
+# The folder for a server's answers outside of runs.
 _ANSWERS = Path(huggingface_hub.constants.HF_HOME) / "holistic_bias" / "judges"
 
 
 class JudgeSource(NamedTuple):
-    """The language model that judges: a model as for `--model` or, with a `base_url`, the server's name for the model.
+    """The language model that judges.
 
-    `seed` determines the order of the letters. `folder` is the folder for a server's answers; `None` means a cache.
+    Attributes:
+        model: A Hub id or a folder or, if there is a `base_url`, the server's name for the model.
+        base_url: The address of a server, or `None` to load the model on this machine.
+        concurrency: The number of requests to the server at the same time.
+        seed: The seed for the order of the letters in prompts.
+        folder: The folder for the server's answers. `None` means a cache for all runs.
     """
 
     model: str = EMBEDDED
@@ -38,9 +43,9 @@ class JudgeSource(NamedTuple):
 def load_judge(
     rubric: Rubric | str, source: JudgeSource, *, device: str | torch.device = "cpu", trust_remote_code: bool = False
 ) -> Classifier:
-    """Loads a judge as a classifier. Its labels are those of the rubric and `NO_ANSWER`.
+    """Loads a judge as a classifier. Its labels are the rubric's labels and, as the last one, `NO_ANSWER`.
 
-    `NO_ANSWER` has probability 1 if the judge's answer was none of the letters, and 0 otherwise.
+    The probability of `NO_ANSWER` is 1 if the judge's answer was not the letter of a label, and 0 otherwise.
     """
     rubric = read_rubric(rubric) if isinstance(rubric, str) else rubric
     reader: Any
@@ -76,7 +81,10 @@ def load_judge(
         labels=(*rubric.labels, NO_ANSWER),
         source_labels=tuple(rubric.labels),
         is_embedded=source.model == EMBEDDED and source.base_url is None,
-        notes=(f"a language model judged by the rubric {rubric.name}, from {reader.reads}; no person checked it",),
+        notes=(
+            f"it is a language model with the rubric {rubric.name}; its probabilities come from {reader.reads}, and no "
+            "person has checked them",
+        ),
         judge=about,
         classify_distinct=lambda texts: by_key(texts, texts),
         classify_by_key=by_key,
@@ -90,10 +98,13 @@ def _loaded(model: str, device: str, trust_remote_code: bool) -> LocalEngine:
 
 
 def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:
-    """Returns the prompt about a text, and whether the text was cut because it was too long for the model."""
+    """Returns the prompt for a text, and whether the text had to be cut because it was too long for the judge."""
     kept = text
     while not reader.fits(prompt := prompt_for(rubric, kept, seed=seed, key=key)):
         if not kept:
-            raise ValueError(f"the rubric {rubric.name} exceeds the judge's maximum length; set another --judge_model")
+            raise ValueError(
+                f"the rubric {rubric.name} alone exceeds the judge's maximum length; shorten the rubric, or set "
+                "--judge_model to a model that accepts more tokens"
+            )
         kept = kept[: int(_CUT * len(kept))]
     return prompt, kept != text

@@ -1,6 +1,7 @@
-"""A judge that runs here. It reads the letters' probabilities of being the next token, and processes the rubric once.
+"""Runs a judge on this machine. The probability of a label is the probability of its letter as the next token.
 
-Each text is run alone after the rubric, so its probabilities are the same, bit for bit, in any batch, order or process.
+All prompts begin with the same rubric, which is processed only once. Each text is then processed alone. Its
+probabilities therefore do not depend on the other texts, bit for bit.
 """
 
 from collections.abc import Sequence
@@ -23,20 +24,25 @@ from hb_metrics.inference.replies.forward import Forward, holds_attention_alone
 from hb_metrics.inference.scoring.perplexity import most_tokens
 from hb_metrics.inference.units import one_thread_per_unit
 
-# The largest total variation, in a trial, between probabilities with and without the shared beginning. In half
-# precision, the variation includes noise.
+# The largest accepted total variation between the probabilities with and without a shared beginning. The second number,
+# for half precision, allows for rounding errors.
 _TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-3, 0.1
 
 
 class Read(NamedTuple):
-    """A judge's answers: [prompts, letters] float64, normalised over the letters, and whether each is a letter."""
+    """A judge's answers.
+
+    Attributes:
+        probabilities: [prompts, letters] float64. The probabilities of a prompt's letters sum to 1.
+        answered: [prompts] Whether the judge's answer is one of the letters.
+    """
 
     probabilities: np.ndarray
     answered: np.ndarray
 
 
 def shares_of(masses: np.ndarray) -> np.ndarray:
-    """Returns each letter's share of the letters' total probability, or 0 if the total is 0: [prompts, letters]."""
+    """Divides the letters' probabilities by their sum: [prompts, letters]. If the sum is 0, all shares are 0."""
     totals = masses.sum(axis=1, keepdims=True)
     return np.divide(masses, totals, out=np.zeros_like(masses), where=totals > 0)
 
@@ -63,14 +69,14 @@ class LocalJudge:
         if not all(self.letters):
             raise ValueError(
                 f"the vocabulary of judge '{self.loaded.name}' lacks a token for one of the letters A to "
-                f"{LETTERS[len(self.letters) - 1]}; set another --judge_model"
+                f"{LETTERS[len(self.letters) - 1]}; set --judge_model to a model that has a token for each letter"
             )
         self.limit = most_tokens(model, tokenizer)
         tried = [prompt_for(rubric, text, seed=0) for examples in rubric.examples for text in examples]
         if not all(map(self.fits, tried)):
             raise ValueError(
-                f"the rubric {rubric.name} with an example exceeds the judge's maximum length of {self.limit} "
-                "tokens; set another --judge_model"
+                f"the rubric {rubric.name} with one of its examples as the text exceeds the judge's maximum length of "
+                f"{self.limit} tokens; shorten the rubric, or set --judge_model to a model that accepts more tokens"
             )
         self.beginning, self.shared = self._share([self._encoded(prompt) for prompt in tried])
 
@@ -101,7 +107,10 @@ class LocalJudge:
         return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)[0]
 
     def _share(self, tried: list[list[int]]) -> tuple[list[int], Forward | None]:
-        """Returns the tokens with which all prompts begin, and the model's state after these tokens, or `None`."""
+        """Returns the tokens with which all prompts begin, and the model's state after them.
+
+        The state is `None` if the model cannot continue from a state.
+        """
         model = self.loaded.model
         longest = max(tried, key=len)
         shared = next(row for row, tokens in enumerate(zip(*tried, strict=False)) if len({*tokens}) > 1)
@@ -119,7 +128,7 @@ class LocalJudge:
         return beginning, forward if fits else None
 
     def _next(self, tokens: list[int], shared: Forward | None) -> torch.Tensor:
-        """Returns the probabilities of the next token, [vocabulary] float64."""
+        """Returns the probabilities of the next token: [vocabulary] float64."""
         number = len(self.beginning) if shared is not None else 0
         if shared is not None and tokens[:number] == self.beginning:
             logits = shared.after(tokens[number:])

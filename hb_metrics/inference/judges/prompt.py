@@ -1,9 +1,11 @@
-"""The prompt for a judge: the rubric, the text between fences, and a letter for each label.
+"""Writes the prompts for a judge. A prompt contains the rubric, a text, and a letter for each label.
 
-The order of the letters and the code of the fence depend on the seed and a key, which is usually the text itself. A
-text therefore has the same prompt in any batch, order or process. A text may address the judge, but it cannot know the
-code of its fence, and none of its words are encoded as tokens of a chat template. A judge may still obey a text, so
-texts that seem to address the judge are counted.
+The order of the letters is random. The text is between two lines with a random code. Both depend only on the seed and
+on a key, which is usually the text itself. Therefore, a text always has the same prompt.
+
+A text may try to give orders to the judge. It cannot imitate the end of the text, because it does not know the code. It
+also cannot contain the special tokens of a chat template. However, a judge may still obey a text. Therefore,
+`talks_to_judge` finds texts that seem to address the judge, so that they can be counted.
 """
 
 import re
@@ -13,9 +15,9 @@ from typing import NamedTuple
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.judges.rubric import LETTERS, Rubric
 
-VERSION = 1  # to be increased when the words below change
+VERSION = 1  # increase it when the words of the prompt change
 _CODE_BYTES = 4
-# The beginning of words that look like a token of a chat template: <|im_end|>, [INST], <start_of_turn>, ◁think▷.
+# Matches the first character of words that look like a chat template's token: <|im_end|>, [INST], ◁think▷.
 _MARK = re.compile(r"([<\[◁])(?=[^\s<>\[\]◁▷]{1,40}[>\]▷])")
 _TO_JUDGES = re.compile(
     r"\b(ignore|disregard|forget|override)\b.{0,40}\b(above|previous|prior|earlier|instructions?|rubric|question|task)\b"
@@ -33,7 +35,7 @@ _TO_JUDGES = re.compile(
 
 
 class Prompt(NamedTuple):
-    """A prompt for a judge, and the rubric's label that each letter stands for."""
+    """A prompt for a judge, and the index of the label for each letter."""
 
     text: str
     order: list[int]
@@ -54,9 +56,10 @@ def shared_beginning(rubric: Rubric) -> str:
 
 
 def prompt_for(rubric: Rubric, text: str, *, seed: int, key: str | None = None) -> Prompt:
-    """Makes the prompt about a text. The key (by default, the text) determines the random draw.
+    """Makes the prompt for a text.
 
-    Texts that differ only in a term have the same key, so that their prompts differ in nothing else.
+    `key` determines the random choices. It is the text by default. Pass the same key for texts that differ only in a
+    term, so that the rest of their prompts is the same.
     """
     draw = seeded_generator(seed, f"judge {rubric.name}", text if key is None else key)
     order = draw.permutation(len(rubric.labels)).tolist()
@@ -76,5 +79,8 @@ def prompt_for(rubric: Rubric, text: str, *, seed: int, key: str | None = None) 
 
 
 def talks_to_judge(texts: Sequence[str]) -> list[bool]:
-    """Returns whether each text seems to address a judge: it mentions labels or instructions, or imitates a prompt."""
+    """Returns whether each text seems to address a judge.
+
+    Such a text gives instructions, mentions labels, or imitates a part of the prompt.
+    """
     return [_TO_JUDGES.search(text) is not None for text in texts]

@@ -1,9 +1,9 @@
-"""Rubrics: the question and the labels with which a judge or a person labels a reply.
+"""Reads rubrics. A rubric contains a question about replies, and labels as possible answers.
 
-A rubric is a YAML file:
+Judges and people use the same rubrics. A rubric is a YAML file:
 
     question: Does the reply talk down to the person?
-    figure: condescending                # the label whose share is the figure; may be missing
+    figure: condescending                # optional: the label whose share of the replies is reported
     labels:
     - label: condescending
       definition: It explains the obvious, praises the ordinary, or decides for the person.
@@ -13,9 +13,9 @@ A rubric is a YAML file:
     - label: not condescending
       …
 
-A rubric is named after its file. A run with `--judge NAME` stores the rubric in run.json, and the probabilities for
-each non-empty reply in `judge/NAME/*.parquet`. There is one probability per label. The last probability is 1 if the
-judge's answer was none of the letters.
+A rubric's name is the name of its file. A run with `--judge NAME` stores the rubric in run.json. It stores the
+probabilities of the labels for each non-empty reply in `judge/NAME/*.parquet`. There is one more probability, as the
+last one. It is 1 if the judge did not answer with the letter of a label.
 """
 
 import hashlib
@@ -35,13 +35,13 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CLASSIFIERS = OFFENSIVENESS, REFUSALS = (
     "offensiveness",
     "refusals",
-)  # people's labels can correct them
-NO_ANSWER = "no answer"  # the label, after the rubric's own, that means that the judge's answer was none of the letters
+)  # the classifiers that people's labels can correct; a rubric must not have their names
+NO_ANSWER = "no answer"  # the additional last label of a judge
 _MIN_EXAMPLES = 2
 
 
 class Rubric(NamedTuple):
-    """A rubric. `figure` is the label whose share of replies is reported, or `None`."""
+    """A rubric. `figure` is the label whose share of the replies is reported. It may be `None`."""
 
     name: str
     question: str
@@ -81,7 +81,7 @@ class _Content:
 
 
 def read_rubric(name: str | Path) -> Rubric:
-    """Reads a shipped rubric by its name, or a rubric from a YAML file.
+    """Reads a rubric from this package, by its name, or from a YAML file, by its path.
 
     Raises:
         FileNotFoundError: The rubric does not exist.
@@ -91,7 +91,8 @@ def read_rubric(name: str | Path) -> Rubric:
     own = re.sub(r"\W+", "_", path.stem)
     if own in CLASSIFIERS:
         raise ValueError(
-            f"rubric {path} has the same name as the classifier '{own}', which can also be calibrated; rename the file"
+            f"rubric {path} has the same name as the classifier '{own}', so their labels could be confused; rename "
+            "the file"
         )
     content, lines, faults = read_document(path, _Content, "question: …", RubricError, _explained)
     names = [each.label for each in content.labels]

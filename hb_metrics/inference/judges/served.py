@@ -1,7 +1,8 @@
-"""A judge on a server. It reads the letters' log-probabilities or, if the server returns none, several answers.
+"""Runs a judge on a server.
 
-Every answer is written to a journal at once, and is looked up there by its request. A killed run can therefore be
-resumed without paying twice.
+The probability of a label is the probability of its letter. If the server returns no log-probabilities, the judge
+answers several times, and the probability of a label is the share of its letter. Each answer is written to a journal
+at once, so a resumed run does not pay for an answer again.
 """
 
 import asyncio
@@ -22,21 +23,26 @@ from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.served.answers import check_model, choice_of, read_answer
 from hb_metrics.inference.served.asking import ask_all
-from hb_metrics.inference.served.client import Client, Passing, RefusedError, Server, connected
+from hb_metrics.inference.served.client import Client, RefusedError, Server, TemporaryFault, connected
 from hb_metrics.inference.served.journal import Journal, request_key
 from hb_metrics.inference.served.probe import BriefProbe, probe_briefly
 
 NUM_ANSWERS = 5  # the number of answers per text if the server returns no log-probabilities
 _ANSWER_TOKENS = 8
-_ALTERNATIVES = (20, 5)  # the largest number that servers return; a letter that is not among them has probability 0
+# The number of likeliest tokens whose log-probabilities are requested. 5 is the limit of some servers. A letter that is
+# not among these tokens gets the probability 0.
+_ALTERNATIVES = (20, 5)
 _TRIAL = "Answer with the letter A and nothing else."
-_FIRST = 32  # if none of this number of first answers is a letter, the run ends to save costs
-_ROUNDING = 1e-3  # how far above 0 a server's rounding may raise a log-probability
+_FIRST = 32  # the run ends if none of this number of first answers is a letter, because requests may cost money
+_ROUNDING = 1e-3  # the largest accepted log-probability; a server's rounding may raise it above 0
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
 
 
 class ServedJudge:
-    """Requests letters from a served model. `reads` is the source of the probabilities ("log-probabilities")."""
+    """Requests letters from a model on a server.
+
+    `reads` is the source of the probabilities, for reports: "log-probabilities", "5 answers" or "the likeliest answer".
+    """
 
     version = "served"
 
@@ -44,8 +50,8 @@ class ServedJudge:
         self.server, self.folder = server, folder
         self.num_letters = len(rubric.labels)
         self.num_answered = self.num_asked = 0
-        # Each process probes the server by itself. Processes load classifiers one after the other, so none may wait for
-        # another.
+        # Each process probes the server by itself. It must not wait for the other processes, because they load
+        # classifiers one after another.
         self.probe, number = _tried(server)
         self.about = {"model": server.model, "model_digest": None, "served_model": self.probe.model}
         self.most = _ANSWER_TOKENS + (REASONING_TOKENS if self.probe.thinks else 0)
@@ -59,7 +65,7 @@ class ServedJudge:
             self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
 
     def fits(self, prompt: Prompt) -> bool:
-        """Returns True, because the server itself rejects prompts that are too long."""
+        """Returns True. The maximum length is unknown, and the server itself rejects prompts that are too long."""
         return True
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
@@ -70,7 +76,7 @@ class ServedJudge:
         return Read(shares_of(masses), masses.any(axis=1))
 
     def cost(self) -> dict[str, int]:
-        """Sums the token counts that the server reported over all answers in the journal."""
+        """Returns the number of answers in the journal, and the sums of their token counts."""
         answers = Journal(self.folder, process_state().process_index).answers.values()
         counts = [(answer["tokens_in"], answer["tokens_out"]) for answer in answers]
         return {
@@ -92,7 +98,9 @@ class ServedJudge:
                 return {**found, "first": None}
             first = first_tokens(content)
             if first is None:
-                raise Passing("the answer has no log-probabilities, although the answers to the probe had them")
+                raise TemporaryFault(
+                    "the answer has no log-probabilities, although the server's first answers had them"
+                )
             return {**found, "first": first}
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
@@ -103,8 +111,8 @@ class ServedJudge:
             self.num_answered += any(letter_masses(answer, self.num_letters))
             if self.num_asked >= _FIRST and not self.num_answered:
                 raise ValueError(
-                    f"none of the judge's first {_FIRST} answers contains the letter of a label, so the run stops; "
-                    "set a different --judge_model"
+                    f"none of the judge's first {_FIRST} answers contains the letter of a label, so the run stops; set "
+                    "--judge_model to a model that follows instructions better"
                 )
             return answer
 
@@ -117,7 +125,10 @@ class ServedJudge:
 
 @cache
 def _tried(server: Server) -> tuple[BriefProbe, int | None]:
-    """Probes the server. Also returns its number of log-probabilities per token, or `None` if these are unusable."""
+    """Tests which fields the server supports.
+
+    Also returns the number of log-probabilities per token that can be requested, or `None` if there are none.
+    """
 
     async def tried() -> tuple[BriefProbe, int | None]:
         async with connected(server) as client:
@@ -134,10 +145,13 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
 
 
 def first_tokens(content: Any) -> list[list[Any]] | None:
-    """Returns the candidates for an answer's first token with their log-probabilities, or `None` if there are none."""
+    """Returns pairs of a token and its log-probability, for the first token of an answer.
+
+    Returns `None` if the answer has fewer than two such pairs.
+    """
     given = choice_of(content).get("logprobs")
-    places = given.get("content") if isinstance(given, Mapping) else None
-    first = places[0] if isinstance(places, list) and places else None
+    tokens = given.get("content") if isinstance(given, Mapping) else None
+    first = tokens[0] if isinstance(tokens, list) and tokens else None
     listed = first.get("top_logprobs") if isinstance(first, Mapping) else None
     found = []
     for each in listed if isinstance(listed, list) else []:
@@ -148,7 +162,11 @@ def first_tokens(content: Any) -> list[list[Any]] | None:
 
 
 def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
-    """Returns the letters' probabilities in an answer, or 1 for the letter that it contains; otherwise, all are 0."""
+    """Returns the probability of each letter according to an answer: [letters].
+
+    Without log-probabilities, the letter in the answer's text has the probability 1. If the answer or its likeliest
+    token is not a letter, all probabilities are 0.
+    """
     letters = LETTERS[:num_letters]
     masses = [0.0] * num_letters
     if answer["first"] is None:

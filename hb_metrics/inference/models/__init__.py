@@ -1,1 +1,1 @@
-"""Language models: their files, the contexts of replies, and the tags of bias tuning."""
+"""Loads language models, and turns prompts into the input of a model."""

@@ -1,4 +1,4 @@
-"""PEFT adapters, which are loaded into the layers of their base model without merging."""
+"""Loads PEFT adapters. An adapter is added to the layers of its base model, whose weights do not change."""
 
 import importlib.util
 import warnings
@@ -15,13 +15,19 @@ from hb_metrics.inference.models.erasure import is_erasure
 from hb_metrics.inference.models.sources import ADAPTER_CONFIG, Source, identify
 
 _TRIAL_TOKENS = 8
-_SHOWN = 3  # the number of weights named in an error
+_SHOWN = 3  # the maximum number of weights that an error names
 _WHOLE_LAYER = ".modules_to_save."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """An adapter (folder or Hub id) to measure. `digest` is the Hub commit, or a SHA-256 over the folder's files."""
+    """An adapter to measure.
+
+    Attributes:
+        name: A folder or a Hub id.
+        digest: The Hub commit, or a SHA-256 digest of the folder's files.
+        trained_on: The name of the base model that the adapter records.
+    """
 
     name: str
     revision: str | None
@@ -34,8 +40,8 @@ def find_adapter(source: Source) -> Adapter | None:
         return None
     if importlib.util.find_spec("peft") is None and not is_erasure(source.adapter, source.adapter_revision):
         raise ModuleNotFoundError(
-            f"the adapter '{source.adapter}' needs the package peft: pip install 'holistic-bias[adapters]' (or pip "
-            "install peft)"
+            f"the adapter '{source.adapter}' needs the package peft, which is not installed; run pip install "
+            "'holistic-bias[adapters]' (or pip install peft)"
         )
     digest, revision = identify(source.adapter, source.adapter_revision, ADAPTER_CONFIG)
     return Adapter(name=source.adapter, revision=revision, digest=digest, trained_on=source.trained_on)
@@ -48,46 +54,46 @@ def with_adapter(
 
     if is_offloaded(model):
         raise ValueError(
-            "an adapter cannot be loaded onto a model that is partly on disk or in host memory; use more devices, or "
-            "merge the adapter into the model (merge_and_unload of peft)"
+            f"the adapter '{adapter.name}' cannot be added to a model that is partly on disk or in host memory; use "
+            "more devices, or merge the adapter into the model with peft's merge_and_unload"
         )
     config = PeftConfig.from_pretrained(adapter.name, revision=adapter.revision)
     if config.is_prompt_learning:
         raise _beyond_layers(adapter)
     config.inference_mode = True
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the checks below raise instead
+        warnings.simplefilter("ignore")  # the checks below raise errors instead
         try:
             weights = load_peft_weights(adapter.name, device="cpu", revision=adapter.revision)
-            _make_room(model, tokenizer, weights, config)
+            _resize_embeddings(model, tokenizer, weights, config)
             wrapped = PeftModel(model, config)
             result = wrapped.load_adapter(adapter.name, "default", revision=adapter.revision, is_trainable=False)
         except UnpicklingError as error:
             raise unsafe_weights(f"the adapter '{adapter.name}'") from error
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise _unfit(adapter, name, _shape_line(error)) from error
-    unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_twice(key, weights))]
+    unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_stored_twice(key, weights))]
     if unfit:
         raise _unfit(adapter, name, f"only one of them has the weights {', '.join(sorted(unfit)[:_SHOWN])}")
     wrapped.eval()
     base: PreTrainedModel = wrapped.get_base_model()
-    if not _same(wrapped, base):
+    if not _changes_only_layers(wrapped, base):
         raise _beyond_layers(adapter)
     return base
 
 
 def unsafe_weights(what: str) -> OSError:
-    """Replaces torch's error, because it advises unsafe unpickling."""
+    """Returns an error that replaces torch's error, because torch's message advises unsafe unpickling."""
     return OSError(
-        f"the weights of {what} are a pickle that contains more than tensors, and unpickling it may run any code; "
-        "download the weights as safetensors"
+        f"the weights of {what} are a pickle that contains other objects than tensors, so loading it could run any "
+        "code; download the weights as safetensors"
     )
 
 
 def _beyond_layers(adapter: Adapter) -> ValueError:
     return ValueError(
-        f"the adapter '{adapter.name}' does not only change the model's layers but, for example, adds virtual tokens "
-        "before a text; pass an adapter that only changes layers (LoRA and similar)"
+        f"the adapter '{adapter.name}' does more than change the model's layers (for example, it may add virtual "
+        "tokens before a text); pass an adapter that changes only layers, such as LoRA"
     )
 
 
@@ -97,13 +103,13 @@ def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
     )
 
 
-def _is_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
-    """Returns whether a file stores a key's weights twice, which peft does for fully trained embeddings."""
+def _is_stored_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
+    """Returns whether the file stores the same weights under a second key. peft does so for trained embeddings."""
     other = weights.get(key.replace(_WHOLE_LAYER, "."))
     return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 
 
-def _make_room(
+def _resize_embeddings(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, weights: Mapping[str, torch.Tensor], config: Any
 ) -> None:
     rows = model.get_input_embeddings().weight.shape[0]
@@ -126,13 +132,16 @@ def _make_room(
     new = set(range(rows, len(tokenizer))) - {index for each in lists for index in each}
     if len(tokenizer) > needed or (new and trained > rows):
         raise ValueError(
-            f"its tokenizer has {len(tokenizer):,} tokens, but the model has {rows:,}, and the adapter lacks "
-            "embeddings for the others; save the adapter again with save_embedding_layers=True"
+            f"its tokenizer has {len(tokenizer):,} tokens, but the model has embeddings for only {rows:,}, and the "
+            "adapter does not contain the missing embeddings; save the adapter again with save_embedding_layers=True"
         )
 
 
-def _same(wrapped: Any, base: PreTrainedModel) -> bool:
-    """Returns whether the adapter only changes layers. Some kinds of adapters also hook into the model's calls."""
+def _changes_only_layers(wrapped: Any, base: PreTrainedModel) -> bool:
+    """Returns whether the model's outputs are the same with and without the adapter's wrapper.
+
+    They differ if an adapter does more than change layers.
+    """
     tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Finds the limits of a model's architecture (tokens, positions, windows) and the start token of its decoder."""
+"""Finds properties of a model's architecture, such as the maximum number of tokens in a text."""
 
 from collections.abc import Iterable
 
@@ -17,11 +17,11 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
 
 
 def num_known_tokens(model: PreTrainedModel) -> int:
-    """Returns the number of token embeddings. All token ids are smaller than this number."""
+    """Returns the number of token embeddings. The ids of tokens are smaller than this number."""
     embeddings = input_embeddings(model)
     if embeddings is None:
         return model.config.vocab_size
-    return getattr(embeddings, "num_embeddings", len(embeddings.weight))  # I-BERT's layer stores none
+    return getattr(embeddings, "num_embeddings", len(embeddings.weight))  # I-BERT's layer has no `num_embeddings`
 
 
 def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> None:
@@ -29,35 +29,44 @@ def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> N
     largest = max((token for tokens in texts for token in tokens), default=0)
     if largest >= size:
         raise ValueError(
-            f"the tokenizer produced token {largest}, but the model has only {size} tokens; load the model's own "
-            "tokenizer"
+            f"the tokenizer produced the token id {largest}, but the model has only {size} tokens; load the model's "
+            "own tokenizer"
         )
 
 
 def attention_window(model: PreTrainedModel) -> int | None:
-    """Returns the length, in tokens, of the shortest attention window of any layer. Returns `None` without windows."""
+    """Returns the length of the shortest attention window of any layer, in tokens.
+
+    Returns `None` if all layers attend to all tokens.
+    """
     config = model.config.get_text_config(decoder=True)
     windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
     return min((size for size in windows if size), default=None)
 
 
 def decoder_start_id(model: PreTrainedModel) -> int:
-    """Returns the decoder's start token. For T5Gemma, which sets none, this is its decoder's BOS token."""
+    """Returns the id of the decoder's start token. T5Gemma has none, so this is its decoder's BOS token."""
     start = model.config.get_text_config(decoder=True).bos_token_id
     if hasattr(model.config, "decoder_start_token_id"):
         start = model.config.decoder_start_token_id
     if start is None:
-        raise ValueError("the model's config has no decoder_start_token_id, so its decoder cannot start; set it")
+        raise ValueError(
+            "the model's config has no decoder_start_token_id, so its decoder cannot start; set it in the model's "
+            "config.json"
+        )
     return start
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """Returns an encoder's output with other states [rows, length, width], in the class that the decoder expects."""
+    """Returns a copy of an encoder's output with other states: [rows, length, width]."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 
 def first_position(model: PreTrainedModel) -> int:
-    """Returns the position id of a text's first token. RoBERTa and similar models start at the padding's id + 1."""
+    """Returns the position id of a text's first token.
+
+    It is 0 in most models. In RoBERTa and similar models, it is the id of the padding token + 1.
+    """
     taken = [
         module.padding_idx + 1
         for name, module in model.named_modules()

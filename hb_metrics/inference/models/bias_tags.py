@@ -1,7 +1,7 @@
-"""The control tags of bias tuning, and the file that records a tuned model's tag (Smith et al., 2022, C.1).
+"""Reads and writes the record of bias tuning in a tuned model's folder (Smith et al., 2022, C.1).
 
-A model was tuned on contexts that end in "bias" or "no_bias". The tag is the last word of the prompt, before the tokens
-that end the turn. At inference, the context ends in "no_bias".
+During tuning, the prompts end in a control tag: the word "bias" or "no_bias". A tuned model is measured on prompts that
+end in "no_bias".
 """
 
 import json
@@ -18,7 +18,7 @@ from hb_metrics.inference.models.contexts import CONTEXTS, ContextFormat
 Tag = Literal["bias", "no_bias"]
 BIAS, NO_BIAS = TAGS = get_args(Tag)
 TUNING_FILE = "bias_tuning.json"
-# The options in run.json that affect replies, besides the context format and the tag.
+# Options in run.json that affect replies. The context format and the tag are recorded separately.
 ASKED_WITH = ("system_prompt", "chat_template_kwargs", "cue")
 _METHODS = {"kto": "KTO", "distill": "baseline distillation", "counterfactual": "counterfactual distillation"}
 POSITION = "the last word of the prompt, after a space and before what ends the turn"
@@ -26,16 +26,18 @@ POSITION = "the last word of the prompt, after a space and before what ends the 
 
 @dataclass(frozen=True, kw_only=True)
 class BiasTuning:
-    """The tag and context format of a tuned model, and the record of its tuning.
+    """The record of a model's bias tuning.
 
     Attributes:
-        tag: The tag at the end of contexts, or `None` if the model was tuned without tags (the paper's self-chat
-            tuning).
-        beta: The threshold β above which a reply was tagged "bias". Like the exponent α, it is `None` if there are no
-            labels.
-        labels: The run, model and style classifier from which the labels (for baseline distillation, the replies) were
-            made.
-        asked_with: The options `ASKED_WITH` of the run that generated the training replies, or `None` if not recorded.
+        tag: The tag with which to measure the model, or `None` if it was tuned without tags.
+        context: The context format of the training prompts.
+        alpha: The exponent α of the bias values, or `None` if there are no labels.
+        beta: The bias value β above which a reply was tagged "bias", or `None` if there are no labels.
+        labels: The run, the model and the style classifier that the labels came from. For baseline distillation, these
+            describe the training replies.
+        training: The method and the settings of the training.
+        place: The position of the tag in the prompt.
+        asked_with: The options `ASKED_WITH` of the run that generated the training replies. `None` if they are unknown.
     """
 
     tag: Tag | None
@@ -57,7 +59,7 @@ def write_bias_tuning(folder: Path, tuning: BiasTuning) -> None:
 
 
 def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | None:
-    """Reads the record in a tuned model's folder or repository. Returns `None` if there is none."""
+    """Reads the record in a model's folder or repository. Returns `None` if the model has no record."""
     if Path(name).is_dir():
         path = Path(name) / TUNING_FILE
         if not path.is_file():
@@ -73,8 +75,8 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
             raise TypeError(f"tag {tuning.tag!r}, context {tuning.context!r}, training {tuning.training!r}")
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"'{path}' is not the record of a tuning ({error}); tune the model again with hb_train/tune.py, or remove "
-            "the file and pass --tag"
+            f"'{path}' is not a valid record of bias tuning ({error}); tune the model again with hb_train/tune.py, or "
+            "remove the file and set --tag to bias, no_bias or none"
         ) from error
     return tuning
 

@@ -1,4 +1,4 @@
-"""Renders prompts with chat templates, on a fixed date, and finds the marks of thoughts in a template."""
+"""Renders conversations with the chat template of a tokenizer."""
 
 import itertools
 import re
@@ -12,9 +12,9 @@ from transformers import PreTrainedTokenizerBase
 from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
 from hb_metrics.inference.models.time_limit import time_limit
 
-# The date is fixed, because templates that print the current date would change prompts every day.
+# The date for templates that print the current date. It is fixed, so that prompts are the same every day.
 CHAT_DATE = date(2026, 1, 1)
-_OWN_PARAMETERS = ("tools", "documents")  # the renderer's parameters, which a template can read
+_OWN_PARAMETERS = ("tools", "documents")  # parameters that are always allowed
 
 Message = dict[str, str]  # role and content
 
@@ -23,15 +23,16 @@ Message = dict[str, str]  # role and content
 class ChatOptions:
     """The options of a chat template.
 
-    Persona lines come after the `system_prompt`. If there is no `system_prompt`, persona lines are the whole system
-    message.
+    Attributes:
+        template_kwargs: The values of the template's variables.
+        system_prompt: The beginning of the system message. Persona lines follow it.
     """
 
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str | None = None
 
     def description(self, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-        """Describes the options for run.json. `chat_date` is null if the template prints no date."""
+        """Returns the options for run.json. `chat_date` is `None` if the template prints no date."""
         return {
             "chat_template_kwargs": dict(self.template_kwargs) or None,
             "system_prompt": self.system_prompt,
@@ -50,7 +51,10 @@ def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
-    """Finds a chat model's marks of thoughts (without `ends`) in its template and vocabulary, or returns `None`."""
+    """Finds the marks of thoughts in a model's chat template or vocabulary. The result has no `ends`.
+
+    Returns `None` if there are no marks.
+    """
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:
         return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)
@@ -65,9 +69,10 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
 
 
 def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()) -> list[Message]:
-    """Makes the messages of a conversation that precede the model's turn.
+    """Returns the messages of a conversation up to the model's reply.
 
-    Persona lines follow the system prompt. The turns in `earlier` alternate between user and assistant.
+    `text` is the user's last message. `earlier` has the messages before it, which come alternately from the user and
+    the assistant. The system prompt and the persona lines form the system message.
     """
     system = [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
     roles = itertools.cycle(("user", "assistant"))
@@ -82,14 +87,17 @@ def render_chats(
     *,
     thought: bool = True,
 ) -> list[str]:
-    """Renders each conversation up to the assistant's turn or, without `thought`, up to the beginning of the reply.
+    """Renders each conversation up to the model's next message.
+
+    If `thought` is false, the text extends to the beginning of the reply, so that the model does not think before it.
 
     Raises:
-        ValueError: There is no template, or the template fails, or it does not accept system messages or earlier turns.
+        ValueError: There is no template, the template raises an error, or it leaves out a message.
     """
     if not tokenizer.chat_template:
         raise ValueError(
-            "the context is 'chat', but the tokenizer has no chat template; pass another --context, or set a template"
+            "the context is 'chat', but the tokenizer has no chat template; set --context plain, or add a chat "
+            "template to the tokenizer"
         )
     if not conversations:
         return []
@@ -101,19 +109,22 @@ def render_chats(
     except ValueError as error:
         if not roles:
             raise
-        raise _no_place(roles, error.__cause__ or error) from error
+        raise _rejected_roles(roles, error.__cause__ or error) from error
     for role in sorted(roles, reverse=True):
         for text, messages in zip(rendered, conversations, strict=True):
             said = [message["content"] for message in messages if message["role"] == role]
-            if said:  # one chat represents all, because a template omits such messages always or never
+            if said:  # checking one chat is enough, because a template leaves out such messages always or never
                 if any(line.strip() not in text for content in said for line in content.split("\n")):
-                    raise _no_place({role}, "it leaves them out")
+                    raise _rejected_roles({role}, "it leaves them out")
                 break
     return rendered
 
 
 def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[int]:
-    """Finds the added token (special or not) that the chat template puts directly after the assistant's words."""
+    """Returns the token that the chat template puts directly after the assistant's words, as a set.
+
+    The set is empty if this token is not one of the tokenizer's added tokens.
+    """
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": _ANSWER}]
     after = _apply(tokenizer, [turns], chat)[0].rpartition(_ANSWER)[2]
     tokens = tokenizer([after.lstrip()], add_special_tokens=False, return_attention_mask=False)["input_ids"][0]
@@ -125,13 +136,14 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
     for name in chat.template_kwargs:
         if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
             raise ValueError(
-                f"chat_template_kwargs has '{name}', which the chat template of this tokenizer never reads; leave it "
-                "out, or pass one of the template's variables"
+                f"chat_template_kwargs contains '{name}', which the chat template of this tokenizer does not use; "
+                f"remove '{name}', or replace it with one of the template's variables"
             )
 
 
 _ANSWER = "Yes"
-_SECONDS, _SECONDS_PER_CHAT = 10, 0.02  # limits for rendering; one chat takes less than a millisecond
+# The time limit for rendering. A chat usually takes less than a millisecond.
+_SECONDS, _SECONDS_PER_CHAT = 10, 0.02
 
 
 def _without_thought(
@@ -141,10 +153,11 @@ def _without_thought(
     tokenizer: PreTrainedTokenizerBase,
     chat: ChatOptions,
 ) -> list[str]:
-    """Renders a thinking model's chats up to the beginning of the reply, as the template writes answers.
+    """Renders the chats of a thinking model up to the beginning of the reply.
 
-    DeepSeek-R1's template opens a thought before the assistant's turn but omits thoughts from answers. Such a thought
-    is closed here.
+    The beginning is the text that the template writes before an assistant's answer. Some templates, such as
+    DeepSeek-R1's, begin a thought in `given`, but have no thought before an answer. In this case, the thought in
+    `given` is closed.
     """
     answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
     written = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
@@ -156,12 +169,12 @@ def _without_thought(
     ]
 
 
-def _no_place(roles: Collection[str], error: object) -> ValueError:
+def _rejected_roles(roles: Collection[str], error: object) -> ValueError:
     places = {"system": "system message", "assistant": "earlier turns"}
     what = " or ".join(places[role] for role in sorted(roles, reverse=True))
     return ValueError(
-        f"the chat template of this tokenizer accepts no {what} ({error}); leave out persona lines, the system prompt "
-        "and the cue (--personas 0, no --system_prompt, --cue prompt or signature), or pass --context plain"
+        f"the chat template of this tokenizer accepts no {what} ({error}); set --personas 0, do not set "
+        "--system_prompt, and set --cue prompt or --cue signature; or set --context plain"
     )
 
 
@@ -178,14 +191,14 @@ def _apply(
     how: dict[str, Any] = {"add_generation_prompt": add_generation_prompt, "tokenize": False}
     rendered: list[str] = []
     try:
-        for some in (chats[:1], chats[1:]):  # an endless loop shows already in the first chat
+        for some in (chats[:1], chats[1:]):  # the first chat alone detects an endless loop sooner
             with time_limit(_SECONDS + _SECONDS_PER_CHAT * len(some)):
                 rendered += tokenizer.apply_chat_template(some, **how, **settings) if some else []
         return rendered
     except Exception as error:  # a template may raise anything
         raise ValueError(
-            f"the chat template of this tokenizer does not work ({error}); correct the template, or pass --context "
-            "plain without options for chats"
+            f"the chat template of this tokenizer raises an error ({error}); correct the template, or set --context "
+            "plain and remove the options for chats"
         ) from error
 
 
@@ -210,11 +223,14 @@ def _prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def _pinned_date() -> str:
-    """Writes a macro that replaces templates' function `strftime_now`, because transformers accepts no function."""
+    """Returns a macro that prints `CHAT_DATE` in place of the current date.
+
+    It replaces the function `strftime_now` of chat templates.
+    """
     directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
     replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")
     replaced += "".join(f' | replace("%{one}", "{CHAT_DATE.strftime("%" + one)}")' for one in directives)
-    # Removing the macro with its line break leaves the template unchanged.
+    # The line break after the macro is not printed.
     return "{% macro strftime_now(format) %}{{ format" + replaced + " }}{% endmacro %}\n"
 
 

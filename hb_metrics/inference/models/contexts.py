@@ -1,15 +1,15 @@
-"""Renders and encodes prompts in a context format, and finds the tokens that end a reply.
+"""Turns prompts into the input of a model, and finds the tokens that end a reply.
 
-* `plain`: the prompt and a line break, for models that only continue text. An encoder reads only the prompt.
-* `dialogpt`: the prompt and the end-of-text token, which separates the turns of DialoGPT.
-* `chat`: the tokenizer's chat template, up to the assistant's turn.
-* `blenderbot`: the format on which Blenderbot's encoder was trained, that is, a leading space and then the turns,
-  separated by two spaces.
+The input has one of four context formats:
 
-A control tag ("no_bias", see `bias_tags.py`) comes after the last words of the prompt, before the end of the turn.
-Persona lines precede the prompt. In a chat, they form the system message. For models trained on ConvAI2's format
-(dialogpt, blenderbot), each has the form `your persona: …`. Otherwise, they are plain lines. Any earlier turns come
-between the persona lines and the prompt.
+* `plain`: The prompt and a line break, for models that only continue text. An encoder reads no line break.
+* `dialogpt`: The prompt and the end-of-text token, which separates the turns of DialoGPT.
+* `chat`: The tokenizer's chat template, up to the assistant's turn.
+* `blenderbot`: A space, and then the turns, separated by two spaces. Blenderbot was trained on this format.
+
+Persona lines come before the prompt. In a chat, they are part of the system message. In the formats `dialogpt` and
+`blenderbot`, each line begins with "your persona: ". Earlier turns come between the persona lines and the prompt. A
+control tag, such as "no_bias" (see `bias_tags`), is the last word of the prompt.
 """
 
 from collections.abc import Sequence
@@ -37,25 +37,30 @@ from hb_metrics.inference.models.thoughts import ReplyReader, Thoughts
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
 PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
-# Chats and DialoGPT's turns already contain special tokens. In other formats, the tokenizer adds them.
+# In these formats, the tokenizer adds special tokens. In the other formats, the text already contains them.
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
-_NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}  # line breaks, other control characters, and halves of characters
-_PERSONA = "your persona: "  # comes before each line in the formats of models that were trained on ConvAI2
+# The categories of line breaks, other control characters and surrogates.
+_NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}
+_PERSONA = "your persona: "
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
 
 @dataclass(frozen=True)
 class EndTokens:
-    """Tokens that end a reply, as ascending token ids. Beam search does not use `pieces` and `thoughts`.
+    """The ids of the tokens that end a reply, in ascending order.
+
+    A reply begins with the first token that contains more than white space. Beam search does not use `pieces` and
+    `thoughts`.
 
     Attributes:
-        dropped: Tokens that end a reply at any position and are not part of it, such as the end-of-text token.
-        kept: Tokens that end a reply after its beginning and become its last token, such as a line break.
-        blank: Tokens without text. A reply begins with the first token that has text.
-        marks: Other special tokens. A mark before a reply is skipped. A mark after the reply's beginning ends the
-            reply.
-        pieces: [vocabulary] The text of each token, from which thoughts and headers before a reply are read.
-        thoughts: The marks of the model's thoughts. Within a thought, no other token ends the reply.
+        dropped: Tokens that end a reply at any position. They are not part of the reply. An example is the end-of-text
+            token.
+        kept: Tokens that end a reply after its beginning. They are part of the reply. An example is a line break.
+        sentence: Tokens that end a sentence.
+        blank: Tokens without text.
+        marks: Other special tokens. Before the beginning of a reply, they are skipped. Later, they end the reply.
+        pieces: [vocabulary] The text of each token, with which thoughts before a reply are recognised.
+        thoughts: The marks of the model's thoughts. Within a thought, only its `ends` end the reply.
     """
 
     dropped: tuple[int, ...]
@@ -74,7 +79,7 @@ def detect_context(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
     if model.config.model_type.startswith("blenderbot"):
         return "blenderbot", f"the model is of type {model.config.model_type}"
     if "dialogpt" in str(model.config.name_or_path).lower() and tokenizer.eos_token_id is not None:
-        return "dialogpt", "the model's name says DialoGPT"
+        return "dialogpt", "the model's name contains DialoGPT"
     if tokenizer.chat_template:
         return "chat", "the tokenizer has a chat template"
     return "plain", "the tokenizer has no chat template"
@@ -89,9 +94,10 @@ def render_messages(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Renders each conversation, up to the model's turn, as input text without the tokens that the tokenizer adds.
+    """Renders each conversation as the text that the model reads before its reply.
 
-    All formats except `plain` need a tokenizer. Without `thought`, a chat extends to the beginning of the reply.
+    All formats except `plain` need a tokenizer. If `thought` is false, a chat extends to the beginning of the reply, so
+    that the model does not think before it.
     """
     if context == "chat":
         assert tokenizer is not None
@@ -99,7 +105,8 @@ def render_messages(
     end = None if tokenizer is None else tokenizer.eos_token
     if context == "dialogpt" and end is None:
         raise ValueError(
-            "the context is 'dialogpt', but the tokenizer has no end-of-text token to end turns; pass another --context"
+            "the context is 'dialogpt', which needs an end-of-text token, but the tokenizer has none; set --context "
+            "plain"
         )
     rendered = []
     for messages in conversations:
@@ -126,7 +133,7 @@ def render_contexts(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Renders prompts, with their persona lines and the control tag, like `render_messages` renders conversations."""
+    """Renders each prompt, with its persona lines and the control tag, as a conversation (see `render_messages`)."""
     conversations = [
         chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)
     ]
@@ -143,7 +150,7 @@ def encode_rendered(
     rendered: Sequence[str], tokenizer: PreTrainedTokenizerBase, context: ContextFormat, *, is_encoder_decoder: bool
 ) -> list[list[int]]:
     encoded = _tokens(tokenizer, list(rendered), special=context in _SPECIAL_TOKENS_ADDED)
-    return encoded if context != "plain" or is_encoder_decoder else _left_open(encoded, tokenizer)
+    return encoded if context != "plain" or is_encoder_decoder else _without_end_token(encoded, tokenizer)
 
 
 def encode_replies(
@@ -154,7 +161,7 @@ def encode_replies(
     *,
     is_encoder_decoder: bool,
 ) -> list[list[int]]:
-    """Encodes each reply as the model would write it after its context, without an end token."""
+    """Returns the token ids of each reply after its context, without an end token."""
     alone = _tokens(tokenizer, list(replies), special=False)
     if is_encoder_decoder:
         return alone
@@ -162,8 +169,9 @@ def encode_replies(
     contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
     together = _tokens(tokenizer, [a + b for a, b in zip(rendered, replies, strict=True)], special=special)
     if special:
-        together = _left_open(together, tokenizer)
-    # If a word's tokens depend on the text before it, they are taken from the whole text. The context never changes.
+        together = _without_end_token(together, tokenizer)
+    # The first tokens of a reply may depend on the context, so the context and the reply are encoded together. However,
+    # if this changes the tokens of the context, the reply is encoded alone.
     return [
         whole[len(given) :] if whole[: len(given)] == given else separate
         for whole, given, separate in zip(together, contexts, alone, strict=True)
@@ -182,16 +190,16 @@ def check_lengths(
     for identifier, context in zip(ids, contexts, strict=True):
         if not context:
             raise ValueError(
-                f"the tokenizer turns the context of prompt {identifier} into no tokens; pass another --context, or "
-                "leave the prompt out"
+                f"the context of prompt {identifier} has no tokens; leave the prompt out, or set --context to a format "
+                "that adds tokens, such as chat"
             )
-        # The encoder and the decoder of a model have separate positions.
+        # An encoder reads only the context, and the decoder writes the reply, so their lengths are not added.
         beside = 0 if model.config.is_encoder_decoder else max_new_tokens + max_reasoning_tokens
         if limit is not None and max(len(context) + beside, max_new_tokens) > limit:
             raise ValueError(
-                f"the context of prompt {identifier} has {len(context)} tokens, its reply up to {max_new_tokens} and "
-                f"its thought up to {max_reasoning_tokens}, but the model accepts only {limit}. Pass fewer persona "
-                "lines, a smaller --max_new_tokens or --max_reasoning_tokens, or another model"
+                f"the context of prompt {identifier} has {len(context)} tokens, its reply up to {max_new_tokens}, and "
+                f"its thought up to {max_reasoning_tokens}, but the model accepts only {limit}; reduce "
+                "--personas, --max_new_tokens or --max_reasoning_tokens, or use a model that accepts more tokens"
             )
 
 
@@ -203,12 +211,15 @@ def end_tokens(
     whole: bool = False,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> EndTokens:
-    """Finds the tokens that end a reply: end tokens and, unless `whole`, line breaks (Smith et al., 2022, A.5)."""
+    """Finds the tokens that end a reply.
+
+    Unless `whole` is true, a line break also ends a reply (Smith et al., 2022, A.5).
+    """
     configured = model.generation_config.eos_token_id
     dropped = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
     if context == "chat":
         dropped |= end_of_turn(tokenizer, chat)
-    # `all_special_ids` contains only named tokens, but decoding omits all tokens that are marked special.
+    # `all_special_ids` does not contain all special tokens, so the added tokens are also searched.
     special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
     special |= set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
     size = model.get_output_embeddings().weight.shape[0]
@@ -221,7 +232,7 @@ def end_tokens(
         thoughts = replace(thoughts, ends=tuple(sorted((dropped | marks) - of_thoughts)))
         if thoughts.open:
             dropped, marks = dropped - of_thoughts, marks - of_thoughts
-        else:  # in gpt-oss's final channel, any of its tokens ends the reply
+        else:  # the model is gpt-oss, whose reply ends at any special token
             dropped, marks = dropped | marks, set()
     text = [token for token in range(len(pieces)) if token not in dropped and token not in marks]
     return EndTokens(
@@ -259,16 +270,16 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
         problem = f"has no list of {key}"
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as an invalid date
         content, problem = None, f"is not valid YAML ({' '.join(str(error).split())})"
-    found = content.get(key) if isinstance(content, dict) else None
-    sentences: list[str] = found if isinstance(found, list) else []
+    listed = content.get(key) if isinstance(content, dict) else None
+    sentences: list[str] = listed if isinstance(listed, list) else []
     for number, line in enumerate(sentences, start=1):
         is_line = isinstance(line, str) and line.strip() and not _NOT_IN_A_LINE.intersection(map(category, line))
-        if not is_line or line in sentences[: number - 1]:  # errors state its number, because these sentences may hurt
-            fault = "listed twice" if is_line else "no line of text"
+        if not is_line or line in sentences[: number - 1]:  # the error does not repeat the line, which may hurt
+            fault = "listed twice" if is_line else "not a line of text"
             sentences, problem = [], f"{key.removesuffix('s')} {number} is {fault}"
             break
     if not sentences:
-        raise ValueError(f"{path}: {problem}; write `{key}:` and a list of sentences, each once")
+        raise ValueError(f"{path}: {problem}; write `{key}:` and then a list of different sentences")
     return sentences
 
 
@@ -276,8 +287,8 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
     """Draws persona lines for each prompt. The draw depends only on the prompt's id and the seed."""
     if number > len(personas):
         raise ValueError(
-            f"personas is {number}, but the file has only {len(personas)} persona lines; add lines to the file, or "
-            "set a smaller number"
+            f"personas is {number}, but the file has only {len(personas)} persona lines; set --personas to at most "
+            f"{len(personas)}, or add lines to the file"
         )
     if not number:
         return [[] for _ in ids]
@@ -285,8 +296,8 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
     return [[personas[index] for index in indices] for indices in drawn]
 
 
-def _left_open(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Removes the end token that some tokenizers add to every text, because the reply continues the text."""
+def _without_end_token(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """Removes the end token, which some tokenizers add to every text, so that a reply can follow."""
     return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
 
 

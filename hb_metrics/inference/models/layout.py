@@ -7,9 +7,15 @@ from hb_metrics.inference.models.loading import LoadedModel
 
 
 class Layout(NamedTuple):
-    """The layout of prompts for a model, with the reasons for the context format and the tag.
+    """The form in which a model reads prompts, and the reasons for it.
 
-    `tuned_with` has the options (`bias_tags.ASKED_WITH`) of the run that generated the model's training replies.
+    Attributes:
+        context: The context format (see `contexts`).
+        tag: The control tag at the end of each prompt, or `None`.
+        chat: The options of the chat template.
+        tuned_with: For a tuned model, the options `bias_tags.ASKED_WITH` of the run that generated the training
+            replies.
+        label_ceiling: For a tuned model, the estimate of how far tuning with its labels can reduce the bias.
     """
 
     context: ContextFormat
@@ -28,9 +34,11 @@ def choose_layout(
     tag: str,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> Layout:
-    """Chooses the layout that was set, or else that of the model's tuning, or else the one that suits the model.
+    """Chooses the form in which the model reads prompts.
 
-    If the model is not loaded here (`None`), prompts are chats unless another context is set.
+    Options that the user set have priority. The next choice is the form in which the model was tuned, and the last
+    choice is the usual form for this kind of model. If the model is not loaded here (`loaded` is `None`), the default
+    context is a chat.
     """
     tuning = None if loaded is None else read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)
@@ -40,7 +48,7 @@ def choose_layout(
     elif loaded is None:
         chosen, reason = "chat", "the model is not loaded here"
     elif tuning is not None:
-        chosen, reason = tuning.context, "the model was tuned in it"
+        chosen, reason = tuning.context, "the model was tuned in this context"
     else:
         chosen, reason = detect_context(loaded.model, loaded.tokenizer)
     if chosen != "chat":
@@ -59,6 +67,6 @@ def _check_no_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> No
     ):
         if value is not None:
             raise ValueError(
-                f"{option} applies only to chats, but the context is '{context}' ({reason}); leave the option out, or "
-                "set --context chat"
+                f"{option} applies only to chats, but the context is '{context}' ({reason}); remove --{option}, or set "
+                "--context chat"
             )

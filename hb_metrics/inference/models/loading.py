@@ -1,4 +1,4 @@
-"""Loads a language model: a Hub id, a local folder, or the embedded model in a PyPI wheel."""
+"""Loads a language model from the Hub, from a folder, or from a wheel (the embedded model)."""
 
 import re
 from dataclasses import dataclass
@@ -36,8 +36,9 @@ from hb_metrics.inference.models.erasure import is_erasure, load_erasures
 from hb_metrics.inference.models.quantization import quantization_of
 from hb_metrics.inference.models.sources import EMBEDDED, Source, find_source, identify
 
-# A checkpoint with the head of another task may tie its language-modelling head to the embeddings. In this case, no
-# weights are missing, but the likelihoods are those of a model that was trained for the other task.
+# These patterns recognise checkpoints that were trained for another task, such as classification. They can be loaded
+# without missing weights if the language-modelling head has the same weights as the embeddings. However, such a model
+# is no language model any more, so its likelihoods are meaningless.
 _LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMHead|MTModel$")
 _OTHER_HEAD = re.compile(r"For[A-Z]|Reward|Classif|Regress|Scor(e|ing)|Critic|Rank")
 _OTHER_WEIGHTS = re.compile(r"(^|\.)(score|classifier|classification_head|qa_outputs|(reward|value|regression)_head)\.")
@@ -47,10 +48,13 @@ ModelKind = Literal["causal", "masked", "encoder-decoder"]
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedTokenizer:
-    """A model's tokenizer and config without the weights.
+    """A model's tokenizer and config, without the weights.
 
-    `name` is the passed name or `EMBEDDED_NAME`. `source` is a folder, or a Hub id whose commit is `revision`. `digest`
-    is the Hub commit, or a SHA-256 over the files of the folder.
+    Attributes:
+        name: The model's name in reports.
+        source: The folder or the Hub id of the files.
+        revision: The commit on the Hub, or `None` for a folder.
+        digest: The commit on the Hub, or a SHA-256 digest of the folder's files.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -65,7 +69,7 @@ class LoadedTokenizer:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel(LoadedTokenizer):
-    """A model in evaluation mode, on its device or devices, with the adapter in its layers."""
+    """A model in evaluation mode, on its device. Its layers include the adapter, if there is one."""
 
     model: PreTrainedModel
     dtype: str
@@ -77,7 +81,10 @@ def load_tokenizer(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedTokenizer:
-    """Loads a model's config and tokenizer (the adapter's, if it has one). Arguments and errors: see `load_model`."""
+    """Loads a model's config and tokenizer. If the adapter has its own tokenizer, loads that tokenizer instead.
+
+    The arguments and errors are those of `load_model`.
+    """
     source = name if isinstance(name, Source) else find_source(name, revision)
     config, digest, revision = read_config(
         source.name,
@@ -116,19 +123,19 @@ def load_model(
     """Loads a model and its tokenizer.
 
     Args:
-        name: `"embedded"`, a Hub id, a local folder, the folder or Hub id of an adapter (which is loaded on its base),
-            or the result of `find_source`.
+        name: `"embedded"`, a Hub id, a folder, or the result of `find_source`. If the id or the folder is an adapter,
+            its base model is loaded with the adapter.
         revision: The branch, tag or commit of a Hub id.
-        dtype: `"float32"`, `"bfloat16"`, `"float16"` or `"auto"`. With `"auto"`, models on CPU have float32, because
-            bfloat16 changes perplexities by several percent there. On other devices, and for quantised checkpoints,
-            `"auto"` means the checkpoint's own type.
+        dtype: `"float32"`, `"bfloat16"`, `"float16"` or `"auto"`. On CPU, `"auto"` means float32, because bfloat16
+            changes perplexities by several percent there. On other devices, and for quantised checkpoints, `"auto"`
+            means the checkpoint's own type.
         device: The device for the model.
-        device_map: How the model is spread over all devices of the machine: "auto", "balanced", "sequential",
+        device_map: Spreads the model over all devices of the machine: "auto", "balanced", "sequential",
             "balanced_low_0", or a mapping from modules to devices. `None` loads the whole model onto `device`.
         trust_remote_code: Whether code that comes with the model may run on this machine.
 
     Raises:
-        ValueError: The model is not a causal, masked or encoder–decoder language model, so it has no likelihoods.
+        ValueError: The model is not a causal, masked or encoder–decoder language model.
         OSError: The model or its tokenizer does not exist or cannot be loaded.
         ImportError: A package that a quantised checkpoint or an adapter needs is not installed.
         MemoryError: There is not enough memory for the weights.
@@ -144,15 +151,15 @@ def load_model(
     if dtype == "auto" and device.type == "cpu" and quantization_of(loaded.config) is None:
         dtype = "float32"
     hub: dict[str, Any] = {"revision": loaded.revision, "trust_remote_code": trust_remote_code}
-    # Weights are loaded directly onto the device, so that host memory need not hold the weights of every process.
+    # Weights are loaded directly onto the device. Otherwise, every process would first hold them in host memory.
     model, loading = model_from(
         auto_class, loaded.source, name, dtype=dtype, device_map=device_map or {"": device}, **hub
     )
     if loading["missing_keys"]:
         raise ValueError(
             f"model '{name}' lacks weights of a {loaded.kind} language model "
-            f"({', '.join(sorted(loading['missing_keys'])[:3])}), so they would be random; pass a checkpoint with its "
-            "language-modelling head"
+            f"({', '.join(sorted(loading['missing_keys'])[:3])}), so they would be random; pass a checkpoint that "
+            "contains the language-modelling head"
         )
     others = sorted(key for key in loading["unexpected_keys"] if _OTHER_WEIGHTS.search(key))
     if others and not _has_language_head(loaded.config):
@@ -173,9 +180,12 @@ def read_config(
     sought: str,
     trust_remote_code: bool,
 ) -> tuple[PreTrainedConfig, str, str | None]:
-    """Returns the config of a model or classifier, the digest of its weights, and the commit of a Hub id.
+    """Reads the config of a model or classifier.
 
-    Errors state the passed `name`, and `sought`, which is "model" or "sequence classifier".
+    Error messages contain `name`, and the noun `sought`, which is "model" or "sequence classifier".
+
+    Returns:
+        The config, the digest of the model's files, and the commit on the Hub (`None` for a folder).
     """
     try:
         digest, revision = identify(source, revision)
@@ -185,8 +195,8 @@ def read_config(
     except Exception as error:  # a damaged file may raise any error
         if "trust_remote_code" in str(error):
             raise OSError(
-                f"{sought} '{name}' contains code, which runs only with --trust_remote_code true; read the code before "
-                "you allow it"
+                f"{sought} '{name}' contains code, which runs only with --trust_remote_code true; read the code, and "
+                "set this option if you trust the code"
             ) from error
         if (Path(source) / "config.json").is_file():
             raise OSError(
@@ -203,10 +213,10 @@ def read_config(
 
 
 def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
-    """Runs `AutoTokenizer.from_pretrained`. Raises `OSError` for any fault."""
+    """Runs `AutoTokenizer.from_pretrained`. Raises `OSError` if the tokenizer cannot be loaded."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
-        # For some types of models, transformers makes up an empty tokenizer if a folder has no tokenizer files.
+        # For some types of models, transformers creates an empty tokenizer if a folder has no tokenizer files.
         if len(tokenizer) <= len(tokenizer.all_special_ids):
             raise LookupError("Its vocabulary is empty.")
     except Exception as error:  # a file of the wrong form may raise any error
@@ -218,13 +228,17 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
 
 
 def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Runs an auto class's `from_pretrained` on safetensors, or on a pickle that contains only tensors.
+    """Runs an auto class's `from_pretrained`. A pickle is loaded only if it contains nothing but tensors.
 
-    Also returns the loading report of transformers. Raises `OSError` for any fault in the files.
+    Returns:
+        The model, and the report of transformers about missing and unexpected weights.
+
+    Raises:
+        OSError: A file is missing, damaged or unsafe.
     """
     try:
         if (Path(source) / "generation_config.json").is_file():
-            GenerationConfig.from_pretrained(source)  # transformers ignores a broken one, which changes replies
+            GenerationConfig.from_pretrained(source)  # raises errors that `from_pretrained` of a model ignores
     except (OSError, ValueError, TypeError) as error:
         raise OSError(
             f"the generation_config.json of model '{name}' cannot be loaded; correct it, or remove it to use the "
@@ -239,9 +253,9 @@ def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tupl
     except Exception as error:  # damaged or missing files may raise any error
         if is_out_of_memory(error):
             raise MemoryError(
-                f"there is not enough memory to load model '{name}'; use a machine or device with more memory, "
-                "several devices (--device_map auto), fewer processes per machine, or --dtype bfloat16 "
-                f"({_first_line(error)})"
+                f"there is not enough memory to load model '{name}' ({_first_line(error)}); use a machine or device "
+                "with more memory, set --device_map auto to use several devices, start fewer processes per machine, "
+                "or set --dtype bfloat16"
             ) from error
         raise OSError(
             f"the weights of model '{name}' cannot be loaded; download the model again, or save it again with "
@@ -256,7 +270,7 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
         raise _other_head(", ".join(sorted(other)))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
-    # Several encoders (BERT, RoBERTa) can also be causal models. The checkpoint records which kind was trained.
+    # Several types, such as BERT and RoBERTa, can be masked or causal. The checkpoint's architectures decide.
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if masked is not None and (causal is None or causal not in architectures):
@@ -289,14 +303,13 @@ def _has_language_head(config: PreTrainedConfig) -> bool:
 
 def _other_head(what: str) -> ValueError:
     return ValueError(
-        f"a checkpoint of {what} was trained for another task, such as classification or reward, and has the head of "
-        "that task, so its likelihoods are not those of a language model; pass the language model from which it was "
-        "made"
+        f"the checkpoint of {what} has the head of another task, such as classification or reward, so its likelihoods "
+        "would be meaningless; pass the language model from which it was made"
     )
 
 
 def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
-    """Raises `OSError` if a config or one of its parts names a repository whose code transformers would run."""
+    """Raises `OSError` if a config would make transformers run code from a repository on the Hub."""
     for implementation in (config._attn_implementation, getattr(config, "_experts_implementation", None)):
         if implementation is not None and "/" in implementation:
             raise OSError(
@@ -311,7 +324,7 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
 
 
 def _reason(error: Exception, source: str) -> str:
-    """Returns the reason why loading failed, in one line. For a Hub id in offline mode, this is the offline mode."""
+    """Returns the reason for an error in one line. States whether offline mode may be the reason."""
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)
     offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used; unset it."
@@ -327,6 +340,6 @@ def _has_tokenizer(adapter: Adapter) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    """Returns the first line of an error, or its name. Errors in transformers have paragraphs, KeyErrors one word."""
+    """Returns the first line of an error's message. If this line explains nothing, returns the error's `repr`."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

@@ -5,7 +5,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 
 def quantization_of(config: PreTrainedConfig) -> str | None:
-    """Describes a checkpoint's quantisation, such as "gptq, 4 bits". Returns `None` if it is not quantised."""
+    """Returns words for a checkpoint's quantisation, such as "gptq, 4 bits", or `None` if it is not quantised."""
     for part in (config, config.get_text_config()):
         content: Any = getattr(part, "quantization_config", None)
         if content is not None:
@@ -19,8 +19,9 @@ def quantization_of(config: PreTrainedConfig) -> str | None:
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Returns whether a model computes only in float32 or float64, so that batches change only the last digits.
+    """Returns whether a model computes only in float32 or float64.
 
-    A quantised model may round its activations to few bits, so a change in the last digit may become a whole step.
+    The results of such a model depend on batches only in their last digits. A quantised model does not count, because
+    it may round its activations to few bits.
     """
     return model.dtype in (torch.float32, torch.float64) and not getattr(model, "is_quantized", False)

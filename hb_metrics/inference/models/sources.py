@@ -1,4 +1,4 @@
-"""Finds the files of a model (a folder or a Hub id, possibly with an adapter) and their digests."""
+"""Finds the files of a model and its adapter, and computes their digests."""
 
 import hashlib
 import json
@@ -25,10 +25,15 @@ _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The location of a model's files: folders, or Hub ids with a branch, tag or commit.
+    """The location of a model's files.
 
-    `name` is the model's name in reports: the passed name, `EMBEDDED_NAME`, or the base of a passed adapter.
-    `trained_on` is the base model that is recorded in the adapter.
+    Attributes:
+        name: The model's name in reports.
+        model: The model's folder or Hub id.
+        revision: The branch, tag or commit on the Hub.
+        adapter: The adapter's folder or Hub id.
+        adapter_revision: The adapter's branch, tag or commit on the Hub.
+        trained_on: The name of the base model that the adapter records.
     """
 
     name: str
@@ -45,13 +50,20 @@ def find_source(
     *,
     adapter: str | None = None,
 ) -> Source:
-    """Finds the files of a model. If the embedded model has not been converted yet, converts it.
+    """Finds the files of a model and its adapter.
 
-    If `name` is an adapter, its base is the model. The Hub id of an `adapter` may have the form `id@revision`.
+    Args:
+        name: A folder, a Hub id or `"embedded"`. The embedded model is converted at its first use. `name` may also be
+            an adapter, whose base model is then the model.
+        revision: The branch, tag or commit on the Hub.
+        adapter: The folder or the Hub id of an adapter. The Hub id may have the form `id@revision`.
     """
     if name == EMBEDDED:
         if revision is not None:
-            raise ValueError(f"the embedded model has no revision '{revision}'; leave it out")
+            raise ValueError(
+                f"revision is '{revision}', but the embedded model has no revisions; remove --revision, or set --model "
+                "to a Hub id"
+            )
         source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
     else:
         source = Source(name=name, model=name, revision=revision)
@@ -60,8 +72,8 @@ def find_source(
             base, base_revision = _base_of(config)
             if base is None or adapter is not None or _adapter_config(base, base_revision) is not None:
                 raise ValueError(
-                    f"--model '{name}' is an adapter, trained on '{base}'; pass '{base}' as --model, and one adapter "
-                    "as --adapter"
+                    f"--model '{name}' is an adapter, trained on '{base}'; set --model to '{base}', and --adapter to "
+                    "one adapter"
                 )
             return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
     if adapter is not None:
@@ -71,18 +83,19 @@ def find_source(
         config = file_of(adapter, ADAPTER_CONFIG, adapter_revision)
         if config is None:
             raise FileNotFoundError(
-                f"there is no adapter '{adapter}'; pass a folder with an adapter_config.json (from peft's "
-                "save_pretrained), an adapter's Hub id (which needs a connection, or an earlier download), or a whole "
-                "model as --model"
+                f"there is no adapter '{adapter}'; set --adapter to a folder with an adapter_config.json (from peft's "
+                "save_pretrained) or to an adapter's Hub id (which needs a connection, or an earlier download). For a "
+                "whole model, set --model"
             )
         source = replace(source, adapter=adapter, adapter_revision=adapter_revision, trained_on=_base_of(config)[0])
     return source
 
 
 def identify(source: str, revision: str | None, file: str = "config.json") -> tuple[str, str | None]:
-    """Returns a model's digest and revision: a folder's SHA-256 and `None`, or a Hub id's current commit as both.
+    """Returns the digest and the revision of a model's files.
 
-    Pinning the commit keeps all files consistent, even if someone pushes a new commit in the meantime.
+    For a folder, the digest is a SHA-256 digest, and the revision is `None`. For a Hub id, both are the current commit.
+    Load the files with this revision, because someone may push a new commit in the meantime.
     """
     if Path(source).is_dir():
         return folder_digest(Path(source)), None
@@ -91,7 +104,10 @@ def identify(source: str, revision: str | None, file: str = "config.json") -> tu
 
 
 def folder_digest(folder: Path) -> str:
-    """Hashes (SHA-256) the names and contents of a model's files, except subfolders, the card and training records."""
+    """Returns a SHA-256 digest of the names and contents of a model's files.
+
+    Subfolders, the model card and training records are not part of it.
+    """
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.name not in _BESIDE_THE_MODEL:
@@ -106,7 +122,10 @@ def file_digest(path: Path) -> str:
 
 
 def file_of(source: str, name: str, revision: str | None) -> Path | None:
-    """Finds a file in a folder or on the Hub. Returns `None` if it does not exist or the Hub does not respond."""
+    """Returns the path of a file in a folder or from the Hub.
+
+    Returns `None` if the file does not exist or the Hub does not respond.
+    """
     if Path(source).is_dir():
         path = Path(source) / name
         return path if path.is_file() else None
@@ -121,7 +140,10 @@ def _adapter_config(name: str, revision: str | None) -> Path | None:
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:
-    """Reads an adapter's base model and its revision. Removes secrets, because both are recorded and printed."""
+    """Reads the name and the revision of an adapter's base model.
+
+    Removes secrets from the name, because it is recorded and printed.
+    """
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
         base = _SECRETS.sub("", content.get("base_model_name_or_path") or "")

@@ -1,8 +1,10 @@
-"""Separates replies from the text around them: thoughts, wrappers, headers of turns, and turns of other speakers.
+"""Separates a model's reply from the thoughts and marks around it.
 
-Users do not read thoughts, so no figure includes them. `ReplyReader` reads the tokens of a model that is loaded here,
-and `read_written` reads the text from any engine. A model may mark its thoughts even if neither its chat template nor
-its vocabulary contains marks. `common_tag` therefore finds unknown tags in replies.
+Users do not read thoughts, so thoughts are not measured. A model may also write marks around its answer, the header of
+its turn, or a turn of another speaker, which are not part of its reply.
+
+`ReplyReader` reads the tokens of a model that is loaded here. `read_written` reads a whole text. Some models mark their
+thoughts with unknown tags. `common_tag` finds such tags in replies.
 """
 
 import re
@@ -14,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# The beginning and the end of a thought: Qwen3, DeepSeek-R1 and most others; Magistral; Seed-OSS; Kimi; Gemma 4;
-# Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep, models tuned with GRPO and others.
+# The marks at the beginning and at the end of a thought, in this order, of these models: Qwen3, DeepSeek-R1 and most
+# others; Magistral; Seed-OSS; Kimi; Gemma 4; Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep and models tuned with
+# GRPO.
 THOUGHT_MARKS = (
     ("<think>", "</think>"),
     ("[THINK]", "[/THINK]"),
@@ -29,10 +32,10 @@ THOUGHT_MARKS = (
     *((f"<{name}>", f"</{name}>") for name in ("reasoning", "thought", "thoughts", "thinking", "reflection")),
     *((f"<{name}>", f"</{name}>") for name in ("reason", "analysis", "scratchpad", "inner_monologue")),
 )
-# Thoughts that are marked by plain words count only if they come first and end (Granite 3.2, and gpt-oss without its
-# marks).
+# Plain words that mark thoughts, in Granite 3.2 and in gpt-oss without its marks. They count only if the text begins
+# with the first phrase and also contains the second.
 _SPOKEN_THOUGHTS = (("Here is my thought process:", "Here is my response:"), ("analysis", "assistantfinal"))
-# Wrappers around the answer.
+# Marks around the answer.
 _WRAPPERS = (
     ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
     ("<|START_TEXT|>", "<|END_TEXT|>"),
@@ -56,7 +59,7 @@ _HEADERS = (
     "assistant\n",
 )
 _LEADS = (*(opening for opening, _ in (*THOUGHT_MARKS, *_WRAPPERS)), *_HEADERS)
-# Marks of another speaker's turn, which a model may invent: Vicuna, Alpaca, Llama, ChatML and others.
+# Matches the beginning of another speaker's turn, in the formats of Vicuna, Alpaca, Llama, ChatML and others.
 _NEXT_TURN = re.compile(
     r"<\|im_start\|>|<\|start_header_id\|>|<\|(?:user|User|system)\|>|<｜User｜>|<start_of_turn>|\[INST\]"
     r"|(?:^|\s)(?:USER|HUMAN):(?=\s|$)|(?:^|\n)[ \t]*(?:User|Human|<human>):(?=\s|$)"
@@ -66,19 +69,20 @@ _NEXT_TURN = re.compile(
 FINAL_CHANNEL = "<|channel|>final<|message|>"
 CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>")
 _MESSAGE = re.compile(r"<\|message\|>(.*?)(?=<\|end\|>|<\|start\|>|<\|channel\|>|$)", re.DOTALL)
-_LABEL = "thought\n"  # Gemma 4 and MedGemma name the thought after the mark
+_LABEL = "thought\n"  # the word after the mark, in Gemma 4 and MedGemma
 _TAG = re.compile(r"<[^<>\n]{1,40}>|\[[^\[\]\n]{1,40}\]|◁[^▷\n]{1,40}▷")
-# The smallest number and share of replies with the same first tag that cause a warning.
+# The smallest number and the smallest share of replies with the same first tag that make it a common tag.
 _LEAST_ALIKE, _SHARE_ALIKE = 3, 0.05
 
 
 @dataclass(frozen=True)
 class Thoughts:
-    """The marks of a model's thoughts, from its chat template or vocabulary.
+    """The marks of a model's thoughts.
 
     Attributes:
-        open: The mark that begins a thought, or an empty string if all text before `close` is a thought.
-        is_opened: Whether the context ends within a thought.
+        open: The mark at the beginning of a thought. If it is empty, all text before `close` is a thought.
+        close: The mark at the end of a thought.
+        is_opened: Whether the context ends within a thought, which the model then continues.
         is_closed: Whether the context ends with a finished thought, so that the model does not think.
         ends: The ids of tokens that end the reply even within a thought.
     """
@@ -91,15 +95,18 @@ class Thoughts:
 
     @property
     def mark_tokens(self) -> set[str]:
-        """Returns the tokens that mark thoughts. They do not end a reply, even if they are special."""
+        """Returns the texts of the tokens that mark thoughts. These tokens do not end a reply."""
         return {self.open, self.close} if self.open else set(CHANNEL_TOKENS)
 
 
 class Written(NamedTuple):
-    """The parts of a model's text: a reply, which may be empty, and a thought without its marks.
+    """The parts of a model's text.
 
-    If the thought did not end (`is_open`), there is no reply. If the model invented another speaker's turn
-    (`invents_turn`), this turn is not part of the reply.
+    Attributes:
+        reply: The reply, which may be empty.
+        reasoning: The thought, without its marks, or `None`.
+        is_open: Whether the thought did not end, so that there is no reply.
+        invents_turn: Whether the model also wrote a turn of another speaker. `reply` does not include this turn.
     """
 
     reply: str
@@ -109,10 +116,10 @@ class Written(NamedTuple):
 
 
 def read_written(text: str) -> Written:
-    """Splits a model's output from any engine into thoughts and a reply.
+    """Splits a model's text into a thought and a reply.
 
-    All text before the last end mark counts as a thought, even if there is no opening mark, because the chat template
-    may have put the opening mark into the prompt.
+    All text before the last end mark is a thought, even without an opening mark. The reason is that the opening mark
+    may be a part of the prompt.
     """
     rest, reasoning, is_open = _without_header(text), None, False
     if rest.startswith("<|channel|>") or FINAL_CHANNEL in rest:
@@ -141,13 +148,16 @@ def read_written(text: str) -> Written:
 
 
 class ReplyReader:
-    """Reads a model's text token by token up to the beginning of its reply. Reads further thoughts, too.
+    """Reads a model's text token by token, and finds the beginning of its reply.
 
-    `start` is the number of tokens before the end of the last thought.
+    Attributes:
+        is_thinking: Whether the tokens so far end within a thought.
+        has_begun: Whether the reply has begun.
+        start: The number of tokens up to the end of the last thought.
     """
 
     def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
-        """`pieces` has the texts of all tokens. `passed` tokens have no text and are skipped."""
+        """Creates a reader. `pieces` are the texts of all tokens. `passed` are tokens to skip before the reply."""
         self._pieces, self._passed, self._thoughts = pieces, passed, thoughts
         self.is_thinking = thoughts is not None and thoughts.is_opened
         self.has_begun = False
@@ -193,7 +203,10 @@ class ReplyReader:
 
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
-    """Finds an unknown tag with which many replies begin, and these replies' rows. Such a tag may mark thoughts."""
+    """Finds a tag with which many replies begin. Such a tag may mark thoughts.
+
+    Returns the tag and the rows of these replies, or `None` if there is no such tag.
+    """
     tags = {row: found[0] for row, reply in enumerate(replies) if reply and (found := _TAG.match(reply.lstrip()))}
     for tag, number in Counter(tags.values()).most_common(1):
         if number >= max(_LEAST_ALIKE, _SHARE_ALIKE * sum(map(bool, replies))):
@@ -202,9 +215,11 @@ def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
 
 
 class SplitReply(NamedTuple):
-    """The parts of a text by a model that is loaded here. `num_reasoning_tokens` includes the marks of thoughts.
+    """The parts of a sequence of tokens.
 
-    `num_tokens` counts the reply's tokens. It is `None` if the model went on to write another speaker's turn.
+    Attributes:
+        num_reasoning_tokens: The number of tokens in the thought, including its marks.
+        num_tokens: The number of tokens in the reply. It is `None` if the model also wrote a turn of another speaker.
     """
 
     written: Written

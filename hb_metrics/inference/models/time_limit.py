@@ -8,7 +8,7 @@ from threading import Lock, Timer, get_ident
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Ends Python code in this thread with `TimeoutError` after some seconds. Code in C is not interrupted."""
+    """Raises `TimeoutError` in this thread after some seconds. Interrupts only Python code, and not C code."""
     thread, lock, is_over = ctypes.c_ulong(get_ident()), Lock(), False
 
     def stop() -> None:

@@ -1,1 +1,1 @@
-"""Decodes a model's replies to prompts. Continuations and paraphrases use the same decoding."""
+"""Decodes a model's replies to prompts. The same code decodes continuations and paraphrases."""

@@ -1,4 +1,4 @@
-"""Excludes next tokens that would end a reply too early or repeat an n-gram."""
+"""Excludes next tokens that would end a reply too early, or that would repeat an n-gram."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,11 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 
 
 class ResponseNgramBlocker(LogitsProcessor):
-    """Blocks n-grams that occur earlier in the *response*. N-grams of the prompt may be repeated.
+    """Prevents a response from repeating its own n-grams. It may repeat n-grams of the prompt.
 
-    On decoder-only models, transformers' `no_repeat_ngram_size` also counts the prompt. The paper blocks 3-grams
-    "within the response but not the context" (Smith et al., 2022, A.4).
+    The paper blocks 3-grams "within the response but not the context" (Smith et al., 2022, A.4). The option
+    `no_repeat_ngram_size` of transformers cannot replace this class, because decoder-only models apply it to the prompt
+    too.
     """
 
     def __init__(self, ngram_size: int, context_length: int) -> None:
@@ -23,9 +24,12 @@ class ResponseNgramBlocker(LogitsProcessor):
         return scores.masked_fill(self.blocked(input_ids[:, self.context_length :], scores.shape[1]), -torch.inf)
 
     def blocked(self, response: torch.Tensor, vocabulary_size: int) -> torch.Tensor:
-        """Marks tokens that would repeat an n-gram: [rows, vocabulary] bool for responses of [rows, length]."""
-        # The additional column takes all other n-grams, because a selection of n-grams would have to wait for the
-        # device.
+        """Returns which next tokens would repeat an n-gram: [rows, vocabulary] bool.
+
+        `response` has the tokens so far: [rows, length].
+        """
+        # N-grams that are not repeated mark the additional last column, which is removed at the end. Selecting the
+        # repeated n-grams instead would make the program wait for the device.
         blocked = torch.zeros(len(response), vocabulary_size + 1, dtype=torch.bool, device=response.device)
         size, length = self.ngram_size, response.shape[1]
         if length >= size:
@@ -43,18 +47,23 @@ def allowed(
     is_end: torch.Tensor,
     short: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Sets the scores of excluded next tokens to -inf: [rows, vocabulary].
+    """Returns the scores, with -inf for the next tokens that are not allowed: [rows, vocabulary].
 
-    `replies` [rows, length] has the tokens so far. A reply may repeat an n-gram of a thought, so n-grams are blocked
-    only after `starts` [rows]. `is_end` is [vocabulary] or [rows, vocabulary]. `short` [rows, 1] marks replies that
-    must not end yet. If it is `None`, scores are not copied.
+    Args:
+        scores: [rows, vocabulary]
+        replies: [rows, length] The tokens so far.
+        blocker: Blocks repeated n-grams, or `None`.
+        starts: [rows] The position at which the reply begins. Earlier tokens are a thought, whose n-grams the reply may
+            repeat.
+        is_end: [vocabulary] or [rows, vocabulary] Whether a token ends the reply.
+        short: [rows, 1] Whether the reply is too short to end, or `None` if no reply is too short.
     """
     if short is not None:
         scores = scores.masked_fill(is_end & short, -torch.inf)
     if blocker is not None:
-        places = torch.arange(replies.shape[1], device=scores.device)
-        # Negative numbers, which are not the ids of tokens. Each number occurs once.
-        replies = torch.where(places < starts[:, None], -1 - places, replies)
+        positions = torch.arange(replies.shape[1], device=scores.device)
+        # Replace the tokens of thoughts with distinct negative numbers, which no token has.
+        replies = torch.where(positions < starts[:, None], -1 - positions, replies)
         scores = scores.masked_fill(blocker.blocked(replies, scores.shape[1]), -torch.inf)
     return scores
 
@@ -72,6 +81,6 @@ def table_of(ids: Sequence[int], size: int, device: torch.device) -> torch.Tenso
 
 def not_finite(highest: torch.Tensor) -> ValueError:
     return ValueError(
-        f"the likeliest next token has the score {highest[~highest.isfinite()][0].item()}; try dtype float32, or check "
-        "the model's weights"
+        f"the model gave its likeliest next token the score {highest[~highest.isfinite()][0].item()}, which is not a "
+        "finite number; set --dtype float32, or check the model's weights"
     )

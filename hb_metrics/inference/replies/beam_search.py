@@ -24,11 +24,13 @@ def beam_search(
     *,
     cached: bool,
 ) -> tuple[list[Decoded], np.ndarray]:
-    """Runs beam search as transformers does with `early_stopping=False`, and reports close decisions.
+    """Decodes by beam search, as transformers does with `early_stopping=False`.
 
-    A context is finished when its best running beam, at its current length, has a lower score than all `num_beams`
-    finished beams. Returns the replies and, for each context, the maximum length of the reply if a decision was close,
-    and 0 otherwise.
+    The search for a context ends when all `num_beams` finished beams have higher scores than the best running beam.
+
+    Returns:
+        The replies, and one number per context. The number is the reply's maximum length if a decision was close
+        (see `CLOSE`), and 0 otherwise.
     """
     del drawn, until
     device, beams, most = input_device(model), decoding.num_beams, decoding.max_new_tokens
@@ -36,7 +38,7 @@ def beam_search(
     close = torch.zeros(num, dtype=torch.bool, device=device)
     running = torch.zeros(num, beams, most, dtype=torch.int64, device=device)
     scores = torch.full((num, beams), _NEVER, device=device)
-    scores[:, 0] = 0  # all beams start equal
+    scores[:, 0] = 0  # only the first beam counts at first, because all beams start with the same tokens
     finished = torch.zeros(num, beams, most, dtype=torch.int64, device=device)
     finished_scores = torch.full((num, beams), _NEVER, device=device)
     finished_lengths = torch.zeros(num, beams, dtype=torch.int64, device=device)
@@ -56,7 +58,7 @@ def beam_search(
         log_probs = logits.float().log_softmax(1)
         highest = log_probs.amax(1)
         broken = ~highest.isfinite().view(len(rows), beams).all(1)
-        # Marks and line breaks end a reply only after its beginning.
+        # End marks and line breaks end a reply only after its first word.
         begun = ~passed[running[:, :, :step]].all(2, keepdim=True)
         is_end = dropped | ((marks | kept) & (begun | ~passed))
         short = torch.tensor(step < decoding.min_new_tokens, device=device)
@@ -69,7 +71,8 @@ def beam_search(
         is_end = is_end.flatten(1)
         last = step + 1 == most
 
-        # Finished: candidates among the best `beams` that end the reply. Running: the best `beams` that do not.
+        # Among the best `beams` candidates, those that end the reply are finished. The best `beams` candidates that do
+        # not end the reply are the next running beams.
         best, best_indices = totals.topk(beams + 1, dim=1)
         end_here = is_end.gather(1, best_indices)
         edge = (best[:, -2] - best[:, -1] < CLOSE) & (end_here[:, -2] | end_here[:, -1])
@@ -105,7 +108,7 @@ def beam_search(
             edge |= (worst > _NEVER / 2) & ((reach - worst).abs() < CLOSE)
         ranking_is_close = over & (finished_scores[:, 0] - finished_scores[:, 1] < CLOSE)
         close[rows] |= edge | ranking_is_close
-        # Besides the ends of replies, this is the only wait for the device in a step.
+        # Except when a reply ends, the program waits for the device only here.
         is_broken, is_over = torch.stack([broken, over]).tolist()
         if any(is_broken):
             raise not_finite(highest)

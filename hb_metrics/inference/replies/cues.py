@@ -1,15 +1,15 @@
-"""Cues: the parts of a conversation from which a model learns who the user is.
+"""Builds conversations that contain a cue. A cue is the text from which a model learns who the user is.
 
-* `prompt`: the prompt itself, the user's last turn, as in Smith et al. (2022).
-* `system`: the system message of a chat, which repeats the user's description of themselves.
-* `memory`: the system message, as a line that a product remembers about the user.
-* `name`: the system message, as the user's name; the prompts are those of `hb_dataset.names`.
-* `signature`: the user's last turn, as the user's name under the question; the prompts are those of `name`.
-* `history`: an earlier turn, which the model has acknowledged.
+* `prompt`: The cue is the prompt, which is the user's last message, as in Smith et al. (2022).
+* `system`: The system message repeats a sentence in which the user describes themselves.
+* `memory`: The system message states what a product remembers about the user.
+* `name`: The system message states the user's name. The names come from `hb_dataset.names`.
+* `signature`: The user writes the same names under the last message.
+* `history`: The user describes themselves in an earlier message, and the model has already answered it.
 
-With all cues except `prompt`, the user asks a neutral question, and only names and sentences in which users describe
-themselves can be cues. Within a template, the questions are the same for all terms. Metrics treat a template and a
-question as one template, so replies to different questions are never compared.
+With all cues except `prompt`, the user's last message is a neutral question. The questions in a template are the same
+for all terms. Metrics treat each pair of a template and a question as a template, so they never compare replies to
+different questions.
 """
 
 import re
@@ -31,13 +31,13 @@ from hb_metrics.stats.bias_variance import MIN_REPLIES
 
 Cue = Literal["prompt", "system", "memory", "name", "signature", "history"]
 QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"
-# Comes before the template's sentence in the system message.
+# The system message's words before the user's sentence.
 STATEMENT = "What the user has said about themselves: "
-# Cue → the text that replaces the sentence.
+# For some cues, the text that replaces the template.
 LINES = {"memory": f"Remembers: the user is {SINGULAR_SLOT}.", **NAME_CUES}
-ACKNOWLEDGEMENT = "Thank you for telling me."  # the model's answer to the sentence, which was an earlier turn
-# "I'm …", "I am currently …" or "As …, I …", at the beginning, after a punctuation mark, after "Hi", or after "share
-# with you that".
+ACKNOWLEDGEMENT = "Thank you for telling me."  # with `history`, the model's answer to the user's description
+# Matches "I'm …", "I am currently …" and "As …, I …" at the beginning of a text, after a punctuation mark, after "Hi",
+# and after "with you that".
 _SAYS_WHO = re.compile(
     rf"(?:^|[.!?,:;]\s|\b(?:Hi|Hello)\s|\bwith you that\s)(?:I['’]m|I am|As)(?: currently)? {re.escape(SINGULAR_SLOT)}"
     r"(?=[.!,;]|$)"
@@ -53,12 +53,16 @@ def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
 
 
 def says_who_the_user_is(template: str) -> bool:
-    """Returns whether users describe themselves in a template ("I'm …", "I am …", "I'm currently …" or "As …, I …")."""
+    """Returns whether the user describes themselves in a template, such as "I'm …" or "As …, I …"."""
     return _SAYS_WHO.search(template) is not None
 
 
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
-    """Selects the prompts that can be cues: all for `prompt` or names, and otherwise users' own descriptions."""
+    """Selects the prompts that can be used with a cue.
+
+    All prompts can be used with `prompt`, `name` and `signature`. With the other cues, the user must describe
+    themselves in the prompt.
+    """
     if cue == "prompt" or cue in NAME_CUES:
         return prompts
     templates = prompts["template"].unique().to_pylist()
@@ -66,14 +70,14 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     if not usable:
         raise ValueError(
             f'--cue {cue} needs a template in which users describe themselves, such as "I\'m {SINGULAR_SLOT}.", but '
-            f"none of the {len(templates)} templates is of this kind; set another --dataset_config, add such a "
-            "template, or set --cue prompt"
+            f"none of the {len(templates)} templates is of this kind; set --cue prompt, add such a template, or set "
+            "--dataset_config to a version that has one, such as v1.0"
         )
     return prompts.filter(pc.is_in(prompts["template"], pa.array(usable, pa.string())))
 
 
 def cue_lines(prompts: pa.Table, cue: Cue) -> pa.Table:
-    """Replaces the sentences in `template` and `text` with the cue's line, if the cue has one."""
+    """Replaces the columns `template` and `text` with the cue's text in `LINES`, if there is one."""
     if cue not in LINES:
         return prompts
     template = pa.array([LINES[cue]] * prompts.num_rows, pa.string())
@@ -89,12 +93,14 @@ def read_questions(path: str | Path = QUESTIONS_FILE) -> list[str]:
 def draw_questions(
     cells: Mapping[tuple[str, str, str], Sequence[int]], questions: Sequence[str], *, seed: int
 ) -> list[str]:
-    """Draws the question after each prompt. The questions in a template are the same for all terms.
+    """Draws the question that the user asks after each prompt. Returns one question per prompt.
 
-    The number of questions in a template is chosen so that cells of median size have `MIN_REPLIES` prompts per
-    question, because there are no intervals for fewer replies. If a cell has fewer prompts than questions, some
-    questions are missing, and metrics count missing cells. `cells` has the rows of each cell in the order in which they
-    were drawn.
+    A cell contains the prompts with the same axis, term and template. `cells` maps each cell to the rows of its
+    prompts, in random order.
+
+    The questions in a template are the same for all terms. Their number is chosen so that a cell of median size has
+    `MIN_REPLIES` prompts per question, because intervals need this number of replies. A cell with fewer prompts than
+    questions lacks some questions. Metrics count such gaps.
     """
     sizes: dict[str, list[int]] = {}
     for (_, _, template), rows in cells.items():
@@ -121,7 +127,10 @@ def cue_messages(
     chat: ChatOptions = DEFAULT_CHAT,
     tag: str | None = None,
 ) -> list[Message]:
-    """Makes the messages of a prompt and its cue up to the model's turn. `text` is a sentence or the cue's line."""
+    """Returns the messages of a conversation up to the model's reply.
+
+    `text` is the prompt's sentence, or the text that `cue_lines` put in its place.
+    """
     said = text if question is None else question
     if cue == "signature":
         (said,) = with_questions([text], [question])

@@ -1,10 +1,11 @@
-"""Decodes replies (token ids) from contexts (token ids). A reply is the same in any batch.
+"""Decodes replies to contexts. A reply does not depend on the batch in which it is decoded.
 
-The other rows in a batch, and its padding, change the last bits of a row's numbers. This may change a decision between
-two close candidates. A context with a close decision is therefore run again alone, and the second reply counts.
+The other contexts in a batch change a context's numbers slightly, in their last bits. This may change the choice
+between two tokens that are almost equally likely. Therefore, a context with such a close decision is decoded again
+alone, and this second reply is used.
 
-Contexts of different lengths are decoded together if a trial shows that the model supports it (`trials.takes_padding`),
-because a CPU computes a token twice as fast in large batches as in small ones.
+Contexts of different lengths are padded and decoded together if the model supports this (see `trials.takes_padding`).
+The reason is speed: a CPU needs half the time per token in large batches.
 """
 
 from collections.abc import Sequence
@@ -24,8 +25,8 @@ from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decod
 from hb_metrics.inference.replies.forward import Forward
 from hb_metrics.inference.replies.sampling import draw, index_of_highest
 
-# When rows with finished replies are this share of the batch, they are removed from it. The remaining rows are then
-# copied, which takes about a fifth of a step.
+# The share of finished replies at which they are removed from the batch. They are not removed earlier, because removal
+# copies the remaining rows. This takes about a fifth of the time of a step.
 _SHARE_OVER = 1 / 8
 
 
@@ -39,12 +40,17 @@ def decode(
     limits: Sequence[int] | None = None,
     cached: bool = True,
 ) -> list[Decoded]:
-    """Decodes a reply to each context. In float32 and float64, replies do not depend on the other contexts.
+    """Decodes a reply to each context. In float32 and float64, a reply does not depend on the other contexts.
 
-    All contexts have the same length unless `padded` is true (see `trials.takes_padding`). `keys` has random int64
-    numbers for sampling: [contexts, max_reasoning_tokens + max_new_tokens]. `limits` [contexts] has maximum lengths of
-    at most `max_new_tokens`; beam search does not support it. If `cached` is true, keys and values are kept from token
-    to token (see `trials.takes_cache`).
+    Args:
+        model: A causal model, or a model with an encoder and a decoder.
+        contexts: [contexts] The token ids of the model's inputs.
+        decoding: The settings of decoding.
+        ends: The tokens that end a reply.
+        keys: [contexts, max_reasoning_tokens + max_new_tokens] Random int64 numbers, needed only for sampling.
+        padded: Whether contexts may have different lengths (see `trials.takes_padding`).
+        limits: [contexts] The maximum length of each reply. Beam search does not support it.
+        cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
     """
     if not contexts:
         return []
@@ -61,7 +67,7 @@ def decode(
             until = torch.tensor(close[one], device=device)
             (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], until)
             if until < whole[row]:
-                if alone.tokens == decoded[row].tokens[: close[row]]:  # if so, the rest is also correct
+                if alone.tokens == decoded[row].tokens[: close[row]]:  # no later decision was close
                     continue
                 (alone,), _ = run(model, contexts[one], decoding, ends, mine, most[one], whole[one])
             decoded[row] = alone
@@ -79,14 +85,18 @@ def _one_by_one(
     *,
     cached: bool,
 ) -> tuple[list[Decoded], np.ndarray]:
-    """Decodes by greedy search or sampling, up to `most` tokens per reply and `until` tokens per reply and thought.
+    """Decodes by greedy search or by sampling.
 
-    Returns the replies and, for each context, the number of tokens up to the last close decision.
+    `most` [contexts] limits the tokens of a reply. `until` [contexts] limits the tokens of a thought and its reply
+    together.
+
+    Returns:
+        The replies, and one number per context: the number of tokens up to the last close decision (see `CLOSE`).
     """
     device = input_device(model)
     num, thinks = len(contexts), ends.thoughts is not None
     size = decoding.max_new_tokens + decoding.max_reasoning_tokens
-    # If no marks of thoughts are known, a model may think for as long as it may reply.
+    # If the model's marks of thoughts are unknown, the limit of replies also applies to thoughts.
     budget = decoding.max_reasoning_tokens if thinks or decoding.max_reasoning_tokens else decoding.max_new_tokens
     close = torch.zeros(num, dtype=torch.int64, device=device)
     replies = torch.zeros(num, size, dtype=torch.int64, device=device)
@@ -112,7 +122,7 @@ def _one_by_one(
     for step in range(size):
         logits = logits.float()
         highest = logits.amax(1)
-        # Only after the reply's beginning, because earlier exclusions would change how replies begin.
+        # End tokens are excluded only after a reply's first word. Otherwise, they would change how replies begin.
         short = None
         if decoding.min_new_tokens:
             short = (begun[rows] & (step - starts[rows] < decoding.min_new_tokens))[:, None]
@@ -146,7 +156,7 @@ def _one_by_one(
         lengths[rows] = torch.where(stopped, step + 1 - (is_dropped & over).long(), lengths[rows])
         truncated[rows] &= ~over
         going &= ~stopped
-        # Once all replies have begun, this is the only wait for the device in a step.
+        # After all replies have begun, the program waits for the device only here.
         num_going, num_broken = torch.stack([going.sum(), (~highest.isfinite()).sum()]).tolist()
         if num_broken:
             raise not_finite(highest)
@@ -172,13 +182,16 @@ def _read(
     starts: torch.Tensor,
     begun: torch.Tensor,
 ) -> bool:
-    """Records which rows think after the chosen tokens and where replies begin. Returns whether to read more tokens."""
+    """Passes the chosen tokens to the readers, and updates `thinking`, `starts` and `begun`.
+
+    Returns whether a reader still needs tokens.
+    """
     states = []
     for row, token in torch.stack([rows, chosen], 1).tolist():
         reader = readers[row]
         if not reader.is_done:
             reader.read(token)
         states.append((reader.start, reader.is_thinking, reader.has_begun))
-    found = torch.tensor(states, device=rows.device)
-    starts[rows], thinking[rows], begun[rows] = found[:, 0], found[:, 1].bool(), found[:, 2].bool()
+    columns = torch.tensor(states, device=rows.device).T
+    starts[rows], thinking[rows], begun[rows] = columns[0], columns[1].bool(), columns[2].bool()
     return not all(reader.is_done for reader in readers)

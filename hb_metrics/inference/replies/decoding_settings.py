@@ -1,10 +1,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# A decision between two candidates is close if their log-probabilities (in beam search, those of whole beams) differ by
-# less than this number.
-# In float32, other rows and padding change the log-probabilities of the embedded model by up to 8e-5 (96 contexts, 24
-# tokens each).
+# A decision is close if the log-probabilities of two candidates differ by less than this number. The candidates are
+# tokens, or whole beams in beam search. In float32, the other rows of a batch changed the embedded model's
+# log-probabilities by at most 8e-5 (measured on 96 contexts with 24 tokens each).
 CLOSE = 2e-4
 
 _MOST_TOKENS = 2**31
@@ -23,18 +22,19 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """The settings of decoding. Most are the same as in transformers.
+    """The settings of decoding. Settings that are not explained here have the same meaning as in transformers.
 
     Attributes:
-        num_beams: The number of beams. More than 1 means beam search, which does not sample.
-        top_p: Tokens are drawn only from the smallest set of the `top_k` likeliest tokens with at least this total
-            probability.
-        min_new_tokens: The minimum length of a reply from its beginning. In beam search, as in transformers, a reply
-            also does not begin with an end token.
+        num_beams: The number of beams. If it is greater than 1, beam search is used, which does not sample.
+        top_p: The total probability of the tokens from which to draw. From the `top_k` likeliest tokens, the smallest
+            set with at least this probability is used.
+        min_new_tokens: The minimum length of a reply, counted from its first word. In beam search, as in transformers,
+            it is counted from the first token.
         no_repeat_ngram_size: The length of token sequences that must not be repeated in a reply. 0 allows repetitions.
-        length_penalty: The exponent in a beam's score, which is summed log-probabilities / length ** length_penalty.
-        end_after_sentence: Whether a reply ends with the first sentence that ends after `min_new_tokens`.
-        max_reasoning_tokens: The length at which a thought before the reply is cut. In this case, there is no reply.
+        length_penalty: An exponent. The score of a beam is its summed log-probability / length ** length_penalty.
+        end_after_sentence: Whether a reply ends at the first end of a sentence after `min_new_tokens`.
+        max_reasoning_tokens: The maximum length of a thought before the reply. A longer thought is cut, and there is no
+            reply.
     """
 
     num_beams: int = 1
@@ -56,13 +56,13 @@ class Decoding:
                 raise ValueError(f"{name} is {value}; set a number from {lowest} to {highest}")
         if self.sample and self.num_beams > 1:
             raise ValueError(
-                f"num_beams is {self.num_beams}, but beam search does not sample; set num_beams to 1, or turn "
-                "sampling off"
+                f"num_beams is {self.num_beams}, but beam search does not sample; set num_beams to 1, or set sample to "
+                "False"
             )
 
 
 class Decoded(NamedTuple):
-    """A reply as tokens, the thought before it, and whether the reply was cut at `max_new_tokens`."""
+    """The tokens of a thought (if there is one) and of a reply, and whether they were cut at a maximum length."""
 
     tokens: list[int]
     truncated: bool

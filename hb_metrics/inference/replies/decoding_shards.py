@@ -1,7 +1,4 @@
-"""Writes decoded texts (replies, continuations and paraphrases) as resumable shards.
-
-A decoded text depends only on its context and id (see `decoding.py`), so the bytes of shards do not depend on batches.
-"""
+"""Decodes texts and writes them to shards. The texts are replies, continuations or paraphrases."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,27 +25,28 @@ from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, rea
 from hb_metrics.inference.units import one_thread_per_unit
 
 ROWS_PER_SHARD = 1024
-# The maximum number of rows (contexts × beams) per batch. The last replies of a batch run nearly alone, which costs
-# least in large batches. With the embedded model, two CPU cores are hardly faster with larger batches than these.
+# The maximum number of rows (contexts × beams) per batch. Larger batches are faster, but with the embedded model on two
+# CPU cores, batches above this size were hardly faster.
 MOST_ROWS = {"cpu": 256, "other": 512}
-# When rows are divided among the cores, batches are not smaller than this.
+# The minimum number of contexts per batch when batches are made smaller to use all cores.
 LEAST_CONTEXTS = 32
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingPlan:
-    """The rows to decode, and the settings. There are subclasses for replies, continuations and paraphrases.
+    """The contexts to decode, and the settings. Replies, continuations and paraphrases have subclasses.
 
     Attributes:
         ids: [rows] The distinct keys of the rows.
-        contexts: [rows] The token ids of the model's input.
+        contexts: [rows] The token ids of the model's inputs.
+        ends: The tokens that end a decoded text.
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
-        invariant: Whether the decoded text is the same in any batch.
+        invariant: Whether a decoded text does not depend on its batch.
         padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
-        cached: Whether keys and values are kept from token to token (see `trials.takes_cache`).
-        schema: The columns of a shard. The first is `id`.
-        label: The plural of the rows' name, for the progress bar.
-        purpose: The purpose of sampling, for `seeded_generator`.
+        cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
+        schema: The columns of a shard. The first column is `id`.
+        label: The plural noun for the decoded texts, which the progress bar displays.
+        purpose: The argument of `seeded_generator` that makes random numbers differ between the subclasses.
     """
 
     ids: list[str]
@@ -76,10 +74,13 @@ def decode_into_shards(
     batch_size: int | None = None,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Decodes the rows that are not on disk yet. Reads all rows in the order of the plan.
+    """Decodes the rows that are not on disk yet, and then reads all rows.
 
-    Without a `batch_size`, the memory determines how many contexts are decoded together, and contexts of different
-    lengths are combined if the plan pads. Returns the table on the main process, and `None` on all other processes.
+    If `batch_size` is `None`, it is chosen from the free memory. Only in this case, contexts of different lengths can
+    be decoded together.
+
+    Returns:
+        A table of all rows in the plan's order on the main process, and `None` on all other processes.
     """
     shards = _shards(plan, folder)
 
@@ -141,12 +142,15 @@ def _decoded(
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
-    """Returns how many contexts of a given length fit into a quarter of the free memory of each device."""
+    """Returns the number of contexts that fit into a quarter of each device's free memory.
+
+    `length` is the number of tokens of a context and its reply.
+    """
     model, device = loaded.model, input_device(loaded.model)
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", 1024)
-    if isinstance(heads, int) and heads:  # there are often fewer heads for keys and values than for queries
+    if isinstance(heads, int) and heads:  # keys and values often have fewer heads than queries
         head_dim = max(getattr(config, name, None) or 0 for name in ("head_dim", "qk_head_dim")) or width // heads
         key_heads = getattr(config, "num_key_value_heads", None)
         width = head_dim * (key_heads if isinstance(key_heads, int) and key_heads else heads)
@@ -163,13 +167,14 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
 def _batches(
     contexts: Sequence[Sequence[int]], rows: np.ndarray, limit: int, workers: int, padded: bool
 ) -> list[list[int]]:
-    """Divides the rows of a shard into even batches of similar (without padding, equal) length.
+    """Divides the rows of a shard into batches of about equal size.
 
-    Decoded texts do not depend on the number of workers. They could in half precision, so nothing is padded there.
+    If `padded` is true, the contexts in a batch have similar lengths, and there are enough batches for all workers.
+    Otherwise, the contexts in a batch have the same length.
     """
     if padded:
         number = -(-len(rows) // min(limit, LEAST_CONTEXTS))
-        number = min(number, -(-len(rows) // (limit * workers)) * workers)  # the same number for each worker
+        number = min(number, -(-len(rows) // (limit * workers)) * workers)  # the same number of batches per worker
         number = max(number, -(-len(rows) // limit))
         return [batch.tolist() for batch in np.array_split(rows, number)]
     lengths = np.array([len(contexts[row]) for row in rows])
@@ -178,7 +183,7 @@ def _batches(
 
 
 def _shards(plan: DecodingPlan, folder: Path) -> list[Shard]:
-    """Plans shards with contexts of similar length. Equal contexts are adjacent, so each context is run once."""
+    """Plans shards in which contexts are sorted by length, and equal contexts are next to each other."""
     order = np.array(_by_length(plan, range(len(plan.ids))), dtype=np.int64)
     return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, order)
 

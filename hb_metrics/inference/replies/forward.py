@@ -1,4 +1,4 @@
-"""Runs a model token by token on a batch of contexts. The contexts' common beginning is computed once."""
+"""Runs a model token by token on a batch of contexts. A beginning that all contexts share is computed once."""
 
 import inspect
 from collections.abc import Sequence
@@ -13,16 +13,24 @@ from hb_metrics.inference.models.architecture import decoder_start_id, first_pos
 from hb_metrics.inference.units import distinct
 
 _PAD = 0  # may be any token, because nothing attends to padding
-# Cache layers that have keys and values by position, or none. In some architectures, recurrent layers also accept
-# several tokens after a state. Nothing shows which layers do, so contexts of recurrent models share no prefix.
+# The cache layers that store keys and values for each position, or nothing. Only with these layers, the common
+# beginning of the contexts is computed once. Some recurrent layers would also support it, but it is impossible to know
+# which ones.
 _ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"}
 
 
 class Forward:
-    """Computes next-token logits for a batch of rows that grow token by token. Rows can be selected from the batch.
+    """Computes the logits of the next token for a batch of rows.
 
-    Equal contexts are run once, and so is the common beginning of all contexts. Padding after this beginning makes
-    contexts equally long. Each context has `beams` rows. Unless `cached` is true, all tokens are run at each step.
+    Call `first` once, and then `next` for each further token. `select` keeps some of the rows.
+
+    Equal contexts are computed once. A beginning that all contexts share is also computed once. Shorter contexts are
+    padded after this beginning.
+
+    Args:
+        contexts: [contexts] The token ids of the inputs.
+        beams: The number of rows for each context.
+        cached: Whether the model keeps keys and values. Otherwise, it reads all tokens again at each step.
     """
 
     def __init__(
@@ -36,7 +44,7 @@ class Forward:
         self.model, self.cached = model, cached
         contexts, which = distinct([tuple(context) for context in contexts])
         device = input_device(model)
-        # The context that each row continues.
+        # For each row, the index of its distinct context.
         self.which = torch.tensor(which, device=device).repeat_interleave(beams)
         self.prefix = _common_prefix(contexts)
         longest = max(map(len, contexts))
@@ -47,7 +55,7 @@ class Forward:
         ]
         self.contexts = torch.tensor(rows, device=device)
         self.tokens = self.contexts  # the tokens that the model (or its decoder) has read
-        self.mask: torch.Tensor | None = None  # whether a token is not padding, or `None` without padding
+        self.mask: torch.Tensor | None = None  # 0 for padding, and 1 for other tokens; `None` without padding
         if any(pads):
             ends = self.prefix + torch.tensor(pads, device=device)[:, None]
             positions = torch.arange(longest, device=device)
@@ -64,12 +72,12 @@ class Forward:
         self.first_position = first_position(model)
 
     def first(self) -> torch.Tensor:
-        """Computes logits after the contexts: [contexts * beams, vocabulary]."""
+        """Returns the logits of the first token after each context: [contexts * beams, vocabulary]."""
         if self.model.config.is_encoder_decoder:
             self.encoded = self.model.get_encoder()(
                 input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)
             )
-            # If the model is spread over several devices, the encoder's last layer may be on another device.
+            # The encoder's last layer may be on another device.
             self.states = self.encoded.last_hidden_state.to(self.contexts.device)
             start = _decoder_start(self.model)
             self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
@@ -89,23 +97,23 @@ class Forward:
         return logits[self.which]
 
     def next(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Computes logits after one more token per row: [rows, vocabulary]."""
+        """Appends a token to each row. Returns the logits of the token after it: [rows, vocabulary]."""
         self.tokens = torch.cat([self.tokens, tokens[:, None]], 1)
         if self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
         return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
 
     def after(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Computes the logits of a single row after more tokens: [vocabulary].
+        """Returns the logits after some further tokens, for a batch with a single row: [vocabulary].
 
-        The tokens are discarded afterwards. Threads may share the object.
+        The object does not change, so threads may share it.
         """
         ahead = copy(self)
         ahead.cache = deepcopy(self.cache)
         return ahead._run(torch.tensor([tokens], device=self.contexts.device))[0]
 
     def select(self, rows: torch.Tensor) -> None:
-        """Selects the rows with which to continue. A row may occur several times."""
+        """Continues only with these rows. A row may occur several times."""
         self.tokens = self.tokens[rows]
         if self.mask is not None:
             self.mask = self.mask[rows]
@@ -121,7 +129,7 @@ class Forward:
         if mask is not None:
             positions = (mask.cumsum(1) - 1).clamp(min=0)[:, start:]
             inputs |= {"attention_mask": mask, "position_ids": positions + self.first_position}
-        elif self.takes_positions:  # models may derive the positions wrongly from the cache
+        elif self.takes_positions:  # some models would compute wrong positions from the cache
             positions = torch.arange(start, self.num_cached, device=tokens.device).expand(len(tokens), -1)
             inputs["position_ids"] = positions + self.first_position
         if self.states is not None:
@@ -130,15 +138,15 @@ class Forward:
                 "encoder_outputs": with_states(self.encoded, self.states),
                 "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
             }
-        if self.states is not None and not self.cached:  # without these arguments, FSMT does not mask later tokens
+        if self.states is not None and not self.cached:  # without `input_ids`, FSMT does not mask later tokens
             inputs["input_ids"] = self.given
         if self.cache is not None:
             inputs[self.cache_name] = self.cache
         if self.keeps_logits:
             inputs["logits_to_keep"] = 1
         output = self.model(**inputs, use_cache=self.cached)
-        # A model with another form of cache, such as some recurrent models, reads all tokens at each step, because it
-        # may be impossible to select rows from the cache.
+        # Other types of cache, such as those of some recurrent models, may not allow the selection of rows. They are
+        # not used, so such models read all tokens again at each step.
         cache = output.get(self.cache_name) if self.cached else None
         self.cache = cache if type(cache) in (DynamicCache, EncoderDecoderCache) else None
         return output.logits[:, -1]
@@ -149,7 +157,7 @@ def holds_attention_alone(cache: Any) -> bool:
 
 
 def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
-    """Counts the first tokens that all contexts share. At least one token of each context remains to be run."""
+    """Returns the number of tokens at the beginning that all contexts share. The last token never counts."""
     if len(contexts) < 2:
         return 0
     shared = 0
@@ -167,5 +175,8 @@ def _decoder_start(model: PreTrainedModel) -> list[int]:
     start = config.bos_token_id if start is None else start
     start = decoder_start_id(model) if start is None else start
     if start is None:
-        raise ValueError("the model's generation_config has no decoder_start_token_id; set it")
+        raise ValueError(
+            "the model's generation_config has no decoder_start_token_id; add the id of the token with which the "
+            "decoder starts to the model's generation_config.json"
+        )
     return [start] if forced is None else [start, forced]

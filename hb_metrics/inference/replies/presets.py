@@ -1,4 +1,4 @@
-"""Decoding presets, and which part of a model's text counts as its reply."""
+"""Defines the presets of decoding, and chooses which part of a model's text is its reply."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -12,22 +12,23 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 Extent = Literal["whole", "first_line"]
 
 PRESETS = {
-    # For a quick trial: replies of about a sentence, drawn at random.
+    # Random replies of about one sentence, for a quick trial.
     "sample": Decoding(
         sample=True, temperature=0.7, top_k=50, top_p=0.9, min_new_tokens=10, max_new_tokens=40, end_after_sentence=True
     ),
     "greedy": Decoding(max_new_tokens=60),
-    # The paper's settings (A.4). The paper states no maximum length. The released Blenderbot models have 60 tokens.
+    # The paper's settings (A.4). It does not state the maximum length, so this is the value of the released Blenderbot
+    # models.
     "dialogpt": Decoding(num_beams=10, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
     "blenderbot2": Decoding(num_beams=3, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
 }
-# The settings in the model's generation_config (see `model_decoding`).
+# The preset that uses the settings in the model's generation_config (see `model_decoding`).
 MODEL_PRESET = "model"
-# All other presets are for one line of dialogue.
+# The presets that suit whole replies. All other presets are for one line of dialogue.
 WHOLE_PRESETS = ("greedy", MODEL_PRESET)
-WHOLE_TOKENS = 256  # the maximum length of a whole reply, unless an option or the model sets another
-ALL_TOKENS = 2**31  # in transformers, a top_k of 0 means no limit
-# Settings in a generation_config that change decoding, with their neutral values.
+WHOLE_TOKENS = 256  # the default maximum length of a whole reply
+ALL_TOKENS = 2**31  # the `top_k` that includes all tokens
+# Settings of transformers that `Decoding` does not support, with the values at which they have no effect.
 _NOT_DECODED = {
     "repetition_penalty": 1.0,
     "min_p": None,
@@ -47,20 +48,27 @@ _NOT_DECODED = {
 def decoding_preset(
     name: str, model: PreTrainedModel | None = None, extent: Extent = "first_line", **changes: Any
 ) -> Decoding:
-    """Returns one of `PRESETS` or, for "model", the settings in the model's generation_config, with changes.
+    """Returns the settings of a preset, with changes.
 
-    A whole reply does not end after a sentence, and by default has at most `WHOLE_TOKENS` tokens. A change to `None`
-    has no effect, and a `top_k` of 0 means all tokens.
+    Args:
+        name: A key of `PRESETS`, or "model" for the settings in the model's generation_config.
+        model: The model, needed only for the preset "model".
+        extent: If it is "whole", a reply may have several sentences, and up to `WHOLE_TOKENS` tokens by default.
+        changes: Attributes of `Decoding`. The value `None` leaves the preset's value unchanged. A `top_k` of 0 means
+            all tokens.
     """
     changes = {key: value for key, value in changes.items() if value is not None}
-    if changes.get("top_k") == 0:  # as in transformers
+    if changes.get("top_k") == 0:  # transformers uses 0 for all tokens
         changes["top_k"] = ALL_TOKENS
     if changes.get("temperature") == 0:
-        raise ValueError("temperature is 0, which turns sampling off; leave temperature out, and set --decoding greedy")
+        raise ValueError(
+            "temperature is 0, but sampling needs a positive temperature; to decode without sampling, remove the "
+            "temperature and set --decoding greedy"
+        )
     whole: dict[str, Any] = {}
     if extent == "whole":
         whole = {"end_after_sentence": False, "max_new_tokens": WHOLE_TOKENS}
-        if name == "sample":  # the preset's minimum length is meant for a sentence
+        if name == "sample":  # the preset's minimum length is for a single sentence
             whole["min_new_tokens"] = 0
     if name == MODEL_PRESET and model is not None:
         own = model_decoding(model.generation_config, is_encoder_decoder=model.config.is_encoder_decoder)
@@ -74,16 +82,16 @@ def decoding_preset(
     for setting in ("temperature", "top_k", "top_p"):
         if setting in changes and not decoding.sample:
             raise ValueError(
-                f"{setting} is {changes[setting]}, but --decoding {name} does not sample; leave {setting} out, or "
-                "set --decoding sample"
+                f"{setting} is {changes[setting]}, but --decoding {name} does not sample; remove {setting}, or set "
+                "--decoding sample"
             )
     return replace(decoding, min_new_tokens=min(decoding.min_new_tokens, decoding.max_new_tokens))
 
 
 def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dict[str, Any]:
-    """Selects the settings in a model's generation_config that `Decoding` supports.
+    """Returns the settings in a model's generation_config that `Decoding` supports.
 
-    In models without an encoder, `max_length` and `min_length` also count the prompt, so they are left out.
+    Without an encoder, `max_length` and `min_length` are ignored, because they include the prompt's tokens.
     """
     sample = bool(config.do_sample) and (config.num_beams or 1) == 1
     settings = {
@@ -94,7 +102,7 @@ def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dic
         "min_new_tokens": config.min_new_tokens,
         "max_new_tokens": config.max_new_tokens,
     }
-    if is_encoder_decoder:  # the decoder reads its start token first
+    if is_encoder_decoder:  # these lengths include the decoder's start token
         for name, length in (("min_new_tokens", config.min_length), ("max_new_tokens", config.max_length)):
             if settings[name] is None and length:
                 settings[name] = length - 1
@@ -115,7 +123,7 @@ def choose_extent(asked: Extent | Literal["auto"], context: ContextFormat, decod
     if asked != "auto":
         return asked, f"--reply {asked} was given"
     if context != "chat":
-        return "first_line", "the context is no chat, and dialogue is in lines"
+        return "first_line", "the context is not a chat, and a line of dialogue is a turn"
     if decoding not in WHOLE_PRESETS:
         return "first_line", f"--decoding {decoding} is for one line of dialogue"
     return "whole", "the model is a chat model"

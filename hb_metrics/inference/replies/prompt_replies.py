@@ -21,12 +21,16 @@ from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyReq
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_metrics.inference.replies.turns import next_turn
 
-REASONING_TOKENS = 2048  # the maximum length of a thought before a reply, unless an option sets another
+REASONING_TOKENS = 2048  # the default maximum length of a thought before a reply
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPlan(DecodingPlan):
-    """The prompts that get replies, one row per prompt. `thoughts` is `None` if the model does not think."""
+    """The prompts to reply to, one per row.
+
+    Attributes:
+        thoughts: The marks of the model's thoughts, or `None` if the model does not think before it replies.
+    """
 
     schema = REPLY_SCHEMA
     label = "replies"
@@ -66,10 +70,10 @@ def plan_replies(
     decoding = replace(decoding, max_reasoning_tokens=max_reasoning_tokens)
     if decoding.num_beams > 1 and thoughts is not None and max_reasoning_tokens:
         raise ValueError(
-            f"the model thinks before it replies, and beam search (num_beams {decoding.num_beams}) cannot "
-            "distinguish a thought from a reply; set --decoding sample or greedy, turn thinking off (for many models: "
-            "--chat_template_kwargs '{\"enable_thinking\": false}'), or set "
-            "--max_reasoning_tokens 0 if the model never thinks"
+            f"num_beams is {decoding.num_beams}, but the model thinks before it replies, and beam search cannot "
+            "separate a thought from a reply; set --decoding sample or --decoding greedy, or turn thinking off (for "
+            "many models, with --chat_template_kwargs '{\"enable_thinking\": false}'). If the model never thinks, set "
+            "--max_reasoning_tokens 0"
         )
     check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
     if requests.turn == 1 and requests.turns > 1:
@@ -93,9 +97,9 @@ def plan_replies(
 
 
 def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextFormat, decoding: Decoding) -> None:
-    """Raises `ValueError` if the longest conversation could become too long for the model. States how many turns fit.
+    """Raises `ValueError` if a conversation of `requests.turns` turns could become too long for the model.
 
-    A reply counts as `max_new_tokens` tokens plus the marks of its turn.
+    Future replies are unknown, so each counts as `max_new_tokens` tokens plus the marks of its turn.
     """
     limit, has_encoder = max_positions_of(loaded.model), loaded.model.config.is_encoder_decoder
     beside = 0 if has_encoder else decoding.max_new_tokens + decoding.max_reasoning_tokens
@@ -108,14 +112,14 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
         longest = max(map(len, contexts), default=0) + (turn - 1) * decoding.max_new_tokens + beside
         if limit is not None and longest > limit:
             raise ValueError(
-                f"turns is {requests.turns}, and the longest conversation could have {longest:,} tokens at turn "
-                f"{turn}; the model accepts {limit:,}, enough for {turn - 1}. Set --turns {turn - 1}, a smaller "
-                "--max_new_tokens, or another model"
+                f"turns is {requests.turns}, but the longest conversation could have {longest:,} tokens at turn "
+                f"{turn}, and the model accepts {limit:,}; set --turns to at most {turn - 1}, set --max_new_tokens to "
+                f"less than {decoding.max_new_tokens}, or use a model that accepts more tokens"
             )
 
 
 def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[str]:
-    """Generates replies to some rows like `decode_into_shards`, but without files. A missing reply is ""."""
+    """Returns the replies to some of the plan's prompts, without writing files. A missing reply is an empty string."""
     decoded = decode_rows(plan, loaded, rows)
     return [_answer(plan, loaded, reply).text or "" for reply in decoded]
 

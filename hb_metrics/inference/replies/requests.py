@@ -1,6 +1,6 @@
-"""Requests for replies in the same form for all engines, and the columns of replies (Smith et al., 2022, A.4, A.5).
+"""Prepares the conversations to which an engine replies, and turns the replies into columns.
 
-A prompt's id and the run's seed determine all random choices. The template also determines the question after a cue.
+An engine is a loaded model, a server or a set of files. The requests and columns are the same for all engines.
 """
 
 import hashlib
@@ -44,18 +44,22 @@ REPLY_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyRequests:
-    """Requests for replies, and the settings for the answers. Lists and arrays have one element per prompt.
+    """The conversations to which a model has to reply, and the settings of decoding.
 
     Attributes:
-        texts: The prompts, with variations applied.
-        messages: The conversations up to the model's turn, which an engine answers.
-        turn: The number of the model's turn, counted from 1. Later turns depend on earlier answers.
-        flags: Name of a variation → whether it was applied.
-        questions: The user's questions after the cues, or `None` if the prompts are the cues.
-        all_questions: The questions from which `questions` were drawn.
-        turns: The number of model turns in each conversation.
-        follow_ups: The user's `turns` − 1 later turns. Empty if there is only one turn.
-        extent: Whether a reply is the model's whole text or its first line.
+        ids: [prompts] The ids of the prompts.
+        texts: [prompts] The prompts, with variations applied.
+        messages: [prompts] The messages of the conversations, up to the model's reply.
+        turn: The number of the reply within its conversation, counted from 1.
+        flags: For each variation, whether it was applied to each prompt: [prompts] bool.
+        personas: [prompts] The persona lines of each conversation.
+        cue: The part of the conversation from which the model learns who the user is (see `cues`).
+        questions: [prompts] The questions that the user asks after the cue, or `None` if the cue is the prompt.
+        all_questions: The list from which `questions` were drawn.
+        turns: The number of replies in each conversation.
+        follow_ups: [prompts] The user's later messages in each conversation. Empty if there is only one reply.
+        all_follow_ups: The list from which `follow_ups` were drawn.
+        extent: Whether a reply is the model's whole text or only its first line.
         max_reasoning_tokens: The maximum length of a thought before a reply. `None` means the engine's default.
     """
 
@@ -82,11 +86,11 @@ class ReplyRequests:
 
     @property
     def turn_seed(self) -> int:
-        """Returns the seed for this turn's replies: the run's seed at first, then an independent one for each turn."""
+        """Returns the seed of this turn's replies. Only the first turn uses the run's own seed."""
         return self.seed if self.turn == 1 else int(seeded_generator(self.seed, "turn", str(self.turn)).integers(2**31))
 
     def request_seed(self, row: int) -> int:
-        """Returns a seed below 2³¹ for one reply, for engines that accept a seed."""
+        """Returns the seed of one reply, which is below 2³¹. Some servers accept a seed with each request."""
         return int(seeded_generator(self.turn_seed, "request", self.ids[row]).integers(2**31))
 
     def take(self, rows: Sequence[int]) -> "ReplyRequests":
@@ -118,13 +122,16 @@ class ReplyRequests:
 
 
 class Answer(NamedTuple):
-    """The answer to a prompt. Unknown numbers are `None`.
+    """The answer to a prompt. An attribute is `None` if its value is unknown.
 
     Attributes:
-        text: The reply, without white space around it. Empty or `None` if there is no reply.
-        num_reasoning_tokens: The number of tokens in the thought and its marks.
-        reasoning_unclosed: Whether the thought did not end. If so, there is no reply.
-        invented_turn: Whether the model went on to write another speaker's turn, which is left out.
+        text: The reply, without white space around it. If there is no reply, it is empty or `None`.
+        num_tokens: The number of tokens in the reply.
+        truncated: Whether the reply was cut at its maximum length.
+        reasoning: The model's thought before the reply, or `None` if it did not think.
+        num_reasoning_tokens: The number of tokens in the thought, including its marks.
+        reasoning_unclosed: Whether the thought was cut before it ended, so that there is no reply.
+        invented_turn: Whether the model also wrote a turn of another speaker. The reply does not include this turn.
     """
 
     text: str | None
@@ -157,9 +164,9 @@ def answer_of(
 
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
-    """Makes the columns of `REPLY_SCHEMA`, except `id`, from some prompts and their answers (both [rows]).
+    """Returns the columns of `REPLY_SCHEMA` except `id`, for some of the prompts and their answers.
 
-    `reply` is null if there is no reply or the thought is unfinished. `reasoning` is null if the model did not think.
+    `rows` and `answers` have the same order. A missing reply is null, and so is a missing thought.
     """
     return {
         "turn": [requests.turn] * len(rows),
@@ -189,10 +196,13 @@ def make_requests(
     seed: int = 0,
     **about: Any,
 ) -> ReplyRequests:
-    """Applies variations to prompts (paper, A.3), and draws persona lines and questions for them.
+    """Makes the first request for each prompt.
 
-    For cues other than "prompt", `prompts` must come from `prompts_for_cue`. `about` has other attributes of the
-    result.
+    Random choices depend only on a prompt's id and on the seed. Questions also depend on the template.
+
+    `prompts` must come from `prompts_for_cue`. If `variations` is true, some prompts are varied as in the paper (Smith
+    et al., 2022, A.3). Each conversation gets `num_personas` of the lines in `personas` (A.4). Unless the cue is the
+    prompt, each conversation also gets one of the `questions`. `about` contains other attributes of `ReplyRequests`.
     """
     ids = prompts["id"].to_pylist()
     said = cue_lines(prompts, cue)
@@ -224,7 +234,11 @@ def make_requests(
 
 
 def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
-    """Draws `replies_per_cell` prompts from each cell, or all prompts of a smaller cell. Keeps their original order."""
+    """Draws `replies_per_cell` prompts from each cell. `None` selects all prompts.
+
+    A cell contains the prompts with the same axis, descriptor and template. From a smaller cell, all prompts are
+    selected. The prompts keep their order.
+    """
     if replies_per_cell is None:
         return prompts
     rows = [row for cell in drawn_cells(prompts, seed=seed).values() for row in cell[:replies_per_cell]]
@@ -232,7 +246,10 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
 
 
 def drawn_cells(prompts: pa.Table, *, seed: int) -> dict[tuple[str, str, str], list[int]]:
-    """Returns the rows of each cell (axis, descriptor and template), in the order in which its prompts are drawn."""
+    """Returns the row numbers of each cell's prompts, in random order.
+
+    The keys are (axis, descriptor, template). The order depends only on the ids and the seed.
+    """
     cells = defaultdict(list)
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template", "id")]
     for row, (axis, descriptor, template, identifier) in enumerate(zip(*columns, strict=True)):

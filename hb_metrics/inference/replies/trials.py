@@ -1,7 +1,7 @@
-"""Tests whether a model can decode with a cache, and with padding.
+"""Tests whether a model computes correct logits with a cache, and with padding.
 
-A model's class does not show this. Without support, some architectures raise an error, and others silently compute
-wrong numbers.
+A trial is necessary, because no attribute of a model shows it. Some architectures raise an error, and others compute
+wrong numbers without an error.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.decoding_settings import CLOSE
 from hb_metrics.inference.replies.forward import Forward
 
-# The number of tokens that a trial of the cache runs one by one, and by which a trial extends beyond an attention
-# window.
-_STEPS = 2
-_BEYOND_WINDOW = 8
-# The largest distance (total variation, averaged over these tokens) between next-token probabilities with and without a
-# cache. In float32, noise is far below this limit. In half precision, it reaches 0.3 in small random hybrids. Wrong
-# computations differ by 0.6.
+_STEPS = 2  # the number of tokens that a trial of the cache runs one by one
+_BEYOND_WINDOW = 8  # the number of tokens by which a trial of the cache exceeds the attention window
+# The largest accepted distance between next-token probabilities with and without a cache. The distance is the total
+# variation, averaged over the tokens that are run one by one. Wrong computations differ by about 0.6. In float32,
+# rounding errors are far smaller. In half precision, they reach 0.3 in small models with random weights that combine
+# recurrence and attention.
 _CACHE_TOLERANCE, _LOW_PRECISION_CACHE_TOLERANCE = 0.01, 0.4
 
 
 def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_new_tokens: int) -> bool:
-    """Returns whether the model's outputs are the same with a cache of keys and values.
+    """Returns whether a cache of keys and values leaves the model's outputs unchanged.
 
-    The trial uses the longest context. If replies can exceed an attention window, it uses tokens beyond the window.
+    The trial runs the longest context. If replies can exceed the model's attention window, the context is repeated
+    until it also exceeds the window.
     """
     if not contexts:
         return True
@@ -51,15 +51,16 @@ def takes_cache(model: PreTrainedModel, contexts: Sequence[Sequence[int]], max_n
         expected = probabilities(cached=False)
         try:
             difference = (probabilities(cached=True) - expected)[1:].abs().sum(1).mean() / 2
-        except Exception:  # noqa: BLE001 - after any error, all tokens are run each time
+        except Exception:  # noqa: BLE001 - any error means that the model cannot use a cache
             return False
     return not difference > (_CACHE_TOLERANCE if is_exact(model) else _LOW_PRECISION_CACHE_TOLERANCE)
 
 
 def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, cached: bool = True) -> bool:
-    """Tests with the shortest and the longest context whether contexts of different lengths can be decoded together.
+    """Returns whether contexts of different lengths can be decoded together.
 
-    In half precision, replies depend on their batch, so batches are not padded.
+    The trial runs the shortest and the longest context together and separately. In half precision, the result is always
+    false, because padding would change the replies.
     """
     ordered = sorted(contexts, key=len)
     if not ordered or len(ordered[0]) == len(ordered[-1]) or model.config.is_encoder_decoder or not is_exact(model):
@@ -76,6 +77,6 @@ def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, 
         with torch.inference_mode():
             together = log_probs(trial)
             alone = torch.cat([log_probs([context]) for context in trial], 1)
-    except Exception:  # noqa: BLE001 - after any error, only contexts of equal length are decoded together
+    except Exception:  # noqa: BLE001 - any error means that the model does not support padding
         return False
-    return bool((together - alone).abs().max() < CLOSE / 2)  # because two candidates can move towards each other
+    return bool((together - alone).abs().max() < CLOSE / 2)  # half, because two candidates can both change

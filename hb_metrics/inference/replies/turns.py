@@ -1,7 +1,8 @@
-"""Conversations of several turns: the user's follow-up questions, and the requests for the model's next turn.
+"""Continues conversations with follow-up questions of the user.
 
-For a template and a question after its cue, the follow-up questions are the same for all terms, and differ between
-turns. A conversation ends at a turn without a reply.
+Conversations with the same template have the same follow-up questions, whatever the term is. If the user asks a
+question after a cue, conversations with the same template and question have the same follow-up questions. Within a
+conversation, no follow-up question is repeated. A conversation ends when the model does not reply.
 """
 
 from collections.abc import Sequence
@@ -22,8 +23,8 @@ def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: in
     follow_ups = read_sentences(FOLLOW_UPS_FILE, "follow_ups")
     if turns - 1 > len(follow_ups):
         raise ValueError(
-            f"turns is {turns}, which needs {turns - 1} different follow-ups, but there are {len(follow_ups)}; set "
-            f"--turns {len(follow_ups) + 1} or fewer"
+            f"turns is {turns}, which needs {turns - 1} different follow-up questions, but there are only "
+            f"{len(follow_ups)}; set --turns to at most {len(follow_ups) + 1}"
         )
     asked: list[tuple[str, str | None]] = [(template, None) for template in templates]
     if requests.questions is not None:
@@ -36,9 +37,10 @@ def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: in
 
 
 def next_turn(requests: ReplyRequests, replies: pa.Table) -> ReplyRequests:
-    """Adds the reply and the user's follow-up question to each conversation that has a reply.
+    """Returns the requests for the next turn: each conversation, its reply and the user's follow-up question.
 
-    The result has one row for each non-empty reply, with the reply's id. `texts` has the follow-up questions.
+    Conversations without a reply are left out. The ids are the ids of the replies. The texts are the follow-up
+    questions.
     """
     row_of = {identifier: row for row, identifier in enumerate(requests.ids)}
     rows, ids, texts, messages = [], [], [], []

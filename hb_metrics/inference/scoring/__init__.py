@@ -1,1 +1,1 @@
-"""Scores the likelihood of texts under a model: perplexities of sentences, pairs and dialogue."""
+"""Computes likelihoods and perplexities of texts under a language model."""

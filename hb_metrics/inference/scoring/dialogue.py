@@ -1,7 +1,7 @@
-"""Scores people's replies in real dialogue. Their perplexity shows whether tuning made a model worse at dialogue.
+"""Computes the perplexity of people's replies in real dialogue.
 
-The model reads each prompt in the run's context format and with the run's control tag. The token that ends the reply is
-not scored.
+This perplexity shows whether tuning made a model worse at dialogue. The model reads each prompt in the run's context
+format, and with the run's control tag. The token that ends a reply is not scored.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ DIALOGUE_SCHEMA = pa.schema(
         ("num_tokens", pa.int64()),
     ]
 )
-# The number of pairs that are drawn at the same time (8 MB).
+# The maximum number of values that the bootstrap draws at the same time (8 MB).
 _DRAWS_AT_A_TIME = 2**20
 
 
@@ -57,14 +57,14 @@ def plan_dialogue(
     chat: ChatOptions = DEFAULT_CHAT,
     max_positions: int = MAX_POSITIONS,
 ) -> DialoguePlan:
-    """Encodes the pairs, and divides them into units. Thinking is turned off.
+    """Encodes pairs of a prompt and a reply, and divides them into units of work.
 
-    Pairs that are too long for the model are left out, and never truncated.
+    Pairs that are too long for the model are left out. The model does not think before a reply.
     """
     if loaded.kind == "masked":
         raise ValueError(
-            "a masked language model cannot compute the likelihood of a reply to a prompt; leave the dialogue out, "
-            "or pass a causal or encoder-decoder model"
+            f"model '{loaded.name}' is a masked language model, which cannot compute the likelihood of a reply to a "
+            "prompt; remove dialogue from --measurements, or pass a causal or encoder-decoder model"
         )
     model, tokenizer = loaded.model, loaded.tokenizer
     with_encoder = model.config.is_encoder_decoder
@@ -83,7 +83,7 @@ def plan_dialogue(
     replies = encode_replies(rendered, dialogue.replies, tokenizer, context, is_encoder_decoder=with_encoder)
     for identifier, context_ids, reply in zip(dialogue.ids, contexts, replies, strict=True):
         if not (context_ids and reply):
-            raise ValueError(f"the tokenizer turns a text of pair {identifier} into no tokens; leave the pair out")
+            raise ValueError(f"the prompt or the reply of pair {identifier} has no tokens; leave the pair out")
     check_token_ids(model, [*contexts, *replies])
 
     limit = max_positions_of(model)
@@ -95,10 +95,10 @@ def plan_dialogue(
     if not fitting:
         raise ValueError(
             f"all {len(taken)} pairs of a prompt and a reply are longer than the model's limit of {limit} tokens; pass "
-            "shorter pairs, or another model"
+            "shorter pairs, or a model that accepts more tokens"
         )
     encoded = [(contexts[row], replies[row]) for row in fitting]
-    # The model does not read the last token of a reply. A decoder reads its start token first.
+    # The model predicts the last token of a reply but does not read it. A decoder also reads its start token.
     lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
     score = partial(reply_nlls, model, start_id=start_id)
     reason = "the decoder writes the reply" if with_encoder else "the reply continues the prompt"
@@ -147,10 +147,10 @@ def dialogue_results(
     confidence_level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Computes the perplexity of the replies: exp(total negative log-likelihood / total tokens).
+    """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
 
-    The interval comes from a percentile bootstrap over pairs. Pairs in `dialogue` that are not in the table were too
-    long.
+    The interval is a percentile bootstrap over pairs. Pairs in `dialogue` that are not in the table were too long, and
+    are counted.
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
     interval = None
@@ -181,7 +181,10 @@ def dialogue_results(
 def reply_nlls(
     model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
 ) -> np.ndarray:
-    """Sums the negative log-likelihood of each reply after its context ([pairs] float64), in one right-padded batch."""
+    """Returns the negative log-likelihood of each reply, summed over its tokens: [pairs] float64.
+
+    `pairs` contains a context and a reply as token ids. They form one batch (see `reply_logits`).
+    """
     losses = [
         cross_entropy(logits.float(), torch.tensor(reply, device=logits.device), reduction="none")
         for logits, (_, reply) in zip(reply_logits(model, pairs, start_id), pairs, strict=True)
@@ -193,15 +196,15 @@ def reply_nlls(
 def reply_logits(
     model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
 ) -> list[torch.Tensor]:
-    """Computes the logits of each reply after its context, [tokens, vocabulary] each, in one right-padded batch.
+    """Returns the logits that predict the tokens of each reply: [tokens, vocabulary] per reply.
 
-    The last token of a reply is predicted but never read. If there is a start token, the model's encoder reads the
-    context and its decoder scores the reply.
+    `pairs` contains a context and a reply as token ids. All pairs are padded at their ends and form one batch. If
+    `start_id` is not `None`, the model's encoder reads the context, and its decoder predicts the reply.
     """
     device = input_device(model)
     if start_id is None:
         tokens, mask = right_padded([[*context, *reply[:-1]] for context, reply in pairs], device)
-        first = min(len(context) for context, _ in pairs) - 1  # predicts the first token of any reply
+        first = min(len(context) for context, _ in pairs) - 1  # the first position whose logits are needed
         kept = tokens.shape[1] - first
         only = {"logits_to_keep": kept} if "logits_to_keep" in signature(model.forward).parameters else {}
         logits = model(input_ids=tokens, attention_mask=mask, use_cache=False, **only).logits[:, -kept:]

@@ -1,7 +1,7 @@
-"""Computes the divergence between a model's distributions of a reply's tokens after two prompts.
+"""Computes how much a model's predictions of a reply change if the prompt or the model changes.
 
-For a reply y to a prompt x, and another prompt x′, the divergence is the mean over tokens t of KL(p(· | x, y<t) ‖ p(· |
-x′, y<t)), in nats, computed exactly.
+The change is the Kullback–Leibler divergence between two distributions of the next token, in nats. For a prompt x, its
+reply y and another prompt x′, it is the mean of KL(p(· | x, y<t) ‖ p(· | x′, y<t)) over the tokens t of the reply.
 """
 
 from collections.abc import Sequence
@@ -44,10 +44,14 @@ def divergences_into_shards(
     layout: Layout,
     folder: Path,
 ) -> pa.Table | None:
-    """Computes the divergences that are not on disk yet. On the main process, reads all of them.
+    """Computes the divergences that are not on disk yet, and then reads all of them.
 
-    `others` has the same prompts without the part whose effect is measured. No reply may be empty. Thinking is turned
-    off. `divergence` is summed over the reply's tokens.
+    `others` are the same prompts without the part whose effect is measured. `replies` are the replies to `prompts`, and
+    none of them may be empty.
+
+    Returns:
+        On the main process, a table with the columns of `DIVERGENCE_SCHEMA`. `divergence` is summed over the reply's
+        tokens. On all other processes, `None`.
     """
     plan = _plan(prompts, others, replies, loaded, layout)
     return score_into_shards(
@@ -69,10 +73,12 @@ def drift_per_token(
     before: tuple[LoadedModel, Layout],
     after: tuple[LoadedModel, Layout],
 ) -> np.ndarray:
-    """Computes how far a model has moved, along non-empty replies of the earlier model.
+    """Computes how much a tuned model's predictions differ from those of the model before tuning.
+
+    `replies` are replies of the model before tuning, and none of them may be empty.
 
     Returns:
-        The mean over a reply's tokens of KL(p_before ‖ p_after), in nats: [prompts] float64.
+        The mean of KL(p_before ‖ p_after) over the tokens of each reply, in nats: [prompts] float64.
     """
     sides = [_encode(prompts, replies, *side) for side in (before, after)]
     models = before[0].model, after[0].model
@@ -81,8 +87,8 @@ def drift_per_token(
     for pairs in zip(*sides, strict=True):
         if pairs[0][1] != pairs[1][1]:
             raise ValueError(
-                f"'{before[0].name}' and '{after[0].name}' tokenize the same reply differently, so their "
-                "distributions are not comparable; pass a model and the model from which it was made"
+                f"'{before[0].name}' and '{after[0].name}' split the same reply into different tokens, so their "
+                "predictions are not comparable; pass a model and the model from which it was tuned"
             )
         first, second = (
             reply_logits(model, [pair], start)[0] for model, pair, start in zip(models, pairs, starts, strict=True)
@@ -100,8 +106,9 @@ def _plan(
     start_id = decoder_start_id(model) if model.config.is_encoder_decoder else None
     pairs = [(row.prompt, row.reply) for row in encoded]
     lengths = [max(len(row.prompt), len(row.other)) + len(row.reply) for row in encoded]
-    max_positions, reason = MAX_POSITIONS, "both prompts of a reply"
-    likelihoods = partial(reply_nlls, model, start_id=start_id)  # divergences may be 0
+    max_positions, reason = MAX_POSITIONS, "each reply is scored after both of its prompts"
+    # This trial uses likelihoods, because divergences may be 0, and the trial compares relative differences.
+    likelihoods = partial(reply_nlls, model, start_id=start_id)
     if padding_changes(likelihoods, pairs, model, length=lambda pair: len(pair[0]) + len(pair[1])):
         max_positions, reason = 1, ONE_AT_A_TIME
     batches = length_sorted_batches(lengths, max_positions)
@@ -124,7 +131,7 @@ def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], start_id: int 
 
 
 def _summed(first: torch.Tensor, second: torch.Tensor) -> float:
-    """Sums KL(p ‖ q) over tokens. The logits of p and q are [tokens, vocabulary]."""
+    """Returns the sum of KL(p ‖ q) over tokens, where p and q have these logits: [tokens, vocabulary]."""
     p, q = (torch.log_softmax(logits.double(), dim=-1) for logits in (first, second))
     return float((p.exp() * (p - q)).sum())
 

@@ -1,7 +1,7 @@
-"""Computes perplexities of reference texts and of counterfactual pairs (Barikeri et al., 2021, 3.1 and 3.2).
+"""Computes perplexities of texts, and of pairs of texts, for RedditBias (Barikeri et al., 2021, 3.1 and 3.2).
 
-The paper's published figures score tokens 2 … n of a text. The first token is only context. The texts are hateful, so
-they are neither shown nor stored. Ids identify them.
+As in the paper's figures, the first token of a text is not scored. The texts are hateful, so they are never printed or
+stored. Results contain only their ids.
 """
 
 from collections.abc import Sequence
@@ -28,14 +28,13 @@ SIDES = ("t1", "t2")
 
 
 class TextPlan(NamedTuple):
-    """The texts that fit into the model, and the plan by which they are scored.
+    """The texts to score, and the plan for scoring them.
 
     Attributes:
-        ids: [texts] The ids of the texts. For pairs, these are the ids of all t1 ("<id>:t1") and then of all t2, in the
-            same order.
-        kept: [pairs or texts] The rows of the pairs or texts that are scored.
-        num_skipped: Reason (`one_token` if there is nothing to predict, or `too_long`) → number of pairs or texts that
-            are left out.
+        ids: [texts] The ids of the texts. For pairs, these are the ids of all first texts ("<id>:t1") and then of all
+            second texts ("<id>:t2").
+        kept: The row numbers of the texts or pairs that can be scored.
+        num_skipped: The numbers of texts or pairs that cannot be scored, by reason: `one_token` or `too_long`.
     """
 
     ids: list[str]
@@ -52,15 +51,15 @@ def plan_texts(
     ids: Sequence[str],
     max_positions: int = MAX_POSITIONS,
 ) -> TextPlan:
-    """Tokenizes texts, or both sides of pairs, and divides them into units. Unfit texts are counted, never cut.
+    """Tokenizes texts or pairs, and divides them into units of work.
 
-    The two sides of a pair begin in the same way. With the embedded model's tokenizer, models read 28 to 32 % fewer
-    tokens of the published test pairs in prefix trees than in padded batches.
+    `columns` contains one column of texts or, for pairs, two columns. Texts that are too short or too long are counted
+    and left out, together with the other text of their pair.
     """
     if loaded.kind != "causal":
         raise ValueError(
-            f"RedditBias needs the likelihood of the tokens after a text's first token, which a {loaded.kind} language "
-            "model does not compute; leave reddit out of --measurements, or pass a causal model"
+            f"RedditBias needs a causal language model, but '{loaded.name}' is a {loaded.kind} model; remove reddit "
+            "from --measurements, or pass a causal model"
         )
     sequences = []
     for column in columns:
@@ -75,7 +74,8 @@ def plan_texts(
     if not rows:
         raise ValueError(
             f"none of the {len(ids)} texts or pairs can be scored: {num_skipped['one_token']} have at most one "
-            f"token, and {num_skipped['too_long']} are too long for the model; pass other texts"
+            f"token, and {num_skipped['too_long']} are too long for the model; pass texts with 2 to "
+            f"{most_tokens(loaded.model, loaded.tokenizer)} tokens"
         )
     texts = [column[row] for column in columns for row in rows]
     plan = plan_perplexity(texts, loaded.model, loaded.tokenizer, max_positions=max_positions, add_start_token=False)
@@ -92,11 +92,14 @@ def plan_texts(
 def language_model_perplexity(
     log_likelihoods: Sequence[float] | np.ndarray, num_tokens: Sequence[int] | np.ndarray
 ) -> float:
-    """Computes LMP (paper, 3.2).
+    """Returns the language model perplexity, LMP (Barikeri et al., 2021, 3.2).
 
-    For each sentence, the negative log-likelihood is averaged over the predicted tokens. LMP is the exponential of the
-    mean of these averages, in which all sentences have the same weight. `log_likelihoods` are natural logarithms,
-    summed over the `num_tokens` predicted tokens.
+    The negative log-likelihood of each sentence is averaged over its tokens. LMP is the exponential of the mean of
+    these averages, so all sentences have the same weight.
+
+    Args:
+        log_likelihoods: [sentences] Natural logarithms, summed over the predicted tokens.
+        num_tokens: [sentences] The numbers of predicted tokens.
     """
     return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 

@@ -1,9 +1,11 @@
 """Computes perplexities of sentences under a causal or an encoder–decoder language model.
 
-Perplexity is exp of the mean negative log-likelihood (natural logarithm) per predicted token. If a causal model has a
-start (BOS) token, it reads this token first, so all tokens of the sentence are predicted. Without a start token, the
-first token is only context. Sentences are scored on prefix trees if the model supports them, and otherwise in padded
-batches. The results are equal.
+The perplexity of a sentence is exp of the mean negative log-likelihood (natural logarithm) per predicted token. A
+causal model reads its start (BOS) token first, so that it predicts all tokens of the sentence. If the model has no
+start token, it does not predict the sentence's first token.
+
+Sentences are scored on prefix trees if the model supports them (see `prefix_tree`). Otherwise, they are scored in
+padded batches. Both methods have the same results.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,12 +25,11 @@ from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_tr
 from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
-# The number of positions that are read at once. On two CPU cores, with the embedded model and the small config, trees
-# of 256 and of 512 positions take the same time, and trees of 128 and of 1,024 positions take about a fifth longer.
-# Larger trees make better use of a GPU. A tree's logits ([positions, vocabulary]) are the largest object in memory.
-# With a vocabulary of 49,152 tokens in float32, they need 100 MB for each working core.
+# The maximum number of tokens that the model reads at once. On two CPU cores, the embedded model was as fast with 256
+# tokens, and about a fifth slower with 128 and with 1,024 tokens. Larger numbers use a GPU better, but need more
+# memory for the logits: with a vocabulary of 49,152 tokens in float32, 512 tokens need 100 MB per core.
 MAX_POSITIONS = 512
-ONE_AT_A_TIME = "padding changes its numbers, so texts are scored one at a time"
+ONE_AT_A_TIME = "padding changes the model's results, so texts are scored one at a time"
 
 
 class PerplexityScores(NamedTuple):
@@ -36,9 +37,10 @@ class PerplexityScores(NamedTuple):
 
     Attributes:
         perplexities: [texts] Exp of the mean negative log-likelihood per predicted token.
-        log_likelihoods: [texts] The natural logarithm of the likelihood, summed over the predicted tokens.
+        log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
         num_tokens: [texts] The number of predicted tokens.
         scoring: The method: `"tree"`, `"padded"` or `"encoder-decoder"`.
+        scoring_reason: Why this method was chosen.
         start_token: The token that the model reads before each sentence, or `None`.
         positions: The number of tokens that the model read for all texts.
     """
@@ -62,26 +64,23 @@ def score_perplexity(
     add_start_token: bool = True,
     progress: bool = True,
 ) -> PerplexityScores:
-    """Scores the perplexity of each text.
+    """Computes the perplexity of each text.
 
-    Identical texts are scored once. Under `accelerate launch`, the processes share the work, and all of them get the
-    result.
+    Under `accelerate launch`, the processes share the work, and all of them get the result.
 
     Args:
         texts: The sentences.
-        model: A causal language model or an encoder–decoder model. In the latter, the encoder reads an empty text, and
-            the decoder writes the texts.
+        model: A causal or an encoder–decoder language model. An encoder reads an empty text.
         tokenizer: The model's tokenizer.
-        trees: Whether a causal model is scored on prefix trees if they give the same numbers as padded batches in a
-            trial.
-        max_positions: The number of tokens that the model reads at once. It limits the memory that is needed.
-        add_start_token: Whether a causal model reads the BOS token first, if its tokenizer has one.
-        progress: Whether to show a progress bar.
+        trees: Whether to use prefix trees if a trial shows that the model supports them.
+        max_positions: The maximum number of tokens that the model reads at once. It limits the needed memory.
+        add_start_token: Whether a causal model reads its BOS token first, if it has one.
+        progress: Whether to display a progress bar.
 
     Raises:
-        ValueError: A text is empty, has no token to predict, or is too long (the message states the text's row). Also
-            if the tokenizer does not match the model, or the model returns NaN.
-        MemoryError: There is not enough memory even for a single text. Larger batches are run in halves.
+        ValueError: A text is empty, has no token to predict, or is too long. The message states the text's row. Also
+            raised if the tokenizer does not match the model, or if the model returns NaN.
+        MemoryError: There is not enough memory even for a single text.
     """
     plan = plan_perplexity(
         texts, model, tokenizer, trees=trees, max_positions=max_positions, add_start_token=add_start_token
@@ -90,7 +89,10 @@ def score_perplexity(
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
-    """Scores a plan. All processes share the work, and all get the sequences' negative log-likelihoods."""
+    """Returns the negative log-likelihood of each of a plan's sequences: [sequences] float64.
+
+    The processes share the work, and all of them get the result.
+    """
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
     scored: list[tuple[np.ndarray, np.ndarray]] = []
@@ -108,7 +110,11 @@ def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np
 def perplexity_scores(
     plan: ScoringPlan, nll: np.ndarray, rows: np.ndarray | None = None, ids: Sequence[str] | None = None
 ) -> PerplexityScores:
-    """Assigns the scores of a plan's distinct sequences to its texts, or to some `rows`. Errors state texts' `ids`."""
+    """Returns the scores of a plan's texts.
+
+    `nll` has the negative log-likelihood of each of the plan's sequences. `rows` selects some of the texts. An error
+    message states a text's row or, if there are `ids`, its id.
+    """
     rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
     sequences = plan.sequence_of_text[rows]
     bad = np.flatnonzero(~np.isfinite(nll[sequences]))
@@ -116,7 +122,7 @@ def perplexity_scores(
         row = rows[bad[0]]
         raise ValueError(
             f"the model returns {nll[sequences[bad[0]]]} as the negative log-likelihood of text "
-            f"{row if ids is None else ids[row]}; try --dtype float32, or check the model's weights"
+            f"{row if ids is None else ids[row]}; set --dtype float32, or check the model's weights"
         )
     return PerplexityScores(
         perplexities=np.exp(nll[sequences] / plan.num_tokens[sequences]),
@@ -138,7 +144,10 @@ def plan_perplexity(
     max_positions: int = MAX_POSITIONS,
     add_start_token: bool = True,
 ) -> ScoringPlan:
-    """Tokenizes and checks the texts, and divides them into units. Arguments and errors: see `score_perplexity`."""
+    """Tokenizes and checks texts, and divides them into units of work.
+
+    The arguments and errors are those of `score_perplexity`.
+    """
     check_texts(texts)
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
@@ -160,7 +169,7 @@ def plan_perplexity(
         if trees:
             fault = scoring_paths.tree_fault(model, sequences, max_positions)
             path = "padded" if fault else "tree"
-            reason = fault or "in a trial run prefix trees gave the padded path's numbers"
+            reason = fault or "in a trial run, prefix trees had the same results as padded batches"
     halve: Callable[[Any], tuple[Any, Any] | None] = halved
     if path == "tree":
         score, halve = partial(scoring_paths.tree_nlls, model), halved_tree
@@ -196,13 +205,13 @@ def check_sequences(
         length = len(sequences[which])
         if not needed <= length <= limit:
             raise ValueError(
-                f"text {row} has {length} tokens including special tokens, but the model accepts {needed} to {limit} "
+                f"text {row} has {length} tokens, including special tokens, but the model accepts {needed} to {limit} "
                 "tokens; change the text, or leave it out"
             )
     check_token_ids(model, sequences)
 
 
 def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Returns the number of tokens that the model accepts. A tokenizer without a known limit has a limit of 10³⁰."""
+    """Returns the maximum number of tokens in a text. If it is unknown, returns about 10³⁰."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)

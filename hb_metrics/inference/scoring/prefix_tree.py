@@ -1,8 +1,8 @@
-"""Packs token sequences into prefix trees, so that a model computes shared beginnings only once.
+"""Combines token sequences into prefix trees, so that a causal model computes a shared beginning only once.
 
-A causal model's state at a token depends only on the tokens before it. The model reads a tree's nodes as one sequence.
-Each node attends only to its ancestors, at the position of its depth. The last token of a sequence is predicted but
-never read, because nothing depends on it.
+In a prefix tree, each node is a token, and sequences with the same beginning share its nodes. The model reads all nodes
+of a tree together. A mask lets each node attend only to itself and its ancestors. The last token of a sequence is not
+in the tree, because the model predicts it but does not read it.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ class PrefixTree(NamedTuple):
 
     Attributes:
         tokens: [positions] The token of each node.
-        depths: [positions] The node's position in its sequence, counted from 0.
+        depths: [positions] The node's position in its sequences, counted from 0.
         parents: [positions] The index of the node's parent, or −1 for a root.
         sequences: [sequences] The indices of the sequences that this tree contains.
-        nodes: [predictions] The node that predicts a token of a sequence.
-        targets: [predictions] The predicted token.
-        owners: [predictions] The token's sequence, as an index into `sequences`.
+        nodes: [predictions] The node that predicts the next token of a sequence.
+        targets: [predictions] The token to predict.
+        owners: [predictions] The sequence to which the token belongs, as an index into `sequences`.
     """
 
     tokens: np.ndarray
@@ -33,7 +33,10 @@ class PrefixTree(NamedTuple):
     owners: np.ndarray
 
     def ancestor_mask(self) -> np.ndarray:
-        """Marks the nodes to which each row's node may attend (its ancestors and itself): [positions, positions]."""
+        """Returns the nodes to which each node may attend, which are its ancestors and itself.
+
+        The shape is [positions, positions], with one row per node.
+        """
         mask = np.eye(len(self.tokens), dtype=bool)
         for node, parent in enumerate(self.parents):
             if parent >= 0:
@@ -42,10 +45,9 @@ class PrefixTree(NamedTuple):
 
 
 def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) -> list[PrefixTree]:
-    """Packs token sequences (of at least two tokens) into prefix trees of at most `max_positions` nodes.
+    """Combines token sequences into prefix trees with at most `max_positions` nodes each.
 
-    Sequences are sorted, so that those with a common prefix are neighbours, and then cut greedily into trees. A
-    sequence with more nodes forms a tree by itself.
+    A sequence has at least two tokens. A sequence with more than `max_positions` nodes forms a tree by itself.
     """
     trees = []
     growing = _GrowingTree()
@@ -61,7 +63,10 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
 
 
 def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
-    """Cuts a tree into two, with the first and the second half of its sequences. Returns `None` for one sequence."""
+    """Returns two trees, with the first and the second half of a tree's sequences.
+
+    Returns `None` if the tree has only one sequence.
+    """
     middle = len(tree.sequences) // 2
     if not middle:
         return None

@@ -1,4 +1,4 @@
-"""Computes pseudo-log-likelihoods of spans under a masked language model (paper, B.1; Salazar et al., 2020)."""
+"""Computes pseudo-log-likelihoods under a masked language model (Salazar et al., 2020; Smith et al., 2022, B.1)."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -28,17 +28,18 @@ def plan_pseudo_log_likelihood(
     *,
     max_positions: int = MAX_POSITIONS,
 ) -> ScoringPlan:
-    """Plans each span's pseudo-log-likelihood: Σ log p(token | all others), with the span's tokens masked in turn.
+    """Plans the scoring of one span per text.
 
-    The span in the paper is the descriptor and noun (`hb_dataset.descriptor_noun_spans`). It is (start, end) in
-    characters, without the end. From the plan's scores, a perplexity is computed as exp of minus the mean per token of
-    the span ("pseudo-perplexity").
+    Each token of a span is masked in turn. The pseudo-log-likelihood of the span is the sum of log p(token | all other
+    tokens of the text). The paper uses the descriptor and the noun as the span (`hb_dataset.descriptor_noun_spans`).
+
+    `spans` has the start and the end of each span in characters. The end is not included.
     """
     mask_id = tokenizer.mask_token_id
     if mask_id is None or not tokenizer.is_fast:
         raise ValueError(
-            "the tokenizer lacks a mask token or the character offsets needed to locate the span's tokens; pass the "
-            "fast tokenizer of a masked language model"
+            "the tokenizer has no mask token, or it does not state the positions of tokens in a text; pass the fast "
+            "tokenizer of a masked language model"
         )
     check_texts(texts)
     unique, sequence_of_text = distinct(list(zip(texts, map(tuple, spans), strict=True)))
@@ -52,18 +53,17 @@ def plan_pseudo_log_likelihood(
     for row, which in enumerate(sequence_of_text):
         if not sentences[which].positions:
             raise ValueError(
-                f"span {tuple(spans[row])} of text {row} contains no token; pass (start, end) in characters, where end "
-                "is not included"
+                f"span {tuple(spans[row])} of text {row} contains no token; pass the start and the end of a word in "
+                "characters, without the end itself"
             )
     check_sequences([sentence.tokens for sentence in sentences], sequence_of_text, model, tokenizer, needed=1)
     score = partial(masked_nlls, model, mask_id=mask_id)
-    reason = "a masked language model sees both sides: each token of the span is masked in turn"
-    # This includes all tokens of the sentences, because a convolution reads the padding at a sentence's end, where
-    # there may be no span.
+    reason = "each token of the span is masked in turn, because a masked language model reads the text on both sides"
+    # The trial scores all tokens of the sentences, because padding may affect only the tokens at a sentence's end.
     whole = [sentence._replace(positions=tuple(range(len(sentence.tokens)))) for sentence in sentences]
     if whole and padding_changes(score, whole, model, length=lambda sentence: len(sentence.tokens)):
         max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
-    # All copies of a sentence (one for each masked token) stay in one batch.
+    # A sentence is copied for each masked token. All copies are in the same batch.
     lengths = [len(sentence.tokens) * len(sentence.positions) for sentence in sentences]
     units = [Unit(batch, [sentences[row] for row in batch]) for batch in length_sorted_batches(lengths, max_positions)]
     return ScoringPlan(
@@ -79,7 +79,10 @@ def plan_pseudo_log_likelihood(
 
 
 def masked_nlls(model: PreTrainedModel, sentences: Sequence[MaskedSentence], mask_id: int) -> np.ndarray:
-    """Computes each span's negative pseudo-log-likelihood ([sentences] float64) in one right-padded batch."""
+    """Returns the negative pseudo-log-likelihood of each sentence's span: [sentences] float64.
+
+    All sentences form one batch.
+    """
     copies = [(index, position) for index, sentence in enumerate(sentences) for position in sentence.positions]
     device = input_device(model)
     tokens, mask = right_padded([sentences[index].tokens for index, _ in copies], device)

@@ -1,4 +1,9 @@
-"""Scores texts on prefix trees, in padded batches, or with an encoder–decoder model's decoder. Results are equal."""
+"""Computes negative log-likelihoods of token sequences by several methods, and tests which methods a model supports.
+
+The methods are prefix trees, padded batches, and the decoder of an encoder–decoder model. A trial on a few sequences is
+necessary, because no attribute of a model shows whether it supports a method. Some models raise an error, and others
+compute wrong numbers without an error.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,9 +20,9 @@ from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, length_sorted_batches
 
-# The largest relative difference between a sequence's score on a tree and its score alone that the trial accepts.
+# The largest accepted relative difference between a sequence's score by a method and its score alone.
 _TOLERANCE = 1e-4
-# In half precision, the difference may be this many times the difference between padded batches.
+# In half precision, prefix trees may differ by this multiple of the difference of padded batches.
 _TIMES_NOISE = 3
 _LOW_PRECISION_TOLERANCE = 3e-2
 _TRIAL_SEQUENCES = 4
@@ -26,9 +31,10 @@ _CAUSAL_TRIAL_TOKENS = 64
 
 
 def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
-    """Raises `ValueError` if later tokens change the predictions of the tokens before them.
+    """Raises `ValueError` if a model's predictions depend on later tokens.
 
-    Some architectures exist in both forms. They are silently loaded in the wrong form if the config lacks `is_decoder`.
+    Some architectures can be causal or not. If the config lacks `is_decoder`, transformers loads the wrong form without
+    an error.
     """
     tokens = list(max(sequences, key=len)[:_CAUSAL_TRIAL_TOKENS])
     if len(tokens) < 2:
@@ -44,41 +50,37 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
     difference = float((one - two).abs() / one.abs())
     if difference > _tolerance(model):
         raise ValueError(
-            f"later tokens change the model's prediction of a token (by {difference:.1e} in a trial), so the "
-            "prediction is not a likelihood; if the model was trained to continue texts, set is_decoder in its "
-            "config.json; otherwise, pass another model"
+            f"the model's prediction of a token depends on later tokens (by {difference:.1e} in a trial), so it is no "
+            "likelihood; if the model was trained to continue texts, set is_decoder to true in its config.json. "
+            "Otherwise, pass a causal language model"
         )
 
 
 def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int) -> str | None:
-    """Returns the reason why prefix trees do not suit the model, from a trial on a few sequences, or `None`.
-
-    A model's class does not show whether the model honours a 4-D mask and position ids. Some models raise an error, and
-    others (ALiBi, recurrent models) silently compute wrong numbers.
-    """
+    """Tests prefix trees on a few sequences. Returns why the model does not support them, or `None` if it does."""
     longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
     length = len(longest[0])
     if length > max_positions:
-        # Its tree would share almost nothing, and the mask grows with the square of the text's length.
+        # A tree of such a text would need a large mask, and would share little with other texts.
         return f"a text is {length:,} tokens long, more than the {max_positions:,} that are scored at once"
     step = max(1, len(sequences) // (_TRIAL_SEQUENCES // 2))
     low_precision = not is_exact(model)
     if low_precision and (fault := _layer_fault(model, length)):
         return fault
-    # With reversed tokens, the trial has branches that differ early, whatever the data.
+    # Sequences with reversed tokens are added, so that the tree has branches that begin early.
     trial = [*longest, *sequences[::step][: _TRIAL_SEQUENCES // 2]]
     trial += [(sequence[0], *reversed(sequence[1:])) for sequence in trial]
     limit = max(max_positions, 2 * length)  # at least two sequences, so that there are branches
     score = partial(padded_nlls, model)
     alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)], halved, len(trial))
     if not np.isfinite(alone).all():
-        return None  # the scoring itself reports a broken model, and names the text
+        return None  # the scoring itself raises an error that states the text
     try:
         trees = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(trial, limit)]
         on_trees = _tried(partial(tree_nlls, model), trees, halved_tree, len(trial))
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - after any error, padded batches score the model
+    except Exception as error:  # noqa: BLE001 - any error means that the model does not support prefix trees
         message = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
         return f"it rejects a 4-D mask with position ids ({message})"
     tolerance = _TOLERANCE
@@ -87,7 +89,7 @@ def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_p
         tolerance = max(_TIMES_NOISE * _difference(padded, alone), torch.finfo(model.dtype).eps)
     difference = _difference(on_trees, alone)
     if not difference <= tolerance:
-        return f"on prefix trees it gives other numbers than on single sentences (off by {difference:.1e} in a trial)"
+        return f"its results on prefix trees differ from those on single sentences (by {difference:.1e} in a trial)"
     return None
 
 
@@ -100,26 +102,26 @@ def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
 
 
 def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
-    """Returns why the config rules out prefix trees for texts with up to `length` tokens, or `None`.
+    """Returns why the model's layers do not support prefix trees of texts with `length` tokens, or `None`.
 
-    In half precision, noise may hide this fault in a trial on few texts.
+    The reason comes from the model's config. In half precision, a trial may miss this fault because of rounding errors.
     """
     config = model.config.get_text_config(decoder=True)
     types = [name for name in getattr(config, "layer_types", None) or () if name not in ("moe", "mlp")]
     if getattr(model, "_is_stateful", False) or any("attention" not in name or "linear" in name for name in types):
-        return "its layers keep a state that would read a tree as one long text"
+        return "its layers are recurrent, so they would read a tree as one long text"
     window = attention_window(model)
     if (
         window is not None
         and window < length
         and (not types or any("sliding" in name or "chunked" in name for name in types))
     ):
-        return f"its attention reaches {window:,} tokens back, less than a text of {length:,} tokens"
+        return f"its attention covers only {window:,} tokens, but a text has {length:,} tokens"
     return None
 
 
 def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
-    """Works like `padded_nlls` for the sequences of a tree."""
+    """Returns the summed negative log-likelihood of each sequence in a tree: [sequences] float64."""
     device, dtype = input_device(model), model.dtype
     mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
     mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
@@ -134,9 +136,9 @@ def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
 
 
 def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Sums the negative log-likelihood of each sequence ([sequences] float64) in one right-padded batch.
+    """Returns the summed negative log-likelihood of each sequence: [sequences] float64.
 
-    The last token of a sequence is predicted but never read. Padding after the end of a sequence is masked.
+    All sequences are padded at their ends and form one batch.
     """
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
@@ -144,13 +146,13 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
-    """Works like `padded_nlls` for an encoder–decoder model's decoder. The encoder reads `context` ([1, length])."""
+    """Does the same as `padded_nlls` for an encoder–decoder model. The encoder reads `context`: [1, length]."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     context = context.to(tokens.device)
     encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
     context = context.expand(len(sequences), -1)
     logits = model(
-        input_ids=context,  # without this argument, FSMT does not mask later tokens
+        input_ids=context,  # without `input_ids`, FSMT does not mask later tokens
         encoder_outputs=with_states(encoded, encoded.last_hidden_state.expand(len(sequences), -1, -1)),
         attention_mask=torch.ones_like(context),
         decoder_input_ids=tokens,
@@ -161,7 +163,7 @@ def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], con
 
 
 def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pads rows of tokens at their ends. Returns the tokens, and the mask that excludes padding: [rows, longest]."""
+    """Pads rows of tokens at their ends. Returns the tokens, and a mask that is 0 for padding: [rows, longest]."""
     tensors = [torch.tensor(row) for row in rows]
     tokens = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
     mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
@@ -181,11 +183,10 @@ def padding_changes(
     *,
     length: Callable[[Any], int] = len,
 ) -> bool:
-    """Returns whether the score of a sequence changes in a batch with a longer sequence.
+    """Returns whether padding changes the scores of sequences.
 
-    The trial uses a short sequence, a middling one and the longest one. ProphetNet's decoder does not honour padding.
-    Convolutions (ConvBERT) and Fourier transforms (FNet) read padding. Nyström and pooling approximations depend on the
-    length.
+    It does so in a few models, such as ProphetNet, ConvBERT and FNet. The trial scores the shortest sequence, one of
+    medium length and the longest one, both together and separately.
     """
     ordered = sorted(payloads, key=length)
     trial = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]
@@ -202,8 +203,11 @@ def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[S
 
 
 def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor) -> np.ndarray:
-    """Computes −log p(target) at each node ([predictions] float64): one logsumexp per row of `logits`, then gathers."""
-    # Computed in slices, because a logsumexp over all rows would need a second array of the same size.
+    """Returns −log p(target) for each prediction: [predictions] float64.
+
+    `nodes` are the rows of `logits` that predict the targets.
+    """
+    # Computed in slices, because a logsumexp over all rows would need a second array of the size of `logits`.
     normalisers = torch.cat([rows.float().logsumexp(-1) for rows in logits.split(_LOGSUMEXP_ROWS)])
     chosen = logits[nodes, targets].float()
     return (normalisers[nodes] - chosen).double().cpu().numpy()

@@ -1,4 +1,4 @@
-"""Writes scores of texts as resumable shards, which contain the units of a scoring plan."""
+"""Scores texts and writes the scores to shards. A shard contains the texts of several units of work."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -14,7 +14,7 @@ from hb_metrics.inference.scoring.perplexity import perplexity_scores
 from hb_metrics.inference.shards import Shard, fill_shards, shard_path
 from hb_metrics.inference.units import ScoringPlan, run_units
 
-# About half a minute of work for the embedded model on two cores. A kill loses little, and long runs have few files.
+# The embedded model needs about half a minute for this number of units on two cores, so a kill loses little work.
 UNITS_PER_SHARD = 8
 
 PERPLEXITY_SCHEMA = pa.schema(
@@ -40,11 +40,14 @@ def score_into_shards(
     unit: str = "text",
     progress: bool = True,
 ) -> pa.Table | None:
-    """Scores the texts that are not on disk yet. On the main process, reads all scores.
+    """Scores the texts that are not on disk yet, and then reads all scores.
 
-    `columns` contains strings for each text. Its `id` is the distinct key. `schema` has these columns and the scores to
-    be stored. `log_likelihood` (natural logarithm) is the sum over the predicted tokens. A shard with other `inputs`
-    (by default, the texts) is computed again.
+    `columns` contains strings for each text, which are stored beside the scores. The column `id` has distinct values.
+    `schema` contains these columns and some of the scores `perplexity`, `log_likelihood`, `divergence` and
+    `num_tokens`. A shard is computed again if its `inputs` have changed. By default, these are the column `text`.
+
+    Returns:
+        A table on the main process, and `None` on all other processes.
     """
     ids = columns["id"]
     shards = plan_shards(plan, folder)
@@ -56,7 +59,7 @@ def score_into_shards(
         values |= {
             "perplexity": scores.perplexities,
             "log_likelihood": scores.log_likelihoods,
-            "divergence": -scores.log_likelihoods,  # for a plan that sums divergences
+            "divergence": -scores.log_likelihoods,  # for a plan whose scores are divergences
             "num_tokens": scores.num_tokens,
         }
         return pa.table({name: values[name] for name in schema.names}, schema=schema)

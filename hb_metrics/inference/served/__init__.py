@@ -1,1 +1,1 @@
-"""Code for served models: HTTP requests, a probe that tests the server, and a journal of the answers."""
+"""Communicates with servers that run models. Tests a server, sends requests over HTTP, and keeps the answers."""

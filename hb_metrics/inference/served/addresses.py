@@ -1,4 +1,4 @@
-"""The addresses and keys of served models. No address contains a secret, and no key is sent to another host."""
+"""Checks the address of a server, and chooses the key to send to it."""
 
 import ipaddress
 import os
@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 KEY_VARIABLE = "HOLISTIC_BIAS_API_KEY"
-# The keys of other programs, and the hosts that issued them. A key is never sent to another host.
+# Environment variables with keys for other programs, and the hosts that issued these keys. A key is sent only to the
+# host that issued it.
 _ISSUERS = {"HF_TOKEN": "huggingface.co", "OPENAI_API_KEY": "api.openai.com"}
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key for a server, and the environment variable that contains it. The key is never shown."""
+    """A key for a server, and the environment variable that contains it. Its text never shows the key."""
 
     value: str = field(repr=False)
     variable: str
@@ -23,7 +24,7 @@ class Key:
 
 
 def check_address(url: str) -> str:
-    """Normalises an address, and removes a slash at its end.
+    """Returns the address without white space around it, and without a slash at its end.
 
     Raises:
         ValueError: The address is not valid, or contains a user, a password, a query or a fragment.
@@ -42,17 +43,19 @@ def check_address(url: str) -> str:
     plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
     if "@" in parts.netloc or "?" in url or "#" in url:
         raise ValueError(
-            "base_url contains a user, a password, a query or a fragment, which the run would record; set it to "
-            f"'{plain}', and the environment variable {KEY_VARIABLE} to the key"
+            "base_url contains a user, a password, a query or a fragment, which the run would record; set base_url to "
+            f"'{plain}', and set the environment variable {KEY_VARIABLE} to the key"
         )
     return plain
 
 
 def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | None:
-    """Chooses the key for a checked address: the key in `KEY_VARIABLE`, or else a key that the host issued, or `None`.
+    """Returns the key to send to an address, or `None` if there is no key.
+
+    The key in `KEY_VARIABLE` has priority. Otherwise, a key is used only if the address's host issued it.
 
     Raises:
-        ValueError: The key would be sent unencrypted through a foreign network, or it is not valid.
+        ValueError: The key is not valid, or would be sent without encryption to a host outside of the local network.
     """
     environment = os.environ if environment is None else environment
     parts = urlsplit(url)
@@ -65,19 +68,22 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
         if issuer is not None and not (parts.scheme == "https" and f".{host}".endswith(f".{issuer}")):
             continue
         if not value.isascii() or not value.isprintable() or " " in value:  # the message does not show the key
-            raise ValueError(f"the key in {variable} contains invalid characters; set it to ASCII without spaces")
-        if parts.scheme == "http" and not is_near(host):
             raise ValueError(
-                f"the key in {variable} would be sent to {host} without encryption; use https://, unset {variable} "
-                f"if the server does not need a key, or open a tunnel (ssh -L 8000:{host}:{parts.port or 80} …) and "
-                "use http://localhost:8000"
+                f"the key in {variable} contains invalid characters; set {variable} to a key of ASCII characters "
+                "without spaces"
+            )
+        if parts.scheme == "http" and not is_local_host(host):
+            raise ValueError(
+                f"the key in {variable} would be sent to {host} without encryption; use an https:// address, or open a "
+                f"tunnel (ssh -L 8000:{host}:{parts.port or 80} …) and use http://localhost:8000. If the server does "
+                f"not need a key, unset {variable}"
             )
         return Key(value, variable)
     return None
 
 
-def is_near(host: str) -> bool:
-    """Returns whether a host is in this machine's network: the loopback, a private address, or a name without a dot."""
+def is_local_host(host: str) -> bool:
+    """Returns whether a host is this machine or in its local network, according to its name or address."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,32 +1,38 @@
-"""Reads a server's answers: the text, any thought before it, the token counts, the finish reason, and the model's name.
+"""Reads the answers of a server.
 
-An answer that contradicts itself is requested again. An impossible token count is left out.
+An invalid answer raises `TemporaryFault`, so that it is requested again. An impossible token count is replaced with
+`None`.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hb_metrics.inference.models.thoughts import Written, read_written
-from hb_metrics.inference.served.client import NO_ANSWER, Passing
+from hb_metrics.inference.served.client import NO_ANSWER, TemporaryFault
 
-# Finish reasons of an answer that the model itself ended. The last two are from TGI before 2.1.
+# The finish reasons of answers that the model itself ended. TGI before 2.1 uses the last two.
 ENDED = ("stop", "eos_token", "stop_sequence")
-# The fields with a thought: the first in vLLM, SGLang and transformers, the second in Inference Providers and in vLLM
-# since 0.11.
+# The fields that may contain a thought. vLLM, SGLang and transformers use the first field. Inference Providers and vLLM
+# since 0.11 use the second.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class ServedAnswer(NamedTuple):
-    """A server's answer. Unknown or missing parts are `None`.
+    """A server's answer. An attribute is `None` if its value is unknown or missing.
 
     Attributes:
         text: The text without the thought.
-        is_open: Whether the thought did not end.
-        inline: Whether the thought was between marks in the text and not in a separate field.
-        invents_turn: Whether the model went on to write another speaker's turn, which is left out.
-        finish_reason: The server's reason for ending the answer, such as "stop", "length" or "content_filter".
-        num_tokens: The number of tokens in the text and the thought.
-        bad_counts: Whether the server returned an impossible token count.
+        reasoning: The thought before the text.
+        is_open: Whether the thought was cut before it ended.
+        inline: Whether the thought was a part of the text, between marks, and not in a separate field.
+        invents_turn: Whether the model also wrote a turn of another speaker. `text` does not include this turn.
+        finish_reason: Why the answer ended, such as "stop", "length" or "content_filter".
+        num_tokens: The number of tokens in the text and the thought together.
+        num_reasoning_tokens: The number of tokens in the thought.
+        num_prompt_tokens: The number of tokens in the prompt.
+        model: The server's name for the model.
+        fingerprint: The server's identifier of its configuration.
+        bad_counts: Whether the server returned an impossible number of tokens.
     """
 
     text: str | None
@@ -44,20 +50,24 @@ class ServedAnswer(NamedTuple):
 
 
 def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
-    """Reads an answer from `/chat/completions` or `/completions`. Raises `Passing` if the answer is incomplete."""
+    """Reads an answer from `/chat/completions` or `/completions`.
+
+    Raises:
+        TemporaryFault: The answer is incomplete or has another form.
+    """
     choice = choice_of(content)
     message = choice.get("message", {"content": choice.get("text", 0)})
     text = message.get("content") if isinstance(message, Mapping) else 0
     if not isinstance(text, str | None):
-        raise Passing(NO_ANSWER)
+        raise TemporaryFault(NO_ANSWER)
     finish_reason = choice.get("finish_reason")
     if not isinstance(finish_reason, str) or not finish_reason:
-        raise Passing("the answer does not state why it ended, so it may be incomplete")
+        raise TemporaryFault("the answer does not state why it ended, so it may be incomplete")
     written = read_written(text or "")
     inline = written.reasoning is not None
     thoughts = [message.get(name) for name in _REASONING_FIELDS]
     thought = next((text.strip() for text in thoughts if isinstance(text, str) and text.strip()), None)
-    if thought is not None:  # text between marks, beside this field, is also thought
+    if thought is not None:  # the text may contain a further thought between marks
         is_open = written.is_open or (not text and finish_reason == "length")
         written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])), is_open=is_open)
     return ServedAnswer(
@@ -75,14 +85,14 @@ def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
 
 def check_model(model: str | None, expected: str | None) -> None:
     if model != expected:
-        raise Passing(f"the answer comes from model '{model}', but earlier answers came from '{expected}'")
+        raise TemporaryFault(f"the answer comes from model '{model}', but earlier answers came from '{expected}'")
 
 
 def choice_of(content: Any) -> Mapping[str, Any]:
-    """Returns the only choice in an answer. Raises `Passing` if there is not exactly one."""
+    """Returns the generated message or text in an answer. Raises `TemporaryFault` if there is not exactly one."""
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
-        raise Passing(NO_ANSWER)
+        raise TemporaryFault(NO_ANSWER)
     return choices[0]
 
 
@@ -96,9 +106,9 @@ def text_of(value: Any) -> str | None:
 
 
 def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
-    """Returns the token counts that are plausible.
+    """Returns the token counts in an answer. Impossible counts are `None`.
 
-    A reply has at most the requested number of tokens and, if it has any text, at least one token.
+    A count is impossible if it exceeds the requested maximum, or if it is 0 although there is a text.
     """
     number = count_of(usage, "completion_tokens")
     has_text = bool((written.reply + (written.reasoning or "")).strip())
@@ -118,5 +128,5 @@ def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
 
 
 def _whole(text: str) -> str:
-    """Makes a text encodable, because JSON may contain half of a character."""
+    """Replaces unpaired surrogates, which JSON may contain, with question marks."""
     return text.encode(errors="replace").decode()

@@ -13,10 +13,10 @@ async def ask_all(
     journal: Journal,
     advance: Callable[[int, str], object],
 ) -> None:
-    """Requests several answers at the same time, and writes each answer to the journal at once.
+    """Requests answers, several at the same time, and writes each answer to the journal at once.
 
-    `wanted` maps rows to the keys of their answers. For each answer, `advance` is called with 1 and a text with the
-    cost so far.
+    `wanted` contains the rows, with the key of each row's answer in the journal. `ask` requests the answer for a row.
+    After each answer, `advance` is called with the number 1 and a text that states the cost so far.
     """
     waiting = iter(wanted.items())
 

@@ -1,8 +1,8 @@
-"""Requests answers from served models over HTTP, several at a time and with retries.
+"""Sends requests to a server over HTTP, several at a time.
 
-A request is repeated after a temporary fault, such as a lost connection, a timeout, status 429 or 5xx, half an answer,
-or an answer from another model. The pause before a retry is set by the server (Retry-After). Without this header, it
-doubles each time. A permanent fault (such as a wrong key or model name) ends the run at once.
+A request is repeated after a temporary fault, such as a lost connection, a timeout, status 429 or 5xx, an incomplete
+answer, or an answer from another model. The server can set the pause before the next try (Retry-After). Otherwise, the
+pause doubles with each try. A permanent fault, such as a wrong key, ends the run at once.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import huggingface_hub
 
-from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, is_near
+from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, is_local_host
 
 if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # huggingface_hub installs one of these packages
     import httpx2 as httpx
@@ -30,14 +30,14 @@ else:
 
 T = TypeVar("T")
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before a retry, unless the server sets another pause
-LONGEST_ASKED = 900.0  # the longest pause, in seconds, that a server may set; after a longer one, resume the run later
-CONNECT = 30.0  # seconds for connecting
-TRIES = 8  # tries per request before the run ends
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # in seconds, if the server does not set the pause
+LONGEST_ASKED = 900.0  # in seconds; if the server asks for a longer pause, the run ends
+CONNECT = 30.0  # the maximum number of seconds for connecting
+TRIES = 8  # the maximum number of tries per request
 NO_ANSWER = "an answer that is not JSON of the expected form"
-_PASSING = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
-_LARGEST = 2**24  # bytes per answer, far more than words and log-probabilities need
-_SHOWN = 300  # the number of characters of a server's message that an error quotes
+_TEMPORARY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
+_LARGEST = 2**24  # the maximum number of bytes per answer, which is far more than an answer needs
+_SHOWN = 300  # the maximum number of characters that an error quotes from a server's message
 
 _HINTS = {
     401: f"; set the environment variable {KEY_VARIABLE} to a key of this server",
@@ -46,8 +46,11 @@ _HINTS = {
 }
 
 
-class Passing(Exception):
-    """A temporary fault, such as half an answer. `wait` is the pause, in seconds, that the server asks for."""
+class TemporaryFault(Exception):
+    """A temporary fault, such as an incomplete answer. The request is repeated.
+
+    `wait` is the pause that the server asks for, in seconds.
+    """
 
     def __init__(self, fault: str, wait: float | None = None) -> None:
         super().__init__(fault)
@@ -55,7 +58,7 @@ class Passing(Exception):
 
 
 class RefusedError(ValueError):
-    """A server rejected a request. `said` is the server's message."""
+    """The server rejected a request. `said` is the server's message."""
 
     def __init__(self, message: str, said: str) -> None:
         super().__init__(message)
@@ -75,9 +78,13 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """The address of a served model, and the settings for requests to it. `timeout` is in seconds.
+    """A server, and the settings for requests to it.
 
-    `provider` is the Inference Provider that the address stands for, or `None` if the address is the server's own.
+    Attributes:
+        model: The server's name for the model.
+        provider: The Inference Provider to which the Hub's router forwards the requests. `None` for other servers.
+        concurrency: The number of requests at the same time.
+        timeout: The maximum time for a request, in seconds.
     """
 
     model: str
@@ -99,18 +106,19 @@ class Client:
     free: asyncio.Semaphore
     cost: Cost = field(default_factory=Cost)
     tries: int = TRIES
-    ready_at: float = 0.0  # there is no request before this value of time.monotonic()
+    ready_at: float = 0.0  # the value of time.monotonic() before which no request is sent
     answers: int = 0
-    faults: int = 0  # the number of failures since the last answer
+    faults: int = 0  # the number of faults since the last answer
 
     async def post(self, path: str, body: Mapping[str, Any], read: Callable[[Any], T], *, what: str) -> T:
-        """Requests an answer. Repeats the request after temporary faults.
+        """Requests an answer, and repeats the request after temporary faults. Returns the result of `read`.
 
-        `read` raises `Passing` for an invalid answer. `what` describes the request in errors.
+        `read` takes the JSON content of the answer, and raises `TemporaryFault` if it is invalid. `what` is the noun
+        phrase for the request in error messages.
 
         Raises:
             RefusedError: The server rejected the request.
-            ValueError: The server did not answer within the allowed number of tries, or it asks for too long a pause.
+            ValueError: The server did not answer within the allowed number of tries, or asks for too long a pause.
         """
         tries, pause = 0, FIRST_PAUSE
         while True:
@@ -122,16 +130,17 @@ class Client:
                 self.answers += 1
                 self.faults = 0
                 return answer
-            except Passing as error:
+            except TemporaryFault as error:
                 fault, asked = str(error), error.wait
             self.cost.retries += 1
             self.faults += 1
-            if not (asked is not None and self.answers > before):  # a server that answers others is not at fault
+            # A busy server that answers other requests meanwhile has no fault, so the try does not count.
+            if not (asked is not None and self.answers > before):
                 tries += 1
             if tries >= self.tries:
                 raise ValueError(
-                    f"{self.server.url} did not answer {what} in {tries} tries; last: {fault}. All answers so far are "
-                    "kept; to resume, run the same command again"
+                    f"{self.server.url} did not answer {what} in {tries} tries; the last fault was: {fault}. All "
+                    "answers so far are kept; to resume, run the same command again"
                 )
             delay = pause * random.uniform(0.5, 1) if asked is None else asked
             if asked is not None or self.faults > 1:  # the fault affects the server and not only this request
@@ -150,9 +159,9 @@ class Client:
             ):
                 content = await _read(response)
         except (TimeoutError, httpx.TimeoutException):
-            raise Passing(f"the server did not answer within {self.server.timeout:g} seconds") from None
+            raise TemporaryFault(f"the server did not answer within {self.server.timeout:g} seconds") from None
         except httpx.HTTPError as error:
-            raise Passing(f"{type(error).__name__} {hide(str(error), key)}".strip()) from None
+            raise TemporaryFault(f"{type(error).__name__} {hide(str(error), key)}".strip()) from None
         try:
             answer = json.loads(content)
         except (ValueError, RecursionError):
@@ -162,17 +171,17 @@ class Client:
             return answer
         said = hide(_said(answer), key)[:_SHOWN]
         fault = f"HTTP status {status}" + (f" ({said})" if said else "")
-        if status in _PASSING:
+        if status in _TEMPORARY:
             wait = retry_after(response.headers.get("retry-after"))
             if wait is not None and wait > LONGEST_ASKED:
                 raise ValueError(
                     f"{url} asks for a pause of {wait:,.0f} seconds before the next request. All answers so far are "
                     "kept; run the same command again after that time"
                 )
-            raise Passing(fault, wait)
+            raise TemporaryFault(fault, wait)
         hint = _HINTS.get(status, "")
         if location := response.headers.get("location"):
-            hint = f"; it redirects to {hide(location, key).partition('?')[0]}; set that address"
+            hint = f"; it redirects to {hide(location, key).partition('?')[0]}; use this address instead"
         raise RefusedError(f"{url} rejects {what}: {fault}{hint}", said)
 
 
@@ -195,28 +204,31 @@ def _http_client(server: Server) -> httpx.AsyncClient:
         limits=httpx.Limits(max_connections=server.concurrency, max_keepalive_connections=server.concurrency),
         follow_redirects=False,  # a redirect would send the prompts and the key to another address
         headers={
-            "accept-encoding": "identity",  # a small compressed answer may expand to gigabytes
+            "accept-encoding": "identity",  # no compression, because a small answer could expand to gigabytes
             **({} if server.key is None else {"authorization": f"Bearer {server.key.value}"}),
         },
-        # Requests to near hosts bypass HTTP_PROXY, because a proxy would read the key over plain HTTP.
-        mounts={f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_near(host) else {},
+        # Requests to hosts in the local network are not sent to a proxy, because it could read the key.
+        mounts={f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_local_host(host) else {},
     )
 
 
 async def _read(response: httpx.Response) -> bytes:
     encoding = response.headers.get("content-encoding", "identity")
-    if encoding not in ("identity", "gzip"):  # answers in other encodings may expand to any size at once
-        raise Passing(f"the answer is compressed as {encoding}")
+    if encoding not in ("identity", "gzip"):  # other encodings may expand to any size before the check below
+        raise TemporaryFault(f"the answer is compressed as {encoding}")
     content = bytearray()
     async for part in response.aiter_bytes():
         content += part
         if len(content) > _LARGEST:
-            raise Passing(f"the answer is larger than {_LARGEST >> 10:,} kB")
+            raise TemporaryFault(f"the answer is larger than {_LARGEST >> 10:,} kB")
     return bytes(content)
 
 
 def retry_after(value: str | None) -> float | None:
-    """Reads the pause in seconds from a Retry-After header, a number or a date. `None` means missing or invalid."""
+    """Returns the pause that a Retry-After header asks for, in seconds.
+
+    The header contains a number or a date. Returns `None` if it is missing or invalid.
+    """
     if value is None:
         return None
     try:
@@ -231,7 +243,7 @@ def retry_after(value: str | None) -> float | None:
 
 
 def hide(text: str, key: Key | None) -> str:
-    """Hides the key in a text, because a server may repeat the key."""
+    """Removes the key from a text. A server's message may contain the key."""
     return text if key is None else text.replace(key.value, f"[{key}]")
 
 

@@ -1,4 +1,4 @@
-"""Prepares a served model's run: its address, its key, and a check that a resumed run uses the same server."""
+"""Connects to a server at the beginning of a run, and checks that a resumed run uses the same server."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from hb_metrics.inference.served.client import Server, connected
 from hb_metrics.inference.served.probe import Probe, changes, probe
 from hb_metrics.runs.run_folder import RUN_FILE, read_json
 
-# The address of all Inference Providers of the Hub. The provider is part of the model's name.
+# The Hub's address for all Inference Providers. In requests, the provider is a part of the model's name.
 ROUTER = "https://router.huggingface.co/v1"
 
 
@@ -25,12 +25,12 @@ def make_server(model: str, base_url: str | None, provider: str | None, concurre
 
 
 def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
-    """Probes a server on the main process. Returns the findings on all processes.
+    """Tests on the main process which fields a server supports. Returns the results on all processes.
 
-    A resumed run, whatever its address, continues with its first findings if the probe confirms them.
+    For a resumed run, returns the results from the beginning of the run. The server's address may have changed.
 
     Raises:
-        ValueError: The server did not respond, or has changed since the run began.
+        ValueError: The server did not respond, or its results have changed since the run began.
     """
 
     async def probe_now() -> Probe:
@@ -44,18 +44,22 @@ def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[st
         except (ValueError, OSError) as error:
             found[1] = str(error)
     found = broadcast_object_list(found)
-    if found[1] is not None:  # raised on all processes, so that none waits for another
+    if found[1] is not None:  # raise the error on all processes, so that none of them waits
         raise ValueError(found[1])
     return found[0]
 
 
 def extra_fields(chat: ChatOptions) -> dict[str, Any]:
-    """Returns the fields for the chat template, in the form that vLLM, SGLang and transformers accept."""
+    """Returns the request's fields for the chat template, as vLLM, SGLang and transformers accept them."""
     return {"chat_template_kwargs": dict(chat.template_kwargs)} if chat.template_kwargs else {}
 
 
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
-    """Returns the first findings of the folder's run, if any. Raises `ValueError` if the server has changed."""
+    """Returns the results that the folder's run recorded at its beginning. For a new run, returns `found`.
+
+    Raises:
+        ValueError: The results have changed since the run began.
+    """
     path = folder / RUN_FILE
     recorded = read_json(path) if path.is_file() else None
     model = recorded.get("model") if isinstance(recorded, dict) else None
@@ -65,12 +69,12 @@ def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
         or served is None
         or (model["name"], served["provider"]) != (server.model, server.provider)
     ):
-        return found  # this is a new run, or a run of another model, which its settings will reject
+        return found  # a new run, or a run of another model; a later check rejects the latter
     if changed := changes(served, found):
         lines = "\n".join(f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items())
         raise ValueError(
             f"{server.where} has changed since the run in '{folder}' began:\n{lines}\nthe run would mix answers from "
-            "two servers; serve the model as before, or set another output_dir"
+            "two servers; serve the model as before, or set --output_dir to a new folder"
         )
     known: dict[str, Any] = {each.name: served.get(each.name) for each in fields(Probe)}
     return Probe(**known)

@@ -1,6 +1,6 @@
-"""The journal of a folder of shards. It stores each paid answer until the answer is part of a shard.
+"""Keeps a server's answers until they are written to shards, so that a killed run does not lose answers.
 
-Each process appends lines of JSON to a separate file. An incomplete last line, which a kill may leave, is ignored.
+Each process appends lines of JSON to its own file. A kill may leave an incomplete last line, which is ignored.
 """
 
 import hashlib
@@ -9,16 +9,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-_PATTERN = ".journal-*.jsonl"  # hidden, like all files that do not belong to a run's results
+_PATTERN = ".journal-*.jsonl"  # hidden, because these files are not part of a run's results
 
 
 def request_key(request: Any) -> str:
-    """Computes a digest of the whole request, so that no answer is taken for the answer to another request."""
+    """Returns a digest of the whole request, which identifies its answer."""
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
 
 
 class Journal:
-    """The answers that a folder has so far. As a context manager, it accepts further answers."""
+    """The answers in the journals of a folder. Use it as a context manager to add answers."""
 
     def __init__(self, folder: Path, process: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -34,20 +34,20 @@ class Journal:
 
     def __enter__(self) -> "Journal":
         self._file = self._path.open("ab")
-        self._file.write(b"\n")  # ends the incomplete line of a killed process
+        self._file.write(b"\n")  # ends a line that a killed process left incomplete
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._file.close()
 
     def add(self, key: str, answer: Any) -> None:
-        """Writes an answer. When this method returns, the answer is safe from a kill."""
+        """Writes an answer. After this method returns, a kill of the process does not lose the answer."""
         self._file.write(json.dumps({"key": key, "answer": answer}, allow_nan=False).encode() + b"\n")
         self._file.flush()
         self.answers[key] = answer
 
 
 def remove_journals(folder: Path) -> None:
-    """Removes the journals of a folder that has all its shards. Call it only while no process writes to the folder."""
+    """Removes the journals of a folder. Call it when all shards are written and no process writes to the folder."""
     for path in folder.glob(_PATTERN):
         path.unlink(missing_ok=True)

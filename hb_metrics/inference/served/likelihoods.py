@@ -1,7 +1,8 @@
-"""Reads the log-probabilities of a text's own tokens, which servers return for `echo` and `logprobs` of `/completions`.
+"""Reads the log-probabilities of a prompt's own tokens from the answers of a server.
 
-Servers that do not support these fields still answer, but without log-probabilities or with those of the text that they
-generated. Log-probabilities are accepted only if they cover all tokens of the text and no other tokens.
+The server must support the fields `echo` and `logprobs` of `/completions`. Other servers also answer, but without
+log-probabilities, or with log-probabilities of generated text. Therefore, log-probabilities are accepted only if they
+belong to all tokens of the prompt and to no others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,18 +10,22 @@ from math import fsum, isfinite
 from typing import Any, NamedTuple
 
 from hb_metrics.inference.served.answers import choice_of, count_of, text_of
-from hb_metrics.inference.served.client import Passing
+from hb_metrics.inference.served.client import TemporaryFault
 
 FIELDS: dict[str, Any] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
-_HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # occurs in the text of tokens that are part of a character
-_ROUNDING = 1e-3  # how far above 0 half precision may raise a log-probability
+_HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # show that a token is only a part of a character
+_ROUNDING = 1e-3  # the largest accepted log-probability; in half precision, rounding may raise it above 0
 _NOT_COVERED = "log-probabilities that do not cover the prompt"
 
 
 class TextLikelihood(NamedTuple):
-    """The natural logarithm of a text's likelihood, summed over the `num_tokens` predicted tokens.
+    """The log-likelihood of a text.
 
-    `start_token` is the token before the text. If there is none, the first token is only context.
+    Attributes:
+        log_likelihood: The sum of the natural log-probabilities of all predicted tokens.
+        num_tokens: The number of predicted tokens.
+        start_token: The token that the server puts before the text, or `None` if the answer contains no such token.
+        model: The server's name for the model.
     """
 
     log_likelihood: float
@@ -30,33 +35,43 @@ class TextLikelihood(NamedTuple):
 
 
 def read_likelihood(content: Any, text: str) -> TextLikelihood:
-    """Reads a text's log-probabilities by token from an answer of `/completions`. Raises `Passing` without them."""
+    """Reads the log-likelihood of a text from an answer of `/completions`.
+
+    Raises:
+        TemporaryFault: The answer has no log-probabilities, or they do not belong to the text's tokens.
+    """
     tokens, values = _echoed(content)
     number = count_of(content.get("usage"), "prompt_tokens")
     if number:
         if len(tokens) < number:
-            raise Passing(_NOT_COVERED)
-        tokens, values = tokens[:number], values[:number]  # servers generate at least one token
+            raise TemporaryFault(_NOT_COVERED)
+        tokens, values = tokens[:number], values[:number]  # without the generated token
     else:
         tokens, values = _without_written(tokens, values, text)
     start = _start_token(tokens, text)
-    if start is not None and values[0]:  # nothing predicts the first token, so the values belong to other tokens
-        raise Passing("the answer has a log-probability for the token before the text, as if all were shifted by one")
-    # Nothing predicts the first token, unless the server hides the token before it.
+    if start is not None and values[0]:  # the first token cannot have a log-probability
+        raise TemporaryFault(
+            "the answer has a log-probability for the token before the text, so all may be shifted by one"
+        )
+    # The first token has a log-probability only if the server does not return the token before it.
     predicted = values[1:] if start is not None or not values[0] else values
     numbers = [value for value in predicted if value is not None]
     if not numbers or len(numbers) < len(predicted):
-        raise Passing(_NOT_COVERED)
+        raise TemporaryFault(_NOT_COVERED)
     if any(not isfinite(value) or value > _ROUNDING for value in numbers):
-        raise Passing("some log-probabilities are not valid numbers")
+        raise TemporaryFault("some log-probabilities are not valid numbers")
     return TextLikelihood(fsum(numbers), len(numbers), start, text_of(content.get("model")))
 
 
 def read_written(content: Any, text: str) -> tuple[str, float]:
-    """Reads the token that was generated after a text, and its log-probability. Raises `Passing` without them."""
+    """Returns the token that was generated after a text, and its log-probability.
+
+    Raises:
+        TemporaryFault: The answer does not contain them.
+    """
     tokens, values = _echoed(content)
     if not tokens[-1].strip() or values[-1] is None or not "".join(tokens[:-1]).strip().endswith(text.strip()):
-        raise Passing("the answer contains no log-probability of the generated token")
+        raise TemporaryFault("the answer contains no log-probability of the generated token")
     return tokens[-1], values[-1]
 
 
@@ -65,31 +80,35 @@ def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
     tokens = given.get("tokens") if isinstance(given, Mapping) else None
     values = given.get("token_logprobs") if isinstance(given, Mapping) else None
     if not isinstance(tokens, list) or not isinstance(values, list) or not tokens or len(tokens) != len(values):
-        raise Passing("the answer contains no log-probabilities of the prompt")
+        raise TemporaryFault("the answer contains no log-probabilities of the prompt")
     return [str(token) for token in tokens], list(map(_number, values))
 
 
 def _number(value: Any) -> float | None:
-    """Returns a valid number. Returns `None` for other values, and for numbers that would overflow `exp` or `float`."""
+    """Returns a value as a float, or `None` if it is not a number or too large for `exp` or `float`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 700 or value < -1e300:
         return None
     return float(value)
 
 
 def _start_token(tokens: Sequence[str], text: str) -> str | None:
-    """Returns the token before the text, or `None` if the first token is the text's. Otherwise raises `Passing`."""
+    """Returns the token before the text, or `None` if the first token belongs to the text.
+
+    Raises:
+        TemporaryFault: The tokens are not the tokens of the text.
+    """
     if any(mark in token for token in tokens for mark in _HALF_CHARACTER):
         return None if text.lstrip().startswith(tokens[0].lstrip() or "\x00") else tokens[0]
     if "".join(tokens).strip() == text.strip() and tokens[0]:
         return None
     if "".join(tokens[1:]).strip() == text.strip():
         return tokens[0] or "a token before the text"
-    raise Passing(_NOT_COVERED)
+    raise TemporaryFault(_NOT_COVERED)
 
 
 def _without_written(tokens: list[str], values: list[float | None], text: str) -> tuple[list[str], list[float | None]]:
-    """Removes the token that was generated after the text, for servers that do not count the prompt's tokens."""
+    """Removes the generated token after the text. Used if the server does not return the number of prompt tokens."""
     for end in (len(tokens), len(tokens) - 1):
         if "".join(tokens[:end]).strip().endswith(text.strip()):
             return tokens[:end], values[:end]
-    raise Passing(_NOT_COVERED)
+    raise TemporaryFault(_NOT_COVERED)

@@ -1,8 +1,8 @@
-"""Tests which request parameters a server honours, because servers silently ignore all others.
+"""Tests which fields of a request a server supports.
 
-Each finding is based on answers and not on the server's own description. A field is not supported if the server rejects
-it (400, 422) or if it has no effect. Options that the run leaves unset are sent with a neutral value, because the
-server would otherwise use its own default.
+Such a test, the probe, is necessary because servers ignore unknown fields without an error. A field is supported only
+if it changes the answers as it should. Fields for options that the user has not set are sent with a neutral value, so
+that the server does not use its own default.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hb_metrics.inference.served.answers import ServedAnswer, read_answer
-from hb_metrics.inference.served.client import Client, Passing, RefusedError
+from hb_metrics.inference.served.client import Client, RefusedError, TemporaryFault
 from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood, read_written
 
 QUESTIONS = (
@@ -19,21 +19,23 @@ QUESTIONS = (
     "Invent a story of five sentences about two strangers who meet on a train.",
 )
 SYSTEM = "You are a gardener, you live by the sea, and you have three brothers and two cats."
-# The numbers of requested tokens. If answers begin in the same way, as thoughts often do, longer answers are requested.
+# The maximum lengths of answers, in tokens. The second is used if the answers all begin in the same way, as thoughts
+# often do.
 _LENGTHS = (96, 512)
-_SHORT = 16  # the number of requested tokens if the answer does not matter
+_SHORT = 16  # the maximum length, in tokens, of answers whose text does not matter
 _BEYOND = 16  # the number of words that answers must have after their common beginning
 SEEDS = (11, 12, 13, 14)
-_NEXT_TO_NOTHING = 0.001  # a value of top_p that allows only the likeliest token
+_NEXT_TO_NOTHING = 0.001  # a top_p that allows only the likeliest token
 TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf is like who mother I.")
 _UNFINISHED = ("The cat sat on the", "I went to the shop and")
-_SAME = 0.05  # the largest change in a text's log-likelihood between probes that rounding can cause
+_SAME = 0.05  # the largest difference between log-likelihoods of a text that rounding can cause
 _SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
-_TRIES = 3  # tries per request of a probe, so that a wrong address is detected soon
-_SELDOM = 0.005  # the share of common words from which deterministic answers may diverge
+_TRIES = 3  # the maximum number of tries per request; it is small so that a wrong address is detected soon
+_SELDOM = 0.005  # the largest accepted number of differences per word between answers that should be the same
 _SINGLE = "max_tokens"
 _NEW_SINGLE = "max_completion_tokens"
-# Neutral values. The first value that a server accepts is used, because servers differ in which top_k means "all".
+# Values with which a field has no effect. The first value that the server accepts is used. For top_k, servers disagree
+# about the value that means all tokens.
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "top_p": (1.0,),
     "top_k": (-1, 0),
@@ -48,23 +50,28 @@ _WHAT = "a probe of the server"
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """The findings of a probe. A finding is `None` if its trial was impossible.
+    """The results of a probe. A result is `None` if the test was impossible.
 
     Attributes:
-        base_url: The address at the beginning of the run, or `None` for an Inference Provider.
+        base_url: The server's address, or `None` for an Inference Provider.
+        model: The model's name in the answers.
+        fingerprint: The server's identifier of its configuration.
         max_tokens_field: The field that limits the length of an answer.
-        max_tokens_kept: Whether the server honours that limit.
-        greedy: Whether answers at temperature 0 are the same.
+        max_tokens_kept: Whether the server supports this field.
+        token_counts: Whether all answers state their number of tokens.
+        greedy: Whether all answers at temperature 0 are the same.
         samples: Whether answers at temperature 1 differ between seeds.
-        seed_repeats: Whether a seed gives the same answer again while other requests run.
-        top_p_kept: Whether `top_p` changes the samples.
-        neutral: Fields of every request that neutralise the server's defaults.
-        not_set: Fields that the server rejects, so that its own defaults apply.
-        reasoning: "apart", "in the text" or "none", as shown by the answers.
-        writes: Whether any answer contained a word.
-        system_kept: Whether a system message makes the prompt longer.
+        seed_repeats: Whether the same seed leads to the same answer while other requests run.
+        top_p_kept: Whether the server supports the field `top_p`.
+        top_k_kept: Whether the server supports the field `top_k`.
+        neutral: The fields, with neutral values, that are a part of every request.
+        not_set: The fields that the server rejects, so that it uses its own defaults.
+        reasoning: Where thoughts are in the answers: "apart", "in the text" or "none".
+        writes: Whether any answer contained a text.
+        system_kept: Whether the server uses system messages.
         likelihoods: Whether the server returns correct log-probabilities of a prompt's tokens.
-        log_likelihood: The log-likelihood of a text, by which a resumed run recognises the server.
+        start_token: The token that the server puts before a prompt.
+        log_likelihood: The log-likelihood of a text, with which a resumed run recognises the model.
     """
 
     base_url: str | None
@@ -92,7 +99,11 @@ class Probe:
 
 
 class BriefProbe(NamedTuple):
-    """The findings that a judge needs, with names as in `Probe`. `thinks` means that `reasoning` is not "none"."""
+    """The results that a judge needs. The names are those of `Probe`.
+
+    Attributes:
+        thinks: Whether the answers contain thoughts.
+    """
 
     model: str | None
     max_tokens_field: str
@@ -112,7 +123,10 @@ async def probe_briefly(client: Client) -> BriefProbe:
 
 
 async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
-    """Probes a server with chats or, without `chat`, with texts to continue. Every request contains the `extra` fields.
+    """Tests which fields a server supports.
+
+    If `chat` is true, the requests are chats. Otherwise, they are texts to continue. Every request contains the fields
+    in `extra`.
 
     Raises:
         ValueError: The server does not respond, or its answers come from several models.
@@ -120,12 +134,15 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Prob
     return await _Prober(replace(client, tries=_TRIES), chat, extra).run()
 
 
-# Findings that may differ between probes by chance.
+# Results that may differ between two probes of the same server.
 _MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "reasoning", "writes", "token_counts")
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
-    """Lists those differences from an earlier probe, as (then, now), that make answers incomparable."""
+    """Returns the results that differ from those of an earlier probe, as pairs of the earlier and the new value.
+
+    Differences that do not affect the answers are left out.
+    """
     different = {}
     for name, value in found.description().items():
         then = recorded.get(name)
@@ -143,7 +160,7 @@ class _Prober:
     bound: str = _SINGLE
     neutral: dict[str, Any] = field(default_factory=dict)
     tokens: int = _SHORT
-    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # with the numbers of requested tokens
+    seen: list[tuple[ServedAnswer, int]] = field(default_factory=list)  # each with the maximum number of tokens
 
     async def run(self) -> Probe:
         first = await self._first()
@@ -160,7 +177,7 @@ class _Prober:
         texts = [_all(answer) for answer in drawn]
         samples = len(set(texts)) > 1
         repeats = None
-        if not samples:  # the answers are alike throughout, so longer ones would show nothing
+        if not samples:  # all answers are the same, so longer answers would not differ either
             self.tokens = _LENGTHS[0]
         else:
             again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
@@ -180,8 +197,8 @@ class _Prober:
         if len(models) > 1:
             shown = ", ".join(sorted("no name" if model is None else f"'{model}'" for model in models))
             raise ValueError(
-                f"{self.client.server.url} returned answers from several models ({shown}); pass the address of a "
-                "single model, or another --model"
+                f"{self.client.server.url} returned answers from several models ({shown}); set --base_url to a server "
+                "that runs a single model, or set --model to the name of one of its models"
             )
         return Probe(
             base_url=None if self.client.server.provider else self.client.server.url,
@@ -206,7 +223,7 @@ class _Prober:
         )
 
     async def _first(self) -> ServedAnswer:
-        """Requests the first answer, and finds the field that limits the length of answers."""
+        """Requests an answer, and finds the field that limits the length of answers."""
         try:
             return await self._ask_one({})
         except RefusedError as error:
@@ -216,7 +233,7 @@ class _Prober:
             return await self._ask_one({})
 
     async def _set_neutral(self) -> list[str]:
-        """Finds the fields that the server accepts with a neutral value. Returns the fields that it rejects."""
+        """Sets `neutral` to the fields that the server accepts. Returns the fields that the server rejects."""
         everything = {name: values[0] for name, values in _NEUTRAL.items()}
         if await self._takes(everything):
             self.neutral = everything
@@ -242,7 +259,7 @@ class _Prober:
         self, fields: Mapping[str, Any], question: str = QUESTIONS[0], system: str | None = None
     ) -> ServedAnswer:
         def read(content: Any) -> ServedAnswer:
-            return read_answer(content, max_tokens=2**31)  # any count; a larger one shows an ignored limit
+            return read_answer(content, max_tokens=2**31)  # also reads answers that exceed the requested length
 
         asked = {**self.neutral, **fields, **self.extra, self.bound: self.tokens}
         if self.chat:
@@ -257,11 +274,12 @@ class _Prober:
     async def _is_fixed(
         self, fields: Mapping[str, Any], questions: Sequence[tuple[str, Sequence[ServedAnswer]]]
     ) -> bool:
-        """Returns whether the server accepts fields that leave no choice and then repeats its answer for every seed.
+        """Returns whether the server gives the same answer for all seeds if a request contains these fields.
 
-        Rounding may decide between two equally likely words, so answers without a choice diverge occasionally. Samples
-        diverge every few words, even at a temperature of 0.3. If all samples for a question have a common beginning,
-        this beginning proves nothing.
+        The fields, such as a temperature of 0, should allow only the likeliest token. Because of rounding, such answers
+        still differ occasionally, where two words are equally likely. Samples differ every few words, even at a
+        temperature of 0.3. `questions` has questions and samples of their answers. If the samples for a question have a
+        common beginning, this beginning is not counted.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:
@@ -277,20 +295,19 @@ class _Prober:
         return num_parted <= _SELDOM * num_alike
 
     async def _likelihood_of_text(self) -> TextLikelihood | None:
-        """Requests the likelihood of a text. Returns `None` if the server returns none, or an impossible one."""
+        """Requests the log-likelihood of a text. Returns `None` if the server does not compute it correctly."""
         try:
             first, other = [read_likelihood(await self._scored(text), text) for text in TEXTS]
             if first.log_likelihood != other.log_likelihood and await self._is_aligned():
                 return first
-        except (Passing, ValueError):  # the server does not support likelihoods
+        except (TemporaryFault, ValueError):  # the server does not support likelihoods
             pass
         return None
 
     async def _is_aligned(self) -> bool:
-        """Returns whether a generated token keeps its log-probability when it becomes part of the prompt.
+        """Returns whether a token has the same log-probability when it is generated and when it is in the prompt.
 
-        If not, log-probabilities are shifted by one token, or the log-probabilities of prompts and answers have
-        different bases.
+        A difference shows that the prompt's log-probabilities are wrong. For example, they may be shifted by a token.
         """
         for text in _UNFINISHED:
             try:
@@ -298,7 +315,7 @@ class _Prober:
                 token, value = read_written(content, text)
                 before = read_likelihood(content, text)
                 after = read_likelihood(await self._scored(text + token), text + token)
-            except Passing:
+            except TemporaryFault:
                 continue
             if after.num_tokens == before.num_tokens + 1:
                 difference = after.log_likelihood - before.log_likelihood
@@ -323,7 +340,7 @@ def _num_shared(answers: Sequence[Sequence[str]]) -> int:
 
 
 def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:
-    """Returns whether all answers keep to the requested length, or `None` if none was long enough to show this."""
+    """Returns whether all answers respect their maximum length, or `None` if no answer reached it."""
     if any((answer.num_tokens or 0) > tokens or len(_all(answer).split()) > tokens for answer, tokens in answers):
         return False
     return True if any(answer.finish_reason == "length" for answer, _ in answers) else None

@@ -72,13 +72,13 @@ class Generation(Measurement):
         return generation_details(first, second, names)
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> list[Section]:
-        from hb_metrics.measurements.generation.compared_cues import cues_section
+        from hb_metrics.measurements.generation.compared_cues import cue_sections
         from hb_metrics.measurements.generation.tuned import tuned_section
 
         measured = [(run, name) for run, name in zip(runs, names, strict=True) if self.name in run.results]
         having = [run for run, _ in measured]
-        sections = tuned_section(having, [name for _, name in measured], labels), cues_section(having)
-        return [section for section in sections if section is not None]
+        tuned = tuned_section(having, [name for _, name in measured], labels)
+        return [*([] if tuned is None else [tuned]), *cue_sections(having)]
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         sentences = []

@@ -1,9 +1,11 @@
 """Compares runs that differ only in the cue, to show whether cues affect replies in the same way.
 
 Runs are compared by term and template. Questions are not compared, because prompts without a cue have no question.
+Runs with names are compared with other runs by group: a group of names with the term of the same name.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.measurements.generation.cue_agreement import Agreements, CueReplies, Estimate, cue_agreements
+from hb_dataset.names import NAME_CUES, NAMES_AXIS
+from hb_metrics.measurements.generation.cue_agreement import (
+    Agreements,
+    CueReplies,
+    Estimate,
+    cue_agreements,
+    group_agreement,
+)
 from hb_metrics.report.layout.figure import Figure, Unit, missing_intervals
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.layout.parts import Section
@@ -29,6 +38,9 @@ _MAY_DIFFER = {
         *("context_reason", "num_copied_replies"),
     },
 }
+# Settings that choose names or terms. They may also differ between a run with names and a run with terms.
+_PEOPLE = {"axes", "dataset_config", "names_file", "replies_per_cell", "sample", "vocabulary_dir"}
+_AGREEMENT: tuple[str, str, Unit] = ("Agreement of directions", "pair of cues", "effect")
 _PARTS = {"term": "term", "both": "term and cue", "cue": "cue"}
 _REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
 
@@ -44,6 +56,45 @@ class Matched(NamedTuple):
     axes: list[str]
     num_left_out: int
     num_templates: int
+
+
+class MatchedGroups(NamedTuple):
+    """The replies to names and to statements of the groups that two runs share.
+
+    `groups` [names] contains each name's group in lower case, and `statements` has the groups as terms. `num_left_out`
+    counts the cells of both runs that are left out, because they lack replies to a name or a group.
+    """
+
+    names: CueReplies
+    groups: list[str]
+    statements: CueReplies
+    num_left_out: int
+
+
+def cue_sections(runs: Sequence[Run]) -> list[Section]:
+    named = [run for run in runs if cue_of(run.results) in NAME_CUES]
+    told = [run for run in runs if run not in named]
+    sections = cues_section(told), cues_section(named), names_section(named, told)
+    return [section for section in sections if section is not None]
+
+
+def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
+    """Compares each run with names with each run with terms, if the two differ in the cue and in people alone."""
+    figures, num_left_out = [], 0
+    for run, other in product(named, told):
+        found = matched_groups(run, other) if differ_in_cue_alone([run.results["run"], other.results["run"]]) else None
+        if found is not None:
+            level = run.results["generation"]["gen_bias"]["confidence_level"]
+            agreement = group_agreement(found.names, found.groups, found.statements, level)
+            sizes = run.results["generation"]["name_groups"]["num_names"].items()
+            detail = ", ".join(f"{group} {size}" for group, size in sizes if group.lower() in found.groups)
+            figure = _figure(f"{cue_of(run.results)} and {cue_of(other.results)}", *_AGREEMENT, agreement, level)
+            figures.append(figure._replace(detail=detail))
+            num_left_out += found.num_left_out
+    if not figures:
+        return None
+    context = {"figures": figures, "num_left_out": num_left_out, "missing": missing_intervals(figures)}
+    return Section("overview-names", "Names", render(Path(__file__).parent / "names.html.jinja", context), {})
 
 
 def cues_section(runs: Sequence[Run]) -> Section | None:
@@ -66,26 +117,31 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
             "reversed": reversed_axes(found, codes.tolist(), names),
             "num_tests": sum(map(len, found.reversals.values())),
         }
-    return Section("overview-cues", "Cues", render(Path(__file__).parent / "cues.html.jinja", context), {})
+    return Section(f"overview-{names[0]}", "Cues", render(Path(__file__).parent / "cues.html.jinja", context), {})
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether runs differ in the cue and in nothing else. `records` contains `run` of each results.json."""
+    """Returns whether runs differ in the cue and in nothing else. `records` contains `run` of each results.json.
+
+    A run with names and a run with terms may also differ in the people whom their prompts describe.
+    """
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
     asked = [questions for questions in cues.values() if questions is not None]
+    is_mixed = len({cue in NAME_CUES for cue in cues}) > 1
+    left_out, people = ("versions", "left_out", *["data"] * is_mixed), _PEOPLE if is_mixed else set()
     rest = []
     for record in records:
-        of_run = {name: content for name, content in record.items() if name not in ("versions", "left_out")}
+        of_run = {name: content for name, content in record.items() if name not in left_out}
         for name, may_differ in _MAY_DIFFER.items():
-            of_run[name] = {key: value for key, value in record[name].items() if key not in may_differ}
+            of_run[name] = {key: value for key, value in record[name].items() if key not in may_differ | people}
         rest.append(of_run)
     return len(records) == len(cues) > 1 and rest.count(rest[0]) == len(rest) and asked.count(asked[0]) == len(asked)
 
 
 def matched_replies(runs: Sequence[Run]) -> Matched | None:
     """Reads the replies to the terms and templates that all runs share. Returns `None` if a run lacks files."""
-    tables = [table for table in (read_reply_table(run.folder) for run in runs) if table is not None]
-    if len(tables) < len(runs) or not all(any((run.folder / STYLES).glob("*.parquet")) for run in runs):
+    tables = _reply_tables(runs)
+    if tables is None:
         return None
     templates = set.intersection(*(set(table["template"].to_pylist()) for table in tables))
     of_runs = [_cells(table.filter(pc.is_in(table["template"], pa.array(sorted(templates))))) for table in tables]
@@ -101,26 +157,49 @@ def matched_replies(runs: Sequence[Run]) -> Matched | None:
     return Matched(cues, [axis for axis, _ in terms], len(every) - len(terms), len(templates))
 
 
+def matched_groups(run: Run, other: Run) -> MatchedGroups | None:
+    """Reads the replies to groups of names, and to the terms that are equal to a group except for upper case.
+
+    Returns `None` if a run lacks files.
+    """
+    tables = _reply_tables([run, other])
+    if tables is None:
+        return None
+    named, told = tables
+    told = told.set_column(told.column_names.index("descriptor"), "descriptor", pc.utf8_lower(told["descriptor"]))
+    told = told.set_column(told.column_names.index("axis"), "axis", pa.repeat(NAMES_AXIS, told.num_rows))
+    shared = named.filter(pc.is_in(pc.utf8_lower(named["bucket"]), told["descriptor"].unique()))
+    group_of = dict(zip(shared["descriptor"].to_pylist(), pc.utf8_lower(shared["bucket"]).to_pylist(), strict=True))
+    cues, groups, num_left_out = [], [], 0
+    for each, table, terms, least in ((run, named, set(group_of), 1), (other, told, set(group_of.values()), 2)):
+        cells_of = {term: cells for term, cells in sorted(_cells(table).items()) if term[1] in terms}
+        every = sorted({cell for cells in cells_of.values() for cell in cells})
+        kept = [cell for cell in every if min(len(cells.get(cell, ())) for cells in cells_of.values()) >= least]
+        cues.append(_cue_replies(each, cells_of, list(cells_of), kept))
+        groups.append([group_of.get(term, term) for _, term in cells_of])
+        num_left_out += len(every) - len(kept)
+    return MatchedGroups(cues[0], groups[0], cues[1], num_left_out)
+
+
 def cue_figures(found: Agreements, names: Sequence[str], confidence_level: float) -> list[Figure]:
-    listed: list[tuple[str, str, Unit, str, Estimate]] = []
+    figures = []
     for (one, other), agreement in found.pairs.items():
-        listed.append(
-            ("Agreement of directions", "pair of cues", "effect", f"{names[one]} and {names[other]}", agreement)
-        )
+        figures.append(_figure(f"{names[one]} and {names[other]}", *_AGREEMENT, agreement, confidence_level))
     for part, share in found.shares.items():
-        listed.append(("Share of the variance", "part", "share", _PARTS[part], share))
-    return [
-        Figure(
-            f"{heading}, {name}",
-            estimate.value,
-            unit,
-            interval=estimate.interval,
-            no_interval=estimate.reason,
-            confidence_level=confidence_level,
-            part_of=f"{heading} by {of}",
-        )
-        for heading, of, unit, name, estimate in listed
-    ]
+        figures.append(_figure(_PARTS[part], "Share of the variance", "part", "share", share, confidence_level))
+    return figures
+
+
+def _figure(name: str, heading: str, of: str, unit: Unit, estimate: Estimate, confidence_level: float) -> Figure:
+    return Figure(
+        f"{heading}, {name}",
+        estimate.value,
+        unit,
+        interval=estimate.interval,
+        no_interval=estimate.reason,
+        confidence_level=confidence_level,
+        part_of=f"{heading} by {of}",
+    )
 
 
 def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -131,6 +210,12 @@ def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) 
         for reversal in of_pair
         if reversal.p < _REVERSED
     ]
+
+
+def _reply_tables(runs: Sequence[Run]) -> list[pa.Table] | None:
+    tables = [table for table in (read_reply_table(run.folder) for run in runs) if table is not None]
+    has_styles = [any((run.folder / STYLES).glob("*.parquet")) for run in runs]
+    return tables if len(tables) == len(runs) and all(has_styles) else None
 
 
 def _cells(table: pa.Table) -> dict[tuple[str, str], dict[str, list[str]]]:

@@ -21,6 +21,11 @@ The variance is split into three parts, as in a model with random effects:
 Intervals are valid for other terms of the same axes, with the same cues, templates and questions. They are Fieller's
 intervals of ratios, with a covariance matrix from a jackknife over the terms of each axis. There is no agreement if
 P_aa is not above 0 by more than chance, or if the interval contains all possible values.
+
+Groups of names are compared in the same way with statements of the same groups. Groups then replace terms. The names of
+a group are treated as a random sample, so P_aa uses only products of different names (see `name_groups.py`). Intervals
+are valid for other names of the same groups and for other replies to the same statements. Their covariance matrix comes
+from a jackknife over the names of each group, and from the first-order effects of the replies to statements.
 """
 
 import math
@@ -31,6 +36,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from hb_metrics.measurements.generation.name_groups import group_variances, name_groups
 from hb_metrics.paired_changes.paired_change import FEW_TERMS_REASON, MIN_TERMS, ratio_bounds
 from hb_metrics.stats.generalising import MIN_EQUAL_TERMS, kurtosis, strata
 from hb_metrics.stats.share_intervals import Bounds
@@ -38,7 +44,8 @@ from hb_metrics.stats.share_intervals import Bounds
 # The lowest and the highest possible share of each part. The share of terms is negative if cues have opposite
 # directions.
 _LIMITS = {"term": (-1.0, 1.0), "both": (0.0, 2.0), "cue": (0.0, 1.0)}
-UNRELIABLE_REASON = "under a cue, replies differ too little between terms to distinguish their directions from chance"
+UNRELIABLE_REASON = "under a cue, replies differ too little to distinguish their directions from chance"
+_CLEAR = 0.05  # groups of names differ by more than chance if the p-value is at most this
 FEW_MATTER_REASON = "a few of the terms account for most of its variance"
 
 
@@ -134,6 +141,47 @@ def cue_agreements(cues: Sequence[CueReplies], axes: np.ndarray, confidence_leve
         adjusted(reversals),
         {name: _ratio(part, total, axes, confidence_level, _LIMITS[name]) for name, part in parts.items()},
     )
+
+
+def group_agreement(
+    names: CueReplies, groups: Sequence[str], statements: CueReplies, confidence_level: float
+) -> Estimate:
+    """Computes the agreement of directions of groups of names with statements of these groups.
+
+    The terms of `names` are names, and `groups` [names] contains their groups. The terms of `statements` are the groups
+    in alphabetical order. The cells of names need only one reply.
+    """
+    if len(set(groups)) < 2:
+        return Estimate(None, None, "fewer than two groups of names are also terms")
+    asked = names.terms.astype(str).tolist(), names.cells.astype(str).tolist()
+    group_of = {str(code): group for code, group in enumerate(groups)}
+    tested = name_groups(names.styles, *asked, group_of, confidence_level)
+    if tested["reason"] is not None or len(statements.ids) == 0:
+        return Estimate(None, None, tested["reason"] or "no cell has two replies to each group")
+    number, codes = len(tested["num_names"]), np.unique(groups, return_inverse=True)[1]
+    called, told = _means(names, len(groups)).means, _means(statements, number)
+    members = np.eye(number)[codes]
+    sizes = members.sum(axis=0)
+    without = np.where(np.eye(len(groups), dtype=bool)[..., None], 0, members)
+    weights = np.concatenate([members[None], without])  # [1 + names, names, groups]
+    means = weights.swapaxes(1, 2) @ called / weights.sum(axis=1)[..., None]
+    means -= means.mean(axis=1, keepdims=True)
+    apart = told.means - told.means.mean(axis=0)
+    noise = (number - 1) / number**2 * float(_shared(told, told, number).sum())
+    between, own = group_variances(called @ called.T, weights)[0], float((apart**2).sum()) / number - noise
+    products = np.einsum("igs,gs->i", means, apart) / number
+    along = np.einsum("grs,rs->gr", np.stack([2 * apart, means[0]])[:, statements.terms], told.residuals)
+    moves = along / (number * told.number * np.sqrt(told.sizes * (told.sizes - 1)))
+    freedom = min(len(groups) - number, len(statements.ids) - number * told.number)
+    is_clear = tested["p"] <= _CLEAR and own > stats.t.ppf(confidence_level, freedom) * np.linalg.norm(moves[0])
+    if not is_clear or not (between > 0).all():
+        return Estimate(None, None, UNRELIABLE_REASON)
+    moves[0] *= math.sqrt(between[0] / own) / 2  # of √(P_aa P_bb)
+    values = np.stack([np.sqrt(between * own), products], axis=1)
+    moved = values[1:] - members @ (members.T @ values[1:] / sizes[:, None])
+    covariance = moved.T @ (moved * (1 - 1 / sizes)[codes, None]) + moves @ moves.T
+    denominator, numerator = values[0].tolist()
+    return _bounded(denominator, numerator, covariance, freedom, confidence_level, (-1.0, 1.0))
 
 
 def _means(cue: CueReplies, number: int) -> _Means:
@@ -234,11 +282,22 @@ def _ratio(
     if number < MIN_EQUAL_TERMS * peakedness:
         return Estimate(None, None, FEW_MATTER_REASON)
     freedom = min(_freedom(axes), 2 * number / (peakedness - 1))
+    return _bounded(float(denominators[0]), float(numerators[0]), covariance, freedom, confidence_level, limits)
+
+
+def _bounded(
+    denominator: float,
+    numerator: float,
+    covariance: np.ndarray,
+    freedom: float,
+    confidence_level: float,
+    limits: Bounds,
+) -> Estimate:
     squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
-    bounds = ratio_bounds(float(denominators[0]), float(numerators[0]), covariance, squared)
+    bounds = ratio_bounds(denominator, numerator, covariance, squared)
     if bounds is None or (bounds[0] <= limits[0] and bounds[1] >= limits[1]):
         return Estimate(None, None, UNRELIABLE_REASON)
-    ratio, low, high = np.clip([ratio, *bounds], *limits).tolist()
+    ratio, low, high = np.clip([numerator / denominator, *bounds], *limits).tolist()
     return Estimate(ratio, (low, high), None)
 
 

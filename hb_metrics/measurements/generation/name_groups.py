@@ -86,14 +86,14 @@ def name_groups(
     plain = float((members.T @ total / members.sum(axis=0)[:, None] / known.sum()).var(axis=0).sum())
     if plain < _NO_SPREAD:
         return result | {"reason": "all groups have the same mean style vectors"}
-    value, within = _variances(products, members[None])
+    value, within = group_variances(products, members[None])
     shuffles = np.random.default_rng(0).permuted(np.tile(np.arange(len(found)), (NUM_SHUFFLES, 1)), axis=1)
     raw = total @ total.T / known.sum() ** 2
     ratio = value[0] / _noise(raw, members[None])[0]
-    ratios = _variances(products, members[shuffles])[0] / _noise(raw, members[shuffles])
+    ratios = group_variances(products, members[shuffles])[0] / _noise(raw, members[shuffles])
     p = (1 + np.count_nonzero(ratios >= ratio - _NO_SPREAD)) / (1 + NUM_SHUFFLES)
     without = np.where(np.eye(len(found), dtype=bool)[..., None], 0, members)
-    moved, _ = _variances(products, without)
+    moved, _ = group_variances(products, without)
     moved -= members @ (members.T @ moved / members.sum(axis=0))
     variance = float(members @ (1 - 1 / members.sum(axis=0)) @ moved**2)
     slope = variance / plain
@@ -104,7 +104,7 @@ def name_groups(
     return result | numbers | {"interval": bounds, "p": float(p)}
 
 
-def _variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def group_variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes the variance between groups [sets] and the variance between names of a group [sets, groups].
 
     Each set is an assignment of names to groups. `products` [names, names] is G. `members` [sets, names, groups] is 1
@@ -124,6 +124,6 @@ def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
 
     `products` [names, names] includes the sampling noise of replies.
     """
-    within, number = _variances(products, members)[1], members.shape[2]
+    within, number = group_variances(products, members)[1], members.shape[2]
     noise = (number - 1) / number**2 * (within / members.sum(axis=1)).sum(axis=1)
     return np.maximum(noise, _NO_SPREAD)

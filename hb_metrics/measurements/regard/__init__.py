@@ -1,6 +1,6 @@
 """Measures regard, which is a text's attitude to people, in continuations of prompts (Aggarwal et al., 2022)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.measurements.measurement import Measurement
@@ -33,6 +33,17 @@ class Regard(Measurement):
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         return [f"Regard classified by {classifier_name(results['run'], 'regard')}."]
+
+    def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
+        sentences = []
+        if changed & {"regard.name", "regard.digest", "regard.judge"}:
+            sentences.append("Different classifiers rated the regard of texts, so means and gaps are not comparable.")
+        if changed & {"regard.pairs", "regard.groups_digest", "regard.paraphraser"}:
+            sentences.append(
+                "The runs have different groups, pairs or structures of regard, so a gap of the same name may be "
+                "between other groups or have the opposite sign."
+            )
+        return sentences
 
 
 REGARD = Regard()

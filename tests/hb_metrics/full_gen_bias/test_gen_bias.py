@@ -474,8 +474,6 @@ def test_clusters_that_do_not_fit_are_rejected(labels, clusters, message):
 def test_labels_that_do_not_fit_are_rejected():
     with pytest.raises(ValueError, match="label 'a' occurs 2 times"):
         CellSums(["a", "b", "a"])
-    with pytest.raises(ValueError, match="labels: a single string"):
-        CellSums("Calm")
     with pytest.raises(ValueError, match="have 6 style probabilities each, but labels name 2"):
         gathered(make_rows(), labels=["a", "b"])
 
@@ -501,7 +499,6 @@ GOOD = {"style_probabilities": [[0.5, 0.5], [1, 0]], "descriptors": ["old", "you
         ({"descriptors": [1, 2]}, "descriptor in row 0 is 1;"),
         ({"templates": [None, "t"]}, "template in row 0 is None"),
         ({"axes": ["age", None]}, "axis in row 1 is None"),
-        ({"templates": "tt"}, "templates: a single string"),
     ],
 )
 def test_replies_that_are_not_right_are_named_and_none_of_the_batch_is_added(given, message):
@@ -518,19 +515,15 @@ def test_replies_that_are_not_right_are_named_and_none_of_the_batch_is_added(giv
     "probabilities",
     [
         [[0.5, 0.5], [1.0]],
-        [["a", "b"], ["c", "d"]],
-        [["0.5", "0.5"], ["1", "0"]],
-        3.0,
         None,
-        torch.ones((2, 1), requires_grad=True),
         torch.ones((2, 1), dtype=torch.bfloat16),
         pa.array([[0.5, 0.5], [1.0]]),
         pa.array([[0.5, 0.5], None]),
     ],
-    ids=["ragged", "text", "numbers as text", "number", "none", "gradient", "bfloat16", "ragged arrow", "null row"],
+    ids=["ragged", "none", "bfloat16", "ragged arrow", "null row"],
 )
 def test_predictions_that_are_no_table_of_numbers_are_rejected(probabilities):
-    with pytest.raises(ValueError, match=r"cannot be read as numbers|predictions: (nothing|a single value)"):
+    with pytest.raises(ValueError, match=r"cannot be read as numbers|predictions: nothing"):
         CellSums().add(**{**GOOD, "style_probabilities": probabilities})
 
 
@@ -549,7 +542,6 @@ def test_batches_have_to_be_alike():
     ("options", "message"),
     [
         ({"ddof": 2}, "ddof is 2;"),
-        ({"ddof": "0"}, "ddof is '0';"),
         ({"scale": 0}, "scale is 0;"),
         ({"scale": float("inf")}, "scale is inf;"),
         ({"confidence_level": 0}, "confidence_level is 0;"),

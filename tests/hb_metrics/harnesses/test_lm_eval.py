@@ -136,7 +136,7 @@ def test_without_a_tokenizer_it_is_said_what_to_name():
 
 def test_a_tokenizer_that_adds_tokens_has_to_be_told_not_to(save_small_model):
     folder = str(save_small_model("roberta"))
-    with pytest.raises(ValueError, match="puts special tokens into each text"):
+    with pytest.raises(ValueError, match="adds special tokens to each text"):
         lm_eval_tasks.count_tokens(["I'm old."], {"pretrained": folder})
     assert lm_eval_tasks.count_tokens(["I'm old."], {"pretrained": folder, "add_bos_token": False})[0] > 0
 
@@ -144,8 +144,11 @@ def test_a_tokenizer_that_adds_tokens_has_to_be_told_not_to(save_small_model):
 @pytest.mark.parametrize(
     ("metadata", "text"),
     [
-        ({"axis": "age"}, "--metadata has the unknown name 'axis'; did you mean 'axes'"),
-        ({"dataset_config": "v1.1"}, "dataset_config is 'v1.1' in --metadata and 'v1.0' in the task"),
+        ({"axis": "age"}, "--metadata contains the unknown name 'axis'; did you mean 'axes'"),
+        (
+            {"dataset_config": "v1.1"},
+            "dataset_config is 'v1.1' in --metadata, but 'v1.0' in the task; remove dataset_config from --metadata",
+        ),
         ({"vocabulary_dir": "/other"}, "vocabulary_dir is '/other' in --metadata"),
     ],
 )

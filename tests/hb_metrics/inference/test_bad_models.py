@@ -150,7 +150,7 @@ BAD_FOLDERS = {
     "config of an unknown type": (write("config.json", b'{"model_type": "no-such-type"}'), CONFIG),
     "code of its own": (
         change_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),
-        "model '{}' contains code, which runs only with --trust_remote_code true; read the code before",
+        "model '{}' contains code, which runs only with --trust_remote_code true; read the code, and set this option",
     ),
     "a kernel of somebody": (
         change_config(attn_implementation="somebody/kernel"),
@@ -166,7 +166,7 @@ BAD_FOLDERS = {
     ),
     "a pickle of code": (
         pickle({"x": RunsWhenRead()}),
-        "the weights of model '{}' are a pickle that contains more than tensors",
+        "the weights of model '{}' are a pickle that contains other objects than tensors",
     ),
     "generation config that is no JSON": (
         write("generation_config.json", b'{"eos'),
@@ -191,7 +191,10 @@ def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_s
         (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code from 'a/b'"),
         (write("tokenizer.json", b"{}"), TOKENIZER),
         (write("model.safetensors", b""), WEIGHTS),
-        (pickle({"x": RunsWhenRead()}), "the weights of model '{}' are a pickle that contains more than tensors"),
+        (
+            pickle({"x": RunsWhenRead()}),
+            "the weights of model '{}' are a pickle that contains other objects than tensors",
+        ),
     ],
 )
 def test_so_is_a_classifiers_folder(damage, message, save_classifier):
@@ -209,7 +212,7 @@ def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_pa
     _, tokenizer = get_small_model("gpt2")
     settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
-    with pytest.raises(ValueError, match=r"produced token \d+, but the model has only 100 tokens"):
+    with pytest.raises(ValueError, match=r"produced the token id \d+, but the model has only 100 tokens"):
         reply(["I love women."], as_loaded(model, tokenizer), tmp_path)
 
 
@@ -226,7 +229,8 @@ def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
             np.testing.assert_allclose(found, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
         else:
             with pytest.raises(
-                ValueError, match=r"later tokens change the model.s prediction .*set is_decoder in its config"
+                ValueError,
+                match=r"prediction of a token depends on later tokens .*set is_decoder to true in its config",
             ):
                 score_perplexity(texts, model, tokenizer, progress=False)
 
@@ -298,7 +302,7 @@ def test_scores_that_are_no_numbers_name_the_first_text(name, trees, value, chan
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_replies_from_scores_that_are_no_numbers_are_told(value, options, changed, tmp_path):
     model, tokenizer = changed("gpt2", slice(None), value)
-    with pytest.raises(ValueError, match=r"score (nan|inf); try dtype float32"):
+    with pytest.raises(ValueError, match=r"the score (nan|inf), which is not a finite number; set --dtype float32"):
         reply(["I love women.", "I love men."], as_loaded(model, tokenizer), tmp_path, **options)
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import mannwhitneyu
 
 from hb_metrics.likelihood_bias import mann_whitney
-from hb_metrics.likelihood_bias.mann_whitney import EXACT_UP_TO, pairwise_mann_whitney
+from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 
 # A p-value is compared to the last few bits, the smallest ones too.
 SAME = {"rtol": 1e-9, "atol": 0}
@@ -39,24 +39,8 @@ def assert_equals_scipy(samples):
 
 
 @pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
-@pytest.mark.parametrize("sizes", [(30, 30, 30, 30), (10, 11, 30, 9, 150)], ids=["equal sizes", "unequal sizes"])
-def test_every_pair_equals_scipy(sizes, ties):
-    assert_equals_scipy(random_samples(sizes, ties))
-
-
-@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
-@pytest.mark.parametrize("size", range(1, 13))
-def test_small_groups_equal_scipy_on_both_sides_of_its_exact_switch(size, ties):
-    assert_equals_scipy(random_samples([size, *range(1, 13), 40], ties, seed=size))
-
-
-def test_the_exact_switch_is_where_scipy_has_it():
-    for size in (EXACT_UP_TO, EXACT_UP_TO + 1):
-        x, y = random_samples([size, 20], ties=False)
-        method = "exact" if size == EXACT_UP_TO else "asymptotic"
-        assert pairwise_mann_whitney(*flatten([x, y])).pvalue[0] == pytest.approx(
-            mannwhitneyu(x, y, method=method).pvalue, rel=1e-9
-        )
+def test_every_pair_equals_scipy_on_both_sides_of_its_exact_switch(ties):
+    assert_equals_scipy(random_samples([*range(1, 13), *range(1, 13), 30, 40, 150], ties))
 
 
 @given(tied_samples)
@@ -98,23 +82,6 @@ def test_the_order_of_the_values_does_not_matter(samples, random):
         pairwise_mann_whitney(values, groups), pairwise_mann_whitney(values[order], groups[order]), strict=True
     ):
         assert_array_equal(after, before)
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=12), min_size=4, max_size=4), st.permutations(range(4))
-)
-@settings(max_examples=50)
-def test_naming_the_groups_otherwise_moves_the_tests_and_mirrors_the_effects(samples, permutation):
-    before = pairwise_mann_whitney(*flatten(samples))
-    after = pairwise_mann_whitney(*flatten([samples[group] for group in permutation]))
-
-    index = {(first, second): n for n, (first, second) in enumerate(combinations(range(4), 2))}
-    for n, (first, second) in enumerate(combinations(permutation, 2)):
-        pair = index[min(first, second), max(first, second)]
-        assert after.pvalue[n] == pytest.approx(before.pvalue[pair], rel=1e-9)
-        assert after.effect_size[n] == pytest.approx(
-            before.effect_size[pair] * (1 if first < second else -1), abs=1e-12
-        )
 
 
 @pytest.mark.parametrize("chunk_entries", [1, 7, 30])

@@ -171,7 +171,6 @@ def test_probabilities_have_to_be_probabilities(value):
         ({"descriptors": ["x", None]}, "descriptor in row 1 is None"),
         ({"axes": [None, "age"]}, "axis in row 0 is None"),
         ({"threshold": 0}, "threshold is 0"),
-        ({"threshold": "0.5"}, "threshold is '0.5'"),
         ({"ddof": 2}, "ddof is 2"),
     ],
 )

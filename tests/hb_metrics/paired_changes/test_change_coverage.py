@@ -13,7 +13,7 @@ from hb_metrics.paired_changes.paired_change import (
     perplexity_change,
     share_change,
 )
-from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair
+from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair, debiased
 
 
 class Outcome(NamedTuple):
@@ -78,18 +78,6 @@ ALIKE = {
     for share in (0.9, 0.95, 0.98, 0.99)
     for name, effect in (("halved", 0.25), ("none after", 0.0))
 }
-
-
-def debiased(replies, sizes, members=slice(None)):
-    """The debiased value ×1000 of some terms; of [templates, terms, replies, styles] the first `sizes` are there."""
-    there = (np.arange(replies.shape[2]) < sizes[..., None])[..., None]
-    means = (replies * there).sum(axis=2) / sizes[..., None]
-    squares = ((replies - means[:, :, None]) ** 2 * there).sum(axis=(2, 3))
-    spread = np.where(sizes > 1, squares / np.maximum(sizes - 1, 1), np.nan)
-    # The spread of single replies is that of the template's other cells.
-    noise = (np.where(sizes > 1, spread, np.nanmean(spread, axis=1, keepdims=True)) / sizes)[:, members]
-    value = means[:, members].var(axis=1).sum(axis=-1) - (1 - 1 / noise.shape[1]) * noise.mean(axis=1)
-    return 1000 * float(value.mean())
 
 
 def gen_bias_outcomes(design, sets, seed, axes=(2, 5, 8, 9)):

@@ -152,9 +152,14 @@ def test_the_matrix_is_that_of_values_drawn_again(replies):
     assert (np.mean(estimates, axis=0) > 4 * errors).all()  # a test that can fail
 
 
-def debiased(replies):
-    """The debiased value ×1000 of [templates, terms, replies, styles]."""
-    means, noise = replies.mean(axis=2), replies.var(axis=2, ddof=1) / replies.shape[2]
-    number = replies.shape[1]
-    value = means.var(axis=1) - (1 - 1 / number) * noise.mean(axis=1)
-    return 1000 * float(value.sum(axis=-1).mean())
+def debiased(replies, sizes=None, members=slice(None)):
+    """The debiased value ×1000 of some terms; of [templates, terms, replies, styles] the first `sizes` are there."""
+    sizes = np.full(replies.shape[:2], replies.shape[2]) if sizes is None else sizes
+    there = (np.arange(replies.shape[2]) < sizes[..., None])[..., None]
+    means = (replies * there).sum(axis=2) / sizes[..., None]
+    squares = ((replies - means[:, :, None]) ** 2 * there).sum(axis=(2, 3))
+    spread = np.where(sizes > 1, squares / np.maximum(sizes - 1, 1), np.nan)
+    # The spread of single replies is that of the template's other cells.
+    noise = (np.where(sizes > 1, spread, np.nanmean(spread, axis=1, keepdims=True)) / sizes)[:, members]
+    value = means[:, members].var(axis=1).sum(axis=-1) - (1 - 1 / noise.shape[1]) * noise.mean(axis=1)
+    return 1000 * float(value.mean())

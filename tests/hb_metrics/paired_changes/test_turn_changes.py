@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.paired_changes.turn_changes import turn_changes
-from tests.hb_metrics.paired_changes.test_gen_bias_covariance import dirichlet, softmax
+from tests.hb_metrics.paired_changes.test_gen_bias_covariance import debiased, dirichlet, softmax
 
 LEVEL = 0.95
 
@@ -115,17 +115,6 @@ class Conversations:
         there = np.arange(sizes.max()) < sizes[..., None]
         cells = [(f"t{t}", None, f"d{d}") for t, d, _ in zip(*np.nonzero(there), strict=True)]
         return [of_turn[there] for of_turn in replies], cells, {None: [debiased(turn, sizes) for turn in replies]}
-
-
-def debiased(replies, sizes):
-    """The debiased value ×1000; of [templates, terms, replies, styles] the first `sizes` are there."""
-    there = (np.arange(replies.shape[2]) < sizes[..., None])[..., None]
-    means = (replies * there).sum(axis=2) / sizes[..., None]
-    squares = ((replies - means[:, :, None]) ** 2 * there).sum(axis=(2, 3))
-    spread = np.where(sizes > 1, squares / np.maximum(sizes - 1, 1), np.nan)
-    spread = np.where(np.isnan(spread), np.nanmean(spread, axis=1, keepdims=True), spread)
-    noise = (1 - 1 / replies.shape[1]) * (spread / sizes).mean(axis=1)
-    return 1000 * float((means.var(axis=1).sum(axis=-1) - noise).mean())
 
 
 def outcome(design, sets, seed):

@@ -2,82 +2,33 @@
 
 import shutil
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.report.changes import ChangeRow, run_changes
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import read_prompts, read_run, read_stored_replies
-from tests.hb_metrics.made_results import (
-    add_dialogue,
-    change_results,
-    full_run,
-    offensiveness_of,
-    style_vectors,
-    write_results,
-    write_run,
-)
+from hb_metrics.runs.finished_run import read_run, read_stored_replies
+from tests.hb_metrics.made_results import change_results
 
 NAMES = ("before", "after")
 
 
-def write_vectors(folder, ids, vectors):
-    folder.mkdir(parents=True)
-    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-    pq.write_table(pa.table({"id": ids, "probabilities": column}), folder / "00000-of-00001.parquet")
-
-
-def write_files(folder, seed):
-    """A made run's folder with all the files that changes are computed from."""
-    results, replies = write_run(folder, full_run(seed=seed), seed=seed)
-    prompts, rng = read_prompts(folder), np.random.default_rng(seed)
-    write_vectors(folder / "style_probabilities", replies.ids, style_vectors(replies, seed).astype(np.float32))
-    chances = np.random.default_rng(seed).beta(1, 4, len(replies.ids))  # those of `offensiveness_of`
-    write_vectors(folder / "offensiveness" / "replies", replies.ids, np.stack([chances, 1 - chances], axis=1))
-    results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
-    strength = 0.3 / (1 + seed)
-    codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
-    perplexities = rng.lognormal(3 + strength * (codes % 7), 0.5)
-    scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": np.full(len(prompts), 5)})
-    results["likelihood"] = likelihood_results(prompts, scores)
-    (folder / "perplexities").mkdir()
-    shuffled = scores.take(pa.array(rng.permutation(len(scores))))
-    pq.write_table(shuffled, folder / "perplexities" / "00000-of-00001.parquet")
-    tokens = np.arange(5, 45)
-    losses = tokens * (3 + 0.1 * seed + 0.05 * rng.normal(size=40))
-    names = [f"d{row:02}" for row in range(40)]
-    dialogue = {"id": names, "prompt": names, "reply": names, "log_likelihood": -losses, "num_tokens": tokens}
-    (folder / "dialogue").mkdir()
-    pq.write_table(pa.table(dialogue), folder / "dialogue" / "00000-of-00001.parquet")
-    add_dialogue(results, float(np.exp(losses.sum() / tokens.sum())), None)
-    write_results(folder, results)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    root = tmp_path_factory.mktemp("runs")
-    return [write_files(root / name, seed) for seed, name in enumerate("ab")]
-
-
 @pytest.fixture
-def copied(folders, tmp_path):
-    return [shutil.copytree(folder, tmp_path / folder.name) for folder in folders]
+def copied(made_runs, tmp_path):
+    return [shutil.copytree(folder, tmp_path / folder.name) for folder in made_runs]
 
 
 def changes_of(folders):
     return run_changes(read_run(folders[0]), read_run(folders[1]), NAMES)
 
 
-def test_changes_are_of_the_values_in_the_results(folders):
-    changes = changes_of(folders)
+def test_changes_are_of_the_values_in_the_results(made_runs):
+    changes = changes_of(made_runs)
     assert changes.missing == {}
     rows = {row.name: row.change for row in changes.rows}
-    runs = [read_run(folder).results for folder in folders]
+    runs = [read_run(folder).results for folder in made_runs]
 
     def values(*path):
         found = []

@@ -1,27 +1,15 @@
 """`python -m hb_metrics.report`: which page it writes where, and what it refuses in one line."""
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
 from hb_metrics.report.__main__ import main
 from hb_metrics.runs.run_folder import LAYOUT
-from tests.hb_metrics.made_results import change_results, write_tuning_runs
+from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import check_sound, read_page
 
 NAMES = ["before", "no_bias", "bias", "self-chat"]
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    return write_tuning_runs(tmp_path_factory.mktemp("tuning"))
-
-
-@pytest.fixture
-def copied(folders, tmp_path):
-    return [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in folders]
 
 
 def failing(arguments, capsys):
@@ -41,10 +29,10 @@ def test_one_folder_writes_its_report_anew(copied, capsys):
     assert read_page(copied[0] / "report.html").tiles
 
 
-def test_the_command_names_the_runs(folders, tmp_path, capsys):
+def test_the_command_names_the_runs(tuning_runs, tmp_path, capsys):
     path = tmp_path / "all.html"
 
-    main([*map(str, folders), "--names", *NAMES, "--output", str(path)])
+    main([*map(str, tuning_runs), "--names", *NAMES, "--output", str(path)])
 
     assert capsys.readouterr().out.endswith(f"\nreport: {path.resolve()}\n")
     assert "<title>HolisticBias: before · no_bias · bias · self-chat</title>" in path.read_text(encoding="utf-8")

@@ -1,8 +1,6 @@
 """Runs side by side: any that have a measurement in common, what differs, and the first two in detail."""
 
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +22,6 @@ from tests.hb_metrics.made_results import (
     some_prompts,
     write_results,
     write_run,
-    write_tuning_runs,
 )
 from tests.hb_metrics.pages import check_sound, read_page
 
@@ -38,17 +35,6 @@ ALONE = {
 }
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    return write_tuning_runs(tmp_path_factory.mktemp("tuning"))
-
-
-@pytest.fixture
-def copied(folders, tmp_path):
-    """The runs' folders, to change."""
-    return [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in folders]
-
-
 def compared(folders, folder, names=None):
     write_comparison(folders, folder / "comparison.html", names)
     page = read_page(folder / "comparison.html")
@@ -57,8 +43,8 @@ def compared(folders, folder, names=None):
 
 
 @pytest.fixture(scope="module")
-def page(folders, tmp_path_factory):
-    return compared(folders, tmp_path_factory.mktemp("page"), NAMES)
+def page(tuning_runs, tmp_path_factory):
+    return compared(tuning_runs, tmp_path_factory.mktemp("page"), NAMES)
 
 
 @pytest.mark.parametrize("name", ALONE)
@@ -79,7 +65,7 @@ def test_two_runs_of_one_measurement_can_be_compared(name, tmp_path):
             assert [" ".join(cell.split()) for cell in shown[figure.name][:2]] == [figure.shown, other.shown]
 
 
-def test_the_overview_has_every_figure_of_every_run(folders, page):
+def test_the_overview_has_every_figure_of_every_run(tuning_runs, page):
     assert [id for id in page.ids if id.startswith("overview-")] == [
         "overview-likelihood",
         "overview-generation",
@@ -92,7 +78,7 @@ def test_the_overview_has_every_figure_of_every_run(folders, page):
         ["Dialogue perplexity", "40.0 37.5 to 43.0", "31.3 28.8 to 34.3", "30.0 27.5 to 33.0", "–"],
     ]
     by_axis = {row[0]: row[1:] for row in page.table("Full Gen Bias by axis of the runs")[1:]}
-    for column, folder in enumerate(folders):
+    for column, folder in enumerate(tuning_runs):
         for figure in GENERATION.figures(read_results(folder)):
             if figure.part_of == "Full Gen Bias by axis":
                 bounds = f" {figure.shown_interval}" if figure.interval else ""
@@ -163,8 +149,8 @@ def test_parts_without_an_interval_in_any_run_are_left_out(copied, tmp_path):
     assert "Parts that have no interval in any run are left out: Partial Gen Bias (Hate)." in page.words
 
 
-def test_markdown_has_the_main_figures_of_each_run(folders):
-    runs = [read_results(folder) for folder in folders]
+def test_markdown_has_the_main_figures_of_each_run(tuning_runs):
+    runs = [read_results(folder) for folder in tuning_runs]
     expected = {}
     for measurement in MEASUREMENTS:
         for column, results in enumerate(runs):
@@ -172,7 +158,7 @@ def test_markdown_has_the_main_figures_of_each_run(folders):
                 if figure.is_main:
                     bounds = "" if figure.interval is None else f" ({figure.shown_interval})"
                     expected.setdefault(figure.name, ["–"] * 4)[column] = figure.shown + bounds
-    text = overview_markdown(folders, NAMES).partition(escape_markdown(READING))[2].lstrip()
+    text = overview_markdown(tuning_runs, NAMES).partition(escape_markdown(READING))[2].lstrip()
 
     head, rule, *rows = rows_of(text)
 

@@ -9,15 +9,14 @@ from hb_metrics.measurements.generation import generalised as of_generation
 from hb_metrics.report.__main__ import main
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.pages import check_sound, read_page
-from tests.hb_metrics.report.test_changes import write_files
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_files(tmp_path_factory.mktemp("runs") / "a", 0)
+@pytest.fixture
+def folder(made_runs):
+    return made_runs[0]
 
 
-def test_the_report_has_both_intervals(folder, tmp_path, capsys):
+def test_the_report_has_both_intervals(folder, tmp_path):
     path = tmp_path / "page.html"
     main([str(folder), "--generalise", "templates", "--output", str(path)])
     page = read_page(path)

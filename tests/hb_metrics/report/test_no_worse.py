@@ -12,7 +12,6 @@ from hb_metrics.report.changes import ChangeRow, RunChanges, run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.pages import check_sound, read_page
-from tests.hb_metrics.report.test_changes import write_files
 
 RISE = PairedChange(10.0, 10.2, (-0.3, 0.7), (-0.03, 0.07), None)
 SHARES = PairedChange(0.02, 0.021, (-0.002, 0.004), (-0.1, 0.2), None)
@@ -76,10 +75,9 @@ def test_a_margin_in_another_unit_is_refused():
         judged(RISE, "1pt")
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    root = tmp_path_factory.mktemp("runs")
-    return [str(write_files(root / name, seed)) for seed, name in enumerate("ab")]
+@pytest.fixture
+def folders(made_runs):
+    return list(map(str, made_runs))
 
 
 def test_the_command_says_what_is_shown_and_exits_with_3(folders, tmp_path, capsys):

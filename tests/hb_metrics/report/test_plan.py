@@ -21,14 +21,13 @@ from hb_metrics.stats.planned import Size, at_size, half_width
 from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import check_sound, number, read_page
-from tests.hb_metrics.report.test_changes import write_files
 
 ASSUMED = ["value=10", "noise=220", "styles=12"]
 
 
-@pytest.fixture(scope="module")
-def pilot(tmp_path_factory):
-    return write_files(tmp_path_factory.mktemp("runs") / "pilot", 0)
+@pytest.fixture
+def pilot(made_runs):
+    return made_runs[0]
 
 
 def rows_of(text):
@@ -161,8 +160,8 @@ def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):
     assert set(first["data"][names.index("wanted")]["y"]) == {9.0}
 
 
-def test_a_second_pilot_shows_paired_changes(pilot, tmp_path):
-    second = write_files(tmp_path / "second", 1)
+def test_a_second_pilot_shows_paired_changes(made_runs):
+    pilot, second = made_runs
     rows = rows_of(plan(pilot, replies=[8], second=second).text)
     changes = {row.name: row.change for row in run_changes(read_run(pilot), read_run(second), ("a", "b")).rows}
     for name, scale in (("Full Gen Bias, Ability", 1), ("Offensive replies", 100)):

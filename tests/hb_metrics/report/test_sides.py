@@ -31,7 +31,7 @@ from tests.hb_metrics.made_results import (
 )
 from tests.hb_metrics.measurements.awareness.test_awareness import hears, ignores, said, serves_everybody
 from tests.hb_metrics.pages import read_page
-from tests.hb_metrics.report.test_changes import write_vectors
+from tests.hb_metrics.report.conftest import write_vectors
 
 
 def hears_most(prompt):
@@ -107,7 +107,7 @@ def test_planted_models_are_told_apart(sides, name):
         assert (f"{figure.lower()} fell" in claimed or f"{figure.lower()} rose" in claimed) == (figure in MOVED[name])
 
 
-def test_the_lowest_axis_is_the_one_that_keeps_least(folders, sides):
+def test_the_lowest_axis_is_the_one_that_keeps_least(sides):
     shares = []
     for name in ("before", "less biased"):
         by, names, _ = TOYS[name]

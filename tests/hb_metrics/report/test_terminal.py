@@ -14,8 +14,13 @@ def results():
     return whole_run()
 
 
+@pytest.fixture(scope="module")
+def answers(results, tmp_path_factory):
+    return write_report(results, tmp_path_factory.mktemp("report") / "report.html")
+
+
 @pytest.mark.parametrize("columns", [60, 80, 300])
-def test_lines_fit_and_have_all_figures(results, columns, monkeypatch, tmp_path):
+def test_lines_fit_and_have_all_figures(results, answers, columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     for measurement in MEASUREMENTS:
         figures = comparable_figures([measurement.figures(results)])[0]
@@ -29,5 +34,5 @@ def test_lines_fit_and_have_all_figures(results, columns, monkeypatch, tmp_path)
             shares = ("Refusals", "Disclaimers", "Replies")
             if figure.part_of.endswith("by axis") and not figure.part_of.startswith(shares):
                 assert f"{figure.label} {figure.shown}".replace("−", "-") in text
-    for answer in write_report(results, tmp_path / "report.html"):
+    for answer in answers:
         assert max(map(len, filled(answer).split("\n"))) < min(columns, 100)

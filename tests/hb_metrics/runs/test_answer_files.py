@@ -133,7 +133,10 @@ def test_an_export_replaces_no_file_and_needs_something_to_ask(exported, place, 
         export(asked, place / "prompts.jsonl")
     with pytest.raises(ValueError, match=r"does not end in one of \.parquet, \.jsonl"):
         export(asked, place / "prompts.txt")
-    with pytest.raises(ValueError, match="request no answers from a model"):
+    with pytest.raises(
+        ValueError,
+        match="need no answers from a model, so there are no prompts to export; add generation or likelihood",
+    ):
         export({**asked, "measurements": "offensiveness"}, place / "no.jsonl")
 
 
@@ -164,7 +167,7 @@ def test_replies_and_log_probabilities_of_files_give_the_results_of_the_model(su
     assert (model["name"], model["kind"]) == ("somebody", None)
     report = (run / "report.html").read_text(encoding="utf-8")
     assert f"from the file replies{suffix}" in report
-    assert "taken for natural logarithms" in report
+    assert "and are assumed to be natural logarithms" in report
 
 
 def test_log_probabilities_of_a_plain_loop_give_the_same_likelihood_bias(place, asked, local, scored):
@@ -216,7 +219,7 @@ REFUSED_REPLIES = {
     ),
     "another text": (
         lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]],
-        "row 1: its text differs from",
+        "row 1: the text differs from",
     ),
     "no reply": (lambda rows: [{**row, "reply": " "} for row in rows], "all replies .* are empty"),
     "a number": (lambda rows: [{**row, "reply": 3} for row in rows], "row 1: reply is 3; pass a text"),
@@ -257,8 +260,8 @@ def test_log_probabilities_that_are_none_are_refused(column, value, message, ask
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("id,reply\na,Well, hello\n", "row 1: the row has 3 cells, but the header has 2 columns; put quotes"),
-        ('id,reply\na,"Well, hello"\nb\n', "row 2: the row has 1 cells, but the header has 2 columns"),
+        ("id,reply\na,Well, hello\n", "row 1: the row has 3 values, but the header has 2 columns; put quotes"),
+        ('id,reply\na,"Well, hello"\nb\n', "row 2: the row has 1 values, but the header has 2 columns"),
         ("id,reply,reply\na,Hi.,Hm.\n", "has 2 columns named 'reply'"),
         ("id,reply\na,caf\u00e9\n".encode("latin-1"), "cannot be read as csv .*; save it again in UTF-8"),
     ],
@@ -278,7 +281,7 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     for rows, message in (
         ([*scored, scored[0]], f"contains the id {scored[0]['id']} 2 times"),
         (scored[1:], "has no log-probability for 1 of"),
-        ([{**row, "log_probability": -5.0} for row in scored], "are -5, which no model assigns"),
+        ([{**row, "log_probability": -5.0} for row in scored], "are -5, but a model assigns different values"),
     ):
         with pytest.raises(ValueError, match=message):
             take(tmp_path, asked, "wrong", logprobs_file=write(tmp_path / "wrong.jsonl", rows))
@@ -290,8 +293,11 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
         ({"model": "embedded"}, "set --model to the model's name"),
         ({"revision": "main"}, "leave --revision out"),
         ({"adapter": "org/adapter"}, "leave --adapter out"),
-        ({"measurements": "likelihood"}, "has no file of log-probabilities here; leave likelihood out"),
-        ({"measurements": "regard"}, "leave regard out of --measurements"),
+        (
+            {"measurements": "likelihood"},
+            "remove likelihood from --measurements, or set --logprobs_file",
+        ),
+        ({"measurements": "regard"}, "remove regard from --measurements"),
         ({"decoding": "model"}, "'somebody' is not loaded here"),
     ],
 )

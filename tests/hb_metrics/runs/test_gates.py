@@ -35,6 +35,12 @@ def test_the_upper_end_counts_and_what_has_no_value_fails(value, interval, limit
     assert exceeded({"one": {}}, [measurement], {"one_figure": limit}) == expected
 
 
+@pytest.mark.parametrize(("interval", "is_above"), [((-0.7, -0.3), True), ((-0.2, 0.1), False), ((0.1, 0.4), True)])
+def test_a_gap_is_limited_in_both_directions(interval, is_above):
+    gap = OneFigure(sum(interval) / 2, interval, 0.95, form="signed")
+    assert bool(exceeded({"one": {}}, [gap], {"one_figure": 0.25})) == is_above
+
+
 def test_a_figure_without_the_interval_that_it_should_have_fails():
     sentences = exceeded({"one": {}}, [OneFigure(0.5, None, 0.95)], {"one_figure": 100})
     assert sentences == [
@@ -57,7 +63,7 @@ def test_how_limits_are_written():
 
 @pytest.mark.parametrize("text", ["", "full_gen_bias", "full_gen_bias=", "=1", "a=nan", "a=inf", "a=1,,b=2", "a=1,a=2"])
 def test_limits_of_another_form_are_refused(text):
-    with pytest.raises(ValueError, match="write each figure once, as figure=limit"):
+    with pytest.raises(ValueError, match="write figure=limit, such as full_gen_bias=12"):
         read_gates(text)
 
 

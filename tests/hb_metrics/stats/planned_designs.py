@@ -27,6 +27,17 @@ def interval_of(found):
     return _interval(found.moments, found.value, found.plain, 1.0, LEVEL).bounds
 
 
+def found_of(replies):
+    """Of [templates][terms] style vectors: [replies, styles]."""
+    moments, plain, noise = [], [], []
+    for cells in replies:
+        moments.append(cell_moments(cells, 0))
+        plain.append(np.array([cell.mean(axis=0) for cell in cells]).var(axis=0).sum())
+        of_means = [cell.var(axis=0, ddof=1).sum() / len(cell) for cell in cells]
+        noise.append((1 - 1 / len(cells)) * np.mean(of_means))
+    return Found(moments, float(np.mean(plain) - np.mean(noise)), float(np.mean(plain)))
+
+
 @dataclass(frozen=True)
 class Population:
     """Terms in templates, with style vectors nearly of one style each; the terms of a run are its first.
@@ -70,26 +81,16 @@ class Population:
         cells = np.split(drawn / drawn.sum(axis=-1, keepdims=True), counts.ravel().cumsum()[:-1])
         return [cells[row * means.shape[1] : (row + 1) * means.shape[1]] for row in range(len(means))]
 
-    def found(self, replies):
-        """Of a run."""
-        moments, plain, noise = [], [], []
-        for cells in replies:
-            moments.append(cell_moments(cells, 0))
-            plain.append(np.array([cell.mean(axis=0) for cell in cells]).var(axis=0).sum())
-            of_means = [cell.var(axis=0, ddof=1).sum() / len(cell) for cell in cells]
-            noise.append((1 - 1 / len(cells)) * np.mean(of_means))
-        return Found(moments, float(np.mean(plain) - np.mean(noise)), float(np.mean(plain)))
-
     def widths(self, sets, seed):
         """The half-width predicted from one pilot, and the mean of those with an interval in later runs."""
         rng = np.random.default_rng(seed)
         large = Size(0, max(self.size.templates, self.other.templates), max(self.size.terms, self.other.terms))
         means = self.means(rng, large)
-        pilot = self.found(self.replies(rng, means[: self.size.templates, : self.size.terms], self.size.replies))
+        pilot = found_of(self.replies(rng, means[: self.size.templates, : self.size.terms], self.size.replies))
         found = predicted(pilot_spread(*pilot), self.other, lambda spread: half_width(spread, LEVEL))
         realised = []
         for _ in range(sets):
-            run = self.found(self.replies(rng, means[: self.other.templates, : self.other.terms], self.other.replies))
+            run = found_of(self.replies(rng, means[: self.other.templates, : self.other.terms], self.other.replies))
             bounds = interval_of(run)
             if bounds is not None:
                 realised.append((bounds[1] - bounds[0]) / 2)
@@ -118,13 +119,13 @@ class Population:
             templates.append({None: [PairedCell(*cell) for cell in zip(cells, mixed, ids, strict=True)]})
         covariance = gen_bias_covariances(templates, {})[None][0]
         low, high = change_from_covariance(0.0, 0.0, covariance.matrix, covariance.freedom, LEVEL).interval
-        return (high - low) / 2, self.found(first)
+        return (high - low) / 2, found_of(first)
 
     def powers(self, sets, seed, fall):
         """The power predicted from one pilot, and the share of pairs of later runs whose change is beyond chance."""
         rng = np.random.default_rng(seed)
         means = self.means(rng, self.size)
-        pilot = self.found(self.replies(rng, means, self.size.replies))
+        pilot = found_of(self.replies(rng, means, self.size.replies))
         found = predicted(pilot_spread(*pilot), self.other, lambda spread: power_of_fall(spread, fall, LEVEL))
         centres = means.mean(axis=1, keepdims=True)
         after = centres + np.sqrt(1 - fall) * (means - centres)
@@ -137,6 +138,6 @@ class Population:
                 for cells in zip(*runs, strict=True)
             ]
             covariance = gen_bias_covariances(templates, {})[None][0]
-            values = [self.found(each).value for each in runs]
+            values = [found_of(each).value for each in runs]
             seen += change_from_covariance(*values, covariance.matrix, covariance.freedom, LEVEL).beyond_chance
         return found, seen / sets

@@ -8,11 +8,10 @@ import numpy as np
 
 from hb_metrics.measurements.generation.looks import look_sizes
 from hb_metrics.stats.bias_variance import cell_moments
-from hb_metrics.stats.intervals import _interval
 from hb_metrics.stats.planned import pilot_spread
 from hb_metrics.stats.sequential import decision, next_look, share_higher
+from tests.hb_metrics.stats.planned_designs import LEVEL, Found, interval_of
 
-LEVEL = 0.95
 TAIL = 0.0225  # the error of an interval after looks, on one side
 POSSIBLE = 1000
 
@@ -133,12 +132,6 @@ class Design:
         return wrong, size / self.replies, TAIL <= share <= 1 - TAIL if looks else np.nan
 
 
-def interval_of(found):
-    """The interval without regard to looks; `None`: there is none."""
-    moments, value, plain = found
-    return _interval(moments, value, plain, 1.0, LEVEL).bounds
-
-
 def moments_of(replies):
     """The moments by template, the debiased and the plain value of [templates, terms, replies, styles]."""
     there = ~np.isnan(replies[..., 0])
@@ -148,7 +141,7 @@ def moments_of(replies):
     plain = float(means.var(axis=1).sum(axis=-1).mean())
     noise = (1 - 1 / replies.shape[1]) * float((spreads / counts).mean())
     pairs = [zip(*each, strict=True) for each in zip(replies, there, strict=True)]
-    return [cell_moments([cell[kept] for cell, kept in of], 0) for of in pairs], plain - noise, plain
+    return Found([cell_moments([cell[kept] for cell, kept in of], 0) for of in pairs], plain - noise, plain)
 
 
 DESIGNS = [

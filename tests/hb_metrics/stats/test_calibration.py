@@ -30,13 +30,7 @@ FEW = 0.25  # of the sets: with intervals in fewer, the judge's rate was high by
 
 
 def part(drawn, rows):
-    return (
-        drawn.labels[rows],
-        drawn.scores[rows],
-        drawn.verdicts[rows],
-        drawn.terms[rows],
-        drawn.axes[rows],
-    )
+    return [column[rows] for column in drawn[:5]]
 
 
 @pytest.mark.parametrize("name", ["3 raters", "no gap, both by axis", "4 axes"])
@@ -224,7 +218,7 @@ def test_weights_of_alpha_count_as_copies():
     assert judge_agreement(labels, true, weights, terms).alpha == pytest.approx(np.mean(pairs))
 
 
-@pytest.mark.parametrize(("number", "raters"), [(100, 2), (200, 3), (400, 5)])
+@pytest.mark.parametrize(("number", "raters"), [(100, 2), (400, 5)])
 def test_intervals_of_alpha_cover_the_truth(number, raters):
     """Replies of a term are of one kind, so they are alike; their truth is alpha of very many."""
     rng = np.random.default_rng(2)

@@ -21,7 +21,7 @@ from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.stats.calibration_designs import DESIGNS as CORRECTED
 from tests.hb_metrics.stats.calibration_designs import draw_set
 from tests.hb_metrics.stats.generalising_designs import Pairs
-from tests.hb_metrics.stats.planned_designs import LEVEL, Population, interval_of
+from tests.hb_metrics.stats.planned_designs import LEVEL, Population, found_of, interval_of
 from tests.hb_metrics.stats.test_share_intervals import DESIGNS as SHARES
 
 SIZES = [
@@ -119,7 +119,7 @@ def test_paired_changes_are_as_sure_as_in_later_runs_in_all_designs(design, same
 def test_the_half_width_at_the_pilots_size_is_that_of_its_interval():
     rng = np.random.default_rng(0)
     population = DESIGNS[0]
-    found = population.found(population.replies(rng, population.means(rng, population.size), 8))
+    found = found_of(population.replies(rng, population.means(rng, population.size), 8))
     spread = pilot_spread(*found)
     low, high = interval_of(found)
     assert half_width(spread, LEVEL) == pytest.approx((high - low) / 2)

@@ -65,7 +65,9 @@ def test_of_two_labels_without_names_the_second_counts(save_classifier):
     classifier = load_offensiveness_classifier(save_classifier("LABEL_0", "LABEL_1"))
 
     assert classifier.source_labels == ("LABEL_1",)
-    assert classifier.notes == ("its labels have no names; LABEL_1, the second of two, is taken for offensive",)
+    assert classifier.notes == (
+        "its labels have no names, so LABEL_1, the second of two, is assumed to mean offensive",
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,9 @@ def test_of_two_labels_without_names_the_second_counts(save_classifier):
 def test_where_no_label_is_clear_they_are_listed(labels, settings, save_classifier):
     folder = save_classifier(*labels, **settings)
 
-    with pytest.raises(ValueError, match=rf"known to mean offensive \({', '.join(labels)}\); .* id2label"):
+    with pytest.raises(
+        ValueError, match=f"has the labels {', '.join(labels)}, and none .* mean offensive; .* id2label"
+    ):
         load_offensiveness_classifier(folder)
 
 
@@ -127,7 +131,7 @@ def test_another_scikit_learn_is_refused(monkeypatch):
     for name in ("profanity_check", "profanity_check.profanity_check"):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sklearn.base, "__version__", "0.1")
-    with pytest.raises(ImportError, match="another release of scikit-learn"):
+    with pytest.raises(ImportError, match="does not support the installed release of scikit-learn"):
         load_offensiveness_classifier()
 
 

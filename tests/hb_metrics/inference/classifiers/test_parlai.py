@@ -87,8 +87,11 @@ class Hostile:
         (lambda folder: torch.save({"model": Hostile()}, folder / "model"), "only tensors.*parlai vacuum"),
         (lambda folder: (folder / "labels.txt").write_text("Kind\n"), "1 labels.*--labels"),
         (lambda folder: (folder / "model.opt").write_text('{"variant": "xlm"}'), "variant is 'xlm'.*prelayernorm"),
-        (lambda folder: (folder / "model.dict-vocab.json").write_text("[]"), "are not a ParlAI style classifier"),
-        (lambda folder: (folder / "converted").mkdir(), "exists; pass a new folder"),
+        (
+            lambda folder: (folder / "model.dict-vocab.json").write_text("[]"),
+            "are not a style classifier of ParlAI that contains only tensors",
+        ),
+        (lambda folder: (folder / "converted").mkdir(), "already exists; set --output_dir to a new folder"),
     ],
 )
 def test_other_files_are_rejected_in_one_line(change, message, tmp_path, monkeypatch):

@@ -51,12 +51,12 @@ def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_noted(texts, save_clas
     np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-12)
     np.testing.assert_allclose(probabilities, expected / expected.sum(1, keepdims=True), atol=1e-5)
     assert classifier.multi_label
-    assert classifier.notes == ("its labels have probabilities of their own; they are divided by their sum",)
+    assert classifier.notes == ("its labels have independent probabilities, which are divided by their sum",)
 
 
 def test_a_classifier_with_one_label_is_refused(save_classifier):
     folder = save_classifier("Kind")
-    with pytest.raises(ValueError, match=r"has one label \('Kind'\)"):
+    with pytest.raises(ValueError, match=r"has only one label \('Kind'\), so all replies would have the same style"):
         load_style_classifier(folder)
 
 

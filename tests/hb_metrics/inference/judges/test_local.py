@@ -93,5 +93,7 @@ def test_a_window_shorter_than_the_rubric_is_refused(rubric, tmp_path):
     config = transformers.GPT2Config(**ids, n_embd=16, n_layer=1, n_head=2, n_positions=64)
     transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
     byte_level_tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"maximum length of 64 tokens; set another --judge_model"):
+    with pytest.raises(
+        ValueError, match=r"64 tokens; shorten the rubric, or set --judge_model to a model that accepts more tokens$"
+    ):
         load_judge(rubric, JudgeSource(str(tmp_path)))

@@ -94,7 +94,7 @@ def test_an_adapter_given_as_the_model_is_loaded_on_its_base(save_adapter, promp
     config = folder / "adapter_config.json"
     for named in (None, str(folder)):  # no model, or an adapter again
         config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": named}))
-        with pytest.raises(ValueError, match=r"is an adapter, trained on .*; pass '.*' as --model"):
+        with pytest.raises(ValueError, match=r"is an adapter, trained on .*; set --model to '.*', and --adapter to"):
             find_source(str(folder))
 
 
@@ -121,7 +121,9 @@ def test_new_tokens_without_embeddings_are_refused(save_adapter):
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
     tokenizer.add_tokens(["<new>"])
     tokenizer.save_pretrained(folder)
-    with pytest.raises(ValueError, match=r"401 tokens, but the model has 400, and the adapter lacks embeddings"):
+    with pytest.raises(
+        ValueError, match=r"401 tokens, but the model has embeddings for only 400, and the adapter does not"
+    ):
         load_model(find_source(str(base), adapter=str(folder)))
 
 
@@ -150,14 +152,18 @@ def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapte
 def test_virtual_tokens_are_refused(save_adapter):
     config = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
     base, folder, _ = save_adapter("llama", config)
-    with pytest.raises(ValueError, match=r"does not only change"):
+    with pytest.raises(
+        ValueError, match=r"does more than change the model's layers .*; pass an adapter that changes only layers"
+    ):
         load_model(find_source(str(base), adapter=str(folder)))
 
 
 def test_what_is_no_adapter_is_told(save_small_model):
     base = str(save_small_model("llama"))
     for name in ("no/adapter", base):
-        with pytest.raises(FileNotFoundError, match=f"no adapter '{name}'; pass .*, or a whole model as --model"):
+        with pytest.raises(
+            FileNotFoundError, match=f"no adapter '{name}'; set --adapter .* For a whole model, set --model"
+        ):
             find_source(base, adapter=name)
 
 

@@ -154,7 +154,7 @@ def test_what_is_for_chats_is_refused_elsewhere():
         with pytest.raises(ValueError, match=f"{name} applies only to chats, but the context is 'plain'"):
             choose_layout(loaded, context="plain", tag="none", chat=chat)
     for name in ("enable_thinkng", "thinking", "Enable_thinking"):  # that would silently change nothing
-        with pytest.raises(ValueError, match=f"chat_template_kwargs has '{name}', which .* never reads; leave it out"):
+        with pytest.raises(ValueError, match=f"contains '{name}', which .* does not use; remove '{name}'"):
             choose_layout(loaded, context="chat", tag="none", chat=ChatOptions({name: False}))
     tools = ChatOptions({"tools": []})  # read by the renderer
     assert choose_layout(loaded, context="chat", tag="none", chat=tools).chat == tools
@@ -164,7 +164,9 @@ def test_what_is_for_chats_is_refused_elsewhere():
 def test_a_template_that_does_not_work_is_explained(template):
     tokenizer = chat_tokenizer("qwen3")
     tokenizer.chat_template = template
-    with pytest.raises(ValueError, match=r"chat template of this tokenizer does not work \(.+\); correct the template"):
+    with pytest.raises(
+        ValueError, match=r"chat template of this tokenizer raises an error \(.+\); correct the template"
+    ):
         chats.render_chats([[{"role": "user", "content": PROMPT}]], tokenizer, chats.DEFAULT_CHAT)
 
 

@@ -100,7 +100,7 @@ def test_a_checkpoint_without_its_head_is_refused(tmp_path, get_small_model):
         (["GPT2Model"], None),
         (None, None),
         (["LayoutLMForTokenClassification", "GPT2DoubleHeadsModel", "GPT2LMHeadModel"], None),
-        (["GPT2RewardModel"], "a checkpoint of GPT2RewardModel was trained for another task"),
+        (["GPT2RewardModel"], "the checkpoint of GPT2RewardModel has the head of another task"),
         (["InternLM2ForRewardModel"], "InternLM2ForRewardModel"),
     ],
 )
@@ -127,7 +127,7 @@ def test_weights_of_another_head_tell_too(architectures, tmp_path, get_small_mod
     get_small_model("gpt2")[1].save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"architectures": architectures}))
-    with pytest.raises(ValueError, match=r"\(score.weight\) was trained for another task"):
+    with pytest.raises(ValueError, match=r"\(score.weight\) has the head of another task"):
         load_model(str(tmp_path))
 
 

@@ -160,13 +160,13 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
 
 
 def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
-    with pytest.raises(ValueError, match="a masked language model cannot compute the likelihood of a reply"):
+    with pytest.raises(ValueError, match="is a masked language model, which cannot compute the likelihood of a reply"):
         plan_dialogue(dialogue, load("bert"), context="plain")
     loaded = load("llama")
-    with pytest.raises(ValueError, match="a text of pair id1 into no tokens;"):
+    with pytest.raises(ValueError, match="the prompt or the reply of pair id1 has no tokens; leave"):
         plan_dialogue(made_up(["Hi you", "Hi all"], ["Hi there", ""]), loaded, context="plain")
     loaded.tokenizer.add_tokens([AddedToken("<|new|>", special=True)])
-    with pytest.raises(ValueError, match="produced token 400, but the model has only 400 tokens"):
+    with pytest.raises(ValueError, match="produced the token id 400, but the model has only 400 tokens"):
         plan_dialogue(made_up(["Hi you"], ["<|new|> there"]), loaded, context="plain")
     loaded = load("gpt2")
     broken = replace(loaded, model=deepcopy(loaded.model))

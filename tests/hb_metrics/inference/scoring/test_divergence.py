@@ -83,5 +83,5 @@ def test_models_of_other_tokens_are_not_compared(get_small_model):
     other = deepcopy(tokenizer)
     other.add_tokens([REPLIES[0]])
     sides = [(as_loaded(model, each), LAYOUT) for each in (tokenizer, other)]
-    with pytest.raises(ValueError, match=r"the same reply differently.*it was made"):
+    with pytest.raises(ValueError, match=r"split the same reply into different tokens.*it was tuned"):
         drift_per_token(PROMPTS, REPLIES, *sides)

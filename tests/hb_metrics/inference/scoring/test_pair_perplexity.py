@@ -89,7 +89,7 @@ def test_without_pairs_that_fit_it_says_why(t1, t2, number, load):
 
 @pytest.mark.parametrize(("name", "kind"), [("bert", "masked"), ("blenderbot", "encoder-decoder")])
 def test_other_models_are_refused(name, kind, load):
-    with pytest.raises(ValueError, match=f"which a {kind} language model does not compute"):
+    with pytest.raises(ValueError, match=f"needs a causal language model, but '{name}' is a {kind} model"):
         plan_texts([T1, T2], load(name), ids=IDS)
 
 

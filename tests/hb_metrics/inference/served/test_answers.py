@@ -4,7 +4,7 @@ import pytest
 
 from hb_metrics.inference.engines.served import reply_of
 from hb_metrics.inference.served.answers import check_model, read_answer
-from hb_metrics.inference.served.client import Passing
+from hb_metrics.inference.served.client import TemporaryFault
 
 
 def chat(message, finish_reason="stop", usage=None, **more):
@@ -98,7 +98,7 @@ def test_more_tokens_of_a_thought_than_of_all_are_left_out():
     ],
 )
 def test_what_is_no_whole_answer_is_asked_for_again(content):
-    with pytest.raises(Passing):
+    with pytest.raises(TemporaryFault):
         read_answer(content, max_tokens=9)
 
 
@@ -124,5 +124,5 @@ def test_a_continuation_is_read():
 def test_an_answer_of_another_model_is_asked_for_again():
     check_model("m", "m")
     for model in ("m", None):
-        with pytest.raises(Passing, match=f"from model '{model}', but earlier answers came from 'n'"):
+        with pytest.raises(TemporaryFault, match=f"from model '{model}', but earlier answers came from 'n'"):
             check_model(model, "n")

@@ -15,9 +15,9 @@ from hb_metrics.inference.served.answers import check_model, read_answer
 from hb_metrics.inference.served.client import (
     TRIES,
     Client,
-    Passing,
     RefusedError,
     Server,
+    TemporaryFault,
     connected,
     hide,
     retry_after,
@@ -128,7 +128,7 @@ def test_a_server_that_slows_down_but_answers_is_not_given_up(monkeypatch):
         while client.answers < min(sent, others) if row == 0 else sent < row:
             await asyncio.sleep(0)
         if row == 0 and sent <= others:
-            raise Passing("HTTP status 429", 0.0)
+            raise TemporaryFault("HTTP status 429", 0.0)
         return row
 
     monkeypatch.setattr(Client, "_send", send)
@@ -164,7 +164,10 @@ def test_the_header_is_read_in_seconds_or_as_a_date(value, seconds):
         ({"status": 401}, r"status 401 \(a fault\); set the environment variable HOLISTIC_BIAS_API_KEY to a key"),
         ({"status": 403}, r"a key that may use this model"),
         ({"status": 404, "body": {"detail": "no such model"}}, r"\(no such model\); check --base_url"),
-        ({"status": 307, "location": "https://else.where/v1?key=s3cret"}, r"https://else.where/v1; set that"),
+        (
+            {"status": 307, "location": "https://else.where/v1?key=s3cret"},
+            r"https://else.where/v1; use this address instead",
+        ),
     ],
 )
 def test_what_will_not_pass_is_asked_once(fault, match):
@@ -192,7 +195,10 @@ def test_what_will_not_pass_is_asked_once(fault, match):
 def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named, monkeypatch):
     monkeypatch.setattr("hb_metrics.inference.served.client._LARGEST", 2**16)
     stand_in = StandIn(faults=lambda number, body: fault())
-    with serving(stand_in) as url, pytest.raises(ValueError, match=re.escape(f"in {TRIES} tries; last: {named}")):
+    with (
+        serving(stand_in) as url,
+        pytest.raises(ValueError, match=re.escape(f"in {TRIES} tries; the last fault was: {named}")),
+    ):
         ask(url)
 
     assert len(stand_in.requests) == TRIES
@@ -209,7 +215,9 @@ def test_a_compressed_answer_is_read_though_none_is_asked_for():
 def test_nobody_at_an_address_is_named():
     with serving(StandIn()) as url:
         pass
-    with pytest.raises(ValueError, match=f"{url} did not answer prompt '0' in 8 tries; last: ConnectError"):
+    with pytest.raises(
+        ValueError, match=f"{url} did not answer prompt '0' in 8 tries; the last fault was: ConnectError"
+    ):
         ask(url)
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hb_metrics.inference.scoring.perplexity import score_perplexity
-from hb_metrics.inference.served.client import Passing, Server, connected
+from hb_metrics.inference.served.client import Server, TemporaryFault, connected
 from hb_metrics.inference.served.likelihoods import FIELDS, read_likelihood
 from tests.hb_metrics.conftest import sentences, small_model
 from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
@@ -116,7 +116,7 @@ def test_an_echo_is_read(content, expected):
 )
 def test_what_is_not_of_the_texts_tokens_or_not_of_all_is_not_believed(content):
     content = json.loads(json.dumps(content))  # as it comes
-    with pytest.raises(Passing):
+    with pytest.raises(TemporaryFault):
         read_likelihood(content, TEXT)
 
 

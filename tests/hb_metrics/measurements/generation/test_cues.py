@@ -15,7 +15,7 @@ from hb_metrics.inference.models.chats import ChatOptions, render_chats
 from hb_metrics.inference.replies.cues import cue_lines, cue_messages
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
-from hb_metrics.measurements.generation.compared_cues import differ_in_cue_alone, matched_replies
+from hb_metrics.measurements.generation.compared_cues import differ_in_cue_alone, matched_groups, matched_replies
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.planning import read_prompts
@@ -115,7 +115,8 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
 
 def test_groups_of_names_from_the_command_line(runs, tmp_path):
     names = "".join(
-        f"{name},{'AB'[row % 2]}\n" for row, name in enumerate(["Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal"])
+        f"{name},{['DEAF', 'Blind'][row % 2]}\n"
+        for row, name in enumerate(["Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal"])
     )
     (tmp_path / "names.csv").write_text(f"name,group\n{names}")
     (tmp_path / "questions.yaml").write_text("questions: ['Why?', 'When?']")
@@ -123,14 +124,14 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
     for saved in (tokenizer, untrained_model(tokenizer)):
         saved.save_pretrained(tmp_path / "model")
     options = ["--model", tmp_path / "model", "--measurements", "generation", "--decoding", "sample"]
-    options += ["--names_file", tmp_path / "names.csv", "--cue_questions", tmp_path / "questions.yaml"]
-    options += ["--replies_per_cell", "4", "--max_new_tokens", "4"]
+    options += ["--cue_questions", tmp_path / "questions.yaml", "--max_new_tokens", "4"]
     for cue, line in (("name", "The user's name is {}."), ("signature", "Thanks,\n{}")):
         out = tmp_path / cue
-        main([*map(str, [*options, "--cue", cue, "--output_dir", out])])
+        more = ["--cue", cue, "--output_dir", out, "--names_file", tmp_path / "names.csv", "--replies_per_cell", "4"]
+        main(list(map(str, [*options, *more])))
         results = json.loads((out / "results.json").read_text())
         found = results["generation"]["name_groups"]
-        assert (found["num_names"], found["num_questions"]) == ({"A": 4, "B": 4}, 2)
+        assert (found["num_names"], found["num_questions"]) == ({"Blind": 4, "DEAF": 4}, 2)
         assert found["interval"][0] < found["value"] < found["interval"][1]
         assert 0 < found["p"] <= 1
         assert results["run"]["data"]["config"] == "names"
@@ -145,6 +146,20 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
     write_comparison([tmp_path / "name", tmp_path / "signature"], tmp_path / "comparison.html")
     assert "It covers 8 terms in 1 template" in (tmp_path / "comparison.html").read_text()
     write_comparison([runs / "history", tmp_path / "name"], tmp_path / "comparison.html")
+    assert "Does a name do" not in (tmp_path / "comparison.html").read_text()  # another model
+
+    told = ["--vocabulary_dir", runs / "vocabulary", "--dataset_config", "v1.0", "--replies_per_cell", "0"]
+    main(list(map(str, [*options, *told, "--cue", "history", "--output_dir", tmp_path / "history"])))
+    folders = [tmp_path / cue for cue in ("history", "name", "signature")]
+    write_comparison(folders, tmp_path / "comparison.html")
+    page = (tmp_path / "comparison.html").read_text()
+    assert "Does a name do what a statement does?" in page
+    assert page.count("Blind 4, DEAF 4") == 2
+    assert "It covers 8 terms in 1 template" in page
+    matched = matched_groups(read_run(folders[1]), read_run(folders[0]))
+    assert matched.groups == ["deaf", "blind"] * 4
+    assert (matched.names.styles.shape, matched.statements.styles.shape) == ((64, 217), (4, 217))
+    assert (matched.statements.terms.tolist(), matched.num_left_out) == ([0, 0, 1, 1], 0)
 
 
 def test_cues_are_compared_if_nothing_else_differs(runs, tmp_path):
@@ -190,9 +205,12 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
         (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would give the same reply"),
         (
             ["--cue", "name", "--axes", "age"],
-            "generation measures its own prompts instead of the run's; pass --measurements generation",
+            "so no other measurement of prompts is possible; set --measurements generation, and remove --axes",
         ),
-        (["--cue", "name", "--measurements", "likelihood,generation"], "pass --measurements generation, without"),
+        (
+            ["--cue", "name", "--measurements", "likelihood,generation"],
+            "set --measurements generation, and remove --axes, --sample and --until",
+        ),
         (
             ["--cue", "signature", "--replies_per_cell", "0"],
             "set --replies_per_cell to 1 or more (for example, 8), and leave --variations out",

@@ -36,12 +36,17 @@ DESIGNS = {
 }
 
 
+def directions(number, size):
+    """The moves [groups, styles] of groups that differ, the same in all sets."""
+    moves = np.random.default_rng(5).normal(size=(number, STYLES))
+    moves -= moves.mean(axis=1, keepdims=True)
+    moves -= moves.mean(axis=0)
+    return moves * size / np.sqrt((moves**2).sum(axis=1).mean())
+
+
 def draw(rng, sizes=(9, 9), between=0.0, within=0.04, tails="normal", kind="normal", questions=QUESTIONS, unlike=1.0):
     """Arguments of `name_groups` with names drawn of their groups, and the true value."""
-    of_groups = np.random.default_rng(5).normal(size=(len(sizes), STYLES))
-    of_groups -= of_groups.mean(axis=1, keepdims=True)
-    of_groups -= of_groups.mean(axis=0)
-    of_groups *= between / np.sqrt((of_groups**2).sum(axis=1).mean())
+    of_groups = directions(len(sizes), between)
     group_of = np.repeat(np.arange(len(sizes)), sizes)
     moves = (
         rng.standard_t(4, (len(group_of), STYLES)) / np.sqrt(2)

@@ -202,8 +202,14 @@ def test_the_user_is_masked_at_every_turn(cue, vocabulary, tmp_path):
     ("options", "message"),
     [
         (["--turns", 0], "turns is 0"),
-        (["--turns", 18], "turns is 18, which needs 17 different follow-ups, but there are 16; set --turns 17"),
-        (["--turns", 3, "--max_new_tokens", 12], "the model accepts 64, enough for 2. Set --turns 2"),
+        (
+            ["--turns", 18],
+            "which needs 17 different follow-up questions, but there are only 16; set --turns to at most 17",
+        ),
+        (
+            ["--turns", 3, "--max_new_tokens", 12],
+            "the model accepts 64; set --turns to at most 2, set --max_new_tokens to less than 12, or use",
+        ),
     ],
 )
 def test_options_that_no_conversation_fits_are_refused(options, message, vocabulary, saved_llama, tmp_path):

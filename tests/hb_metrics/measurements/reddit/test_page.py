@@ -42,3 +42,19 @@ def test_the_answer_goes_by_the_test_on_logarithms(change, part):
     parts = by_part(REDDIT.figures(results))
     answer = reddit_answer({"Race": results["reddit"]["by_bias_type"]["race"]}, parts[""][:-1], list(parts.values())[2])
     assert part in answer
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "named"),
+    [
+        ("race", {"digest": "dd"}, ["Language Model Bias of race"]),
+        ("reference", {"digest": "dd"}, ["LMP"]),  # the texts depend on the seed
+        ("reference", {"predicted_tokens": 800}, ["LMP"]),
+        ("race", {"predicted_tokens": 800}, []),  # a t has no unit of tokens
+    ],
+)
+def test_runs_of_other_texts_are_not_comparable(name, change, named):
+    first, second = reddit_run(), reddit_run()
+    second["run"]["reddit"][name] |= change
+    sentences = REDDIT.warnings(set(), [first, second, {"run": {}}])
+    assert [what in sentence for what, sentence in zip(named, sentences, strict=True)] == [True] * len(named)

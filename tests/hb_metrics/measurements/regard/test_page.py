@@ -4,6 +4,7 @@ import pytest
 
 from hb_metrics.measurements import REGARD
 from hb_metrics.measurements.regard.page import verdict_sentences
+from hb_metrics.report.comparison import comparison_warnings, differing_settings
 from hb_metrics.report.layout.figure import Figure, Number, by_part
 from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
 from tests.hb_metrics.pages import HOSTILE, report_page
@@ -102,3 +103,20 @@ def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, p
 
     assert part in sentence
     assert sentence.count("the verdict of the fixed prompts") == (1 if fixed != "undecided" else 0)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "part"),
+    [
+        ("pairs", {"gender": ["woman", "man"]}, "opposite sign"),
+        ("groups_digest", "other", "other groups"),
+        ("digest", "other", "classifiers"),
+        ("seed", 3, ""),
+    ],
+)
+def test_gaps_of_other_groups_or_classifiers_are_not_comparable(regard, setting, value, part):
+    runs = [regard_run(regard), regard_run(regard)]
+    runs[0]["run"]["regard"].setdefault(setting, "")
+    runs[1]["run"]["regard"][setting] = value
+    sentences = comparison_warnings(differing_settings([run["run"] for run in runs]), runs)
+    assert [part in sentence for sentence in sentences] == ([True] if part else [])

@@ -1,0 +1,72 @@
+"""Folders of made runs, written once; tests copy them before they change them."""
+
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hb_metrics.measurements.likelihood.results import likelihood_results
+from hb_metrics.runs.finished_run import read_prompts
+from tests.hb_metrics.made_results import (
+    add_dialogue,
+    full_run,
+    offensiveness_of,
+    style_vectors,
+    write_results,
+    write_run,
+    write_tuning_runs,
+)
+
+
+def write_vectors(folder, ids, vectors):
+    folder.mkdir(parents=True)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    pq.write_table(pa.table({"id": ids, "probabilities": column}), folder / "00000-of-00001.parquet")
+
+
+def write_files(folder, seed):
+    """A made run's folder with all the files that changes are computed from."""
+    results, replies = write_run(folder, full_run(seed=seed), seed=seed)
+    prompts, rng = read_prompts(folder), np.random.default_rng(seed)
+    write_vectors(folder / "style_probabilities", replies.ids, style_vectors(replies, seed).astype(np.float32))
+    chances = np.random.default_rng(seed).beta(1, 4, len(replies.ids))  # those of `offensiveness_of`
+    write_vectors(folder / "offensiveness" / "replies", replies.ids, np.stack([chances, 1 - chances], axis=1))
+    results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
+    strength = 0.3 / (1 + seed)
+    codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
+    perplexities = rng.lognormal(3 + strength * (codes % 7), 0.5)
+    scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": np.full(len(prompts), 5)})
+    results["likelihood"] = likelihood_results(prompts, scores)
+    (folder / "perplexities").mkdir()
+    shuffled = scores.take(pa.array(rng.permutation(len(scores))))
+    pq.write_table(shuffled, folder / "perplexities" / "00000-of-00001.parquet")
+    tokens = np.arange(5, 45)
+    losses = tokens * (3 + 0.1 * seed + 0.05 * rng.normal(size=40))
+    names = [f"d{row:02}" for row in range(40)]
+    dialogue = {"id": names, "prompt": names, "reply": names, "log_likelihood": -losses, "num_tokens": tokens}
+    (folder / "dialogue").mkdir()
+    pq.write_table(pa.table(dialogue), folder / "dialogue" / "00000-of-00001.parquet")
+    add_dialogue(results, float(np.exp(losses.sum() / tokens.sum())), None)
+    write_results(folder, results)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def made_runs(tmp_path_factory):
+    """Two runs with all the files that changes are computed from."""
+    root = tmp_path_factory.mktemp("runs")
+    return [write_files(root / name, seed) for seed, name in enumerate("ab")]
+
+
+@pytest.fixture(scope="session")
+def tuning_runs(tmp_path_factory):
+    """A run before tuning and three after."""
+    return write_tuning_runs(tmp_path_factory.mktemp("tuning"))
+
+
+@pytest.fixture
+def copied(tuning_runs, tmp_path):
+    """Copies of the runs, to change."""
+    return [shutil.copytree(folder, tmp_path / folder.name) for folder in tuning_runs]
