@@ -262,7 +262,7 @@ def _print_curve(trainer: "Trainer", measure: str) -> None:
         print(f"  {entry['step']:>6}  {value}")
     if not is_gain(curve, measure):
         print(
-            f"no step has a lower validation {measure} than the untuned model, so the tuning does not generalize; "
+            f"no step has a lower validation {measure} than the untuned model, so the tuning does not generalise; "
             f"try fewer steps, a smaller --learning_rate or more rows"
         )
 

@@ -1,6 +1,6 @@
 """Predicts the half-widths of a longer run's intervals from a finished pilot run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -40,12 +40,12 @@ class Planned(NamedTuple):
     """A figure, and the function that predicts its half-width.
 
     Attributes:
-        value: The value in the pilot, or the assumed value. A Gen Bias value is not multiplied by 1,000.
+        value: The value in the pilot, or the assumed value. It is a share, or a Gen Bias value multiplied by 1,000.
         is_share: Whether the figure is a share.
-        at: Returns the half-width in a run of a given size, or `None` if such a run has no interval.
+        at: Returns the half-width (not multiplied) in a run of a given size, or `None` if such a run has no interval.
     """
 
-    value: float
+    value: float | None
     is_share: bool
     at: Callable[[Size], Range | None]
 
@@ -60,7 +60,7 @@ def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> 
         own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))
         return predicted(spread, own, lambda other: half_width(other, confidence_level))
 
-    return Planned(spread.value, False, at)
+    return Planned(1000 * spread.value, False, at)
 
 
 def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
@@ -145,20 +145,21 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
     found = {}
     for calibration in read_calibrations(run.folder):
         rate = calibration["rates"][""]
-        if rate["interval"] is not None:
-            name = f"{calibration['label'].capitalize()} by people's labels ({rate['num_labelled']})"
-            half = (rate["interval"][1] - rate["interval"][0]) / 2
-            found[name] = Planned(rate["value"], True, partial(_of_labels, pilot, half))
+        name = f"{calibration['label'].capitalize()} by people's labels ({rate['num_labelled']})"
+        found[name] = Planned(rate["value"], True, partial(_of_labels, pilot, rate["interval"]))
     return found
 
 
-def _of_labels(pilot: Size, half: float, size: Size) -> Range | None:
+def _of_labels(pilot: Size, bounds: Sequence[float] | None, size: Size) -> Range | None:
     """Returns the pilot's half-width, or `None` (unknown) if the plan has other numbers of templates or terms."""
-    return Range(half, half, half) if size[1:] == pilot[1:] else None
+    if bounds is None or size[1:] != pilot[1:]:
+        return None
+    half = (bounds[1] - bounds[0]) / 2
+    return Range(half, half, half)
 
 
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
-    """Computes, for each figure, the half-width of its change between two pilots. Keys and units are those of a plan.
+    """Computes the half-widths of all changes with an interval between two pilots. Keys and units are those of a plan.
 
     Raises:
         ValueError: The change of Full Gen Bias has no interval.

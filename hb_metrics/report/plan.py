@@ -11,6 +11,7 @@ least four replies for most combinations of a term and a template.
 
 import argparse
 import math
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -161,8 +162,8 @@ def plan(
             raise ValueError(f"--{name} is {amount:g}; pass 0 or more")
     if (price_in is None) != (price_out is None):
         raise ValueError("only one of --price_in and --price_out is set; set both, in the price per million tokens")
-    if output is not None and (output.is_dir() or not output.parent.is_dir()):
-        raise ValueError(f"--output is '{output}'; pass the path of an HTML file in an existing folder")
+    if output is not None and (output.is_dir() or not output.parent.is_dir() or not os.access(output.parent, os.W_OK)):
+        raise ValueError(f"--output is '{output}'; pass the path of an HTML file in an existing, writable folder")
     if pilot is not None:
         basis = _of_pilot(read_run(pilot), templates, terms)
     elif (price_in, pilot_minutes) != (None, None):
@@ -179,12 +180,13 @@ def plan(
         basis = _Basis(None, None, _LEVEL, spread, figures, [], templates, terms, 1)
 
     independent = change_half_width(basis.full, basis.level)
-    changes, paired = {}, 1.0
+    changes: dict[str, float | None] = {}
+    paired = 1.0
     if independent is not None and independent < math.inf:
-        changes = {FULL: independent}
+        changes[FULL] = independent
         if basis.run is not None and second is not None:
-            changes = paired_half_widths(basis.run, read_run(second))
-        paired = changes[FULL] / independent
+            found = paired_half_widths(basis.run, read_run(second))
+            changes, paired = {name: found.get(name) for name in basis.figures}, found[FULL] / independent
 
     def power_of(spread: Spread) -> float | None:
         has_interval = change_half_width(spread, basis.level) not in (None, math.inf)
@@ -262,20 +264,23 @@ def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
 
 
 def _figure_rows(
-    basis: _Basis, replies: Sequence[int], changes: Mapping[str, float]
+    basis: _Basis, replies: Sequence[int], changes: Mapping[str, float | None]
 ) -> tuple[list[list[str]], list[str]]:
     """Returns the rows of figures and changes, and the names of the figures for which the pilot is too small."""
     rows, rough = [], []
     for name, figure in basis.figures.items():
         widths = [figure.at(basis.size(number)) for number in replies]
         shown = [_shown(width, figure.is_share) for width in widths]
-        rows.append([name, share(figure.value) if figure.is_share else bias(1000 * figure.value), *shown])
+        rows.append([name, share(figure.value) if figure.is_share else bias(figure.value), *shown])
         if _UNKNOWN in shown:
             rough.append(name)
-        own = _middle(figure.at(basis.full.size))
-        if name in changes and own < math.inf:
-            factor = changes[name] / own
-            shown = [_shown(None if width is None else width.times(factor), figure.is_share) for width in widths]
+        if name in changes:
+            change, own = changes[name], _middle(figure.at(basis.full.size))
+            factor = None if change is None or own == math.inf else change / own
+            shown = [
+                _shown(None if width is None or factor is None else width.times(factor), figure.is_share)
+                for width in widths
+            ]
             rows.append([f"change of {name}", "", *shown])
     return rows, rough
 

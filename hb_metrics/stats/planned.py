@@ -6,7 +6,8 @@ first part is proportional to 1 / (N D T). If all cells have the same variance, 
 P² / (N (N − 1) D T) + P / (N² D² T), where P = 1 − 1/D.
 
 A small pilot estimates the value and both parts of the variance only roughly. A prediction therefore has a range. The
-range combines the standard errors of these three estimates (the root of the sum of their squares).
+range combines the errors that the estimates cause (the root of the sum of their squares). In a run with other
+templates, both parts also differ because templates differ.
 """
 
 import math
@@ -38,6 +39,7 @@ class Spread(NamedTuple):
     """A run's debiased value, and its variance, which is `at_zero` + `slope` × (the true value, if it is above 0).
 
     `zero_error` is the relative standard error of `at_zero`, and `slope_error` is the standard error of `slope`.
+    `zero_apart` and `slope_apart` are the same errors, but for other templates (from the jackknife over templates).
     """
 
     value: float
@@ -46,6 +48,8 @@ class Spread(NamedTuple):
     zero_error: float
     slope_error: float
     size: Size
+    zero_apart: float = 0.0
+    slope_apart: float = 0.0
 
     @property
     def freedom(self) -> float:
@@ -67,13 +71,25 @@ class Range(NamedTuple):
         return Range(factor * self.low, factor * self.middle, factor * self.high)
 
 
-def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
+def run_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
     found = bias_variance(templates, value, plain)
     counts = np.concatenate([moments.counts for moments in templates])
     size = Size(float(counts.mean()), len(templates), round(len(counts) / len(templates)))
     zero_error = math.sqrt(found.zero_error) / found.at_zero
     slope_error = math.sqrt(found.linear_error) / value if value > 0 else 0.0
     return Spread(value, found.at_zero, found.slope, zero_error, slope_error, size)
+
+
+def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
+    """Computes the spread of a run, including its errors for other templates."""
+    spread, number = run_spread(templates, value, plain), len(templates)
+    if number == 1:
+        return spread
+    without = [run_spread([*templates[:index], *templates[index + 1 :]], value, plain) for index in range(number)]
+    # Both parts of the variance are inversely proportional to the number of templates.
+    others = (1 - 1 / number) * np.array([(other.at_zero / spread.at_zero, other.slope) for other in without])
+    zero_apart, slope_apart = (math.sqrt(number - 1) * others.std(axis=0)).tolist()
+    return spread._replace(zero_apart=zero_apart, slope_apart=slope_apart)
 
 
 def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
@@ -143,27 +159,32 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
     middle = predict(at_size(pilot, size))
     if middle is None:
         return None
-    if middle == math.inf:
+    if middle == math.inf or pilot.size.templates == 1 < size.templates:
         return Range(0.0, math.inf, math.inf)
     # The standard error of a variance is even less certain than the variance, so it has half the degrees of freedom.
     tail, freedom = (1 + _RANGE_LEVEL) / 2, max(pilot.freedom, 2.0)
     rough = _quantile(tail, freedom / 2)
+    # The templates of the smaller run are assumed to be part of the larger run, so they add no error.
+    apart = _quantile(tail) * math.sqrt(abs(1 - pilot.size.templates / size.templates))
+    zero_error = math.hypot(rough * pilot.zero_error, apart * pilot.zero_apart)
+    slope_error = math.hypot(rough * pilot.slope_error, apart * pilot.slope_apart)
     bounds = agreeing_values(pilot.value, pilot.at_zero, pilot.slope, _quantile(tail, freedom))
-    low, high = [middle], [middle]
+    zero, linear = [0.0], [0.0]  # the logarithms of predictions, relative to the middle
     for sign, bound in zip((-1, 1), bounds, strict=True):
-        factor = math.exp(sign * rough * pilot.zero_error)
-        slope = max(pilot.slope + sign * rough * pilot.slope_error, 0.0)
-        # The relative error of the slope stays the same.
-        error = pilot.slope_error * (slope / pilot.slope if pilot.slope else 1.0)
-        for other in (
-            pilot._replace(value=max(bound, 0.0)),
-            pilot._replace(at_zero=factor * pilot.at_zero),
-            pilot._replace(slope=slope, slope_error=error),
-        ):
+        moved = [pilot._replace(at_zero=pilot.at_zero * math.exp(sign * zero_error))]
+        # The value and the slope are multiplied, so they are also changed together.
+        for of_value, of_slope in ((1.0, 0.0), (0.0, 1.0), (math.sqrt(0.5), math.sqrt(0.5))):
+            value = pilot.value + of_value * (bound - pilot.value)
+            slope = max(pilot.slope + of_slope * sign * slope_error, 0.0)
+            # A smaller slope is estimated with a smaller error.
+            error = pilot.slope_error * min(slope / pilot.slope, 1.0) if pilot.slope else pilot.slope_error
+            moved.append(pilot._replace(value=value, slope=slope, slope_error=error))
+        for index, other in enumerate(moved):
             end = predict(at_size(other, size)) or middle
-            (low if end < middle else high).append(middle if end == math.inf else end)
-    below, above = math.hypot(*(math.log(middle / end) for end in low)), math.hypot(*(end - middle for end in high))
-    return Range(middle / math.exp(below), middle, middle + above)
+            if end < math.inf:
+                (linear if index else zero).append(math.log(end / middle))
+    below, above = (math.hypot(pick(zero), pick(linear)) for pick in (min, max))
+    return Range(middle * math.exp(-below), middle, middle * math.exp(above))
 
 
 def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confidence_level: float) -> Range:

@@ -35,7 +35,7 @@ from hb_metrics.stats.bias_variance import MIN_REPLIES
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import gen_bias
 from hb_metrics.stats.intervals import gathered_moments
-from hb_metrics.stats.planned import pilot_spread
+from hb_metrics.stats.planned import run_spread
 from hb_metrics.stats.sequential import Look, decision, interval_after, next_look
 
 LOOKS = "looks"
@@ -174,7 +174,7 @@ def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level:
     if until.is_half_width:
         return {**found, "answer": True if (bounds[1] - bounds[0]) / 2 < until.limit else None}
     templates = [of_template[0] for of_template in gathered_moments(cells, {}, known.ddof)[None]]
-    spread = pilot_spread(templates, value / known.scale, known.full_gen_bias / known.scale)
+    spread = run_spread(templates, value / known.scale, known.full_gen_bias / known.scale)
     limit = until.limit / known.scale
     look = next_look(spread, spread.size.replies / share, limit, looks, level)
     looks.append(look)

@@ -169,6 +169,8 @@ def test_a_second_pilot_shows_paired_changes(made_runs):
         ends = ends_of(rows[f"change of {name}"][1])
         assert ends[0] < 1.03 * scale * (high - low) / 2
         assert ends[1] > 0.97 * scale * (high - low) / 2
+    for name in changes.keys() & rows.keys():
+        assert (rows[f"change of {name}"][1] == "–") == (changes[name].interval is None)
 
 
 def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
@@ -177,8 +179,12 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
     known = {"layout": LAYOUT, "run": run_digest(folder), "label": "rude", "rates": {"": rate}}
     (folder / CALIBRATIONS).mkdir()
     (folder / CALIBRATIONS / "rude.json").write_text(json.dumps(known))
+    unknown = known | {"label": "sly", "rates": {"": {"value": None, "interval": None, "num_labelled": 2}}}
+    (folder / CALIBRATIONS / "sly.json").write_text(json.dumps(unknown))
     name = "Rude by people's labels (200)"
-    assert rows_of(plan(folder, replies=[8, 32]).text)[name] == ["12.5%", "3.00 points", "3.00 points"]
+    rows = rows_of(plan(folder, replies=[8, 32]).text)
+    assert rows[name] == ["12.5%", "3.00 points", "3.00 points"]
+    assert rows["Sly by people's labels (2)"] == ["–"] * 3
     assert rows_of(plan(folder, replies=[8], terms=30).text)[name][1] == "–"
 
 
@@ -196,7 +202,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         (["--assume", "value=1e300", *ASSUMED[1:], "--terms", "9", "--templates", "4"], "value of 0 to 1000"),
         (
             ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--output", "no/plan.html"],
-            "existing folder",
+            "existing, writable folder",
         ),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--replies", "1"], "--replies is 1"),
         (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),

@@ -60,37 +60,35 @@ class Population:
     styles: int = 20
     uneven: bool = False
 
-    def means(self, rng, size):
-        """[templates, terms, styles] of new templates and terms."""
+    def cells(self, rng, size):
+        """Parameters of the Dirichlet distributions of new templates and terms: [templates, terms, styles]."""
         shape = size.templates, size.terms, self.styles
         common, own = rng.normal(size=(1, *shape[1:])), rng.normal(size=shape)
         logits = rng.normal(size=(size.templates, 1, self.styles)) + self.effect * np.sqrt(0.5) * (common + own)
         values = np.exp(logits)
-        return values / values.sum(axis=-1, keepdims=True)
+        spread = self.concentration * np.exp(self.unequal * rng.normal(size=(*shape[:2], 1)))
+        return spread * values / values.sum(axis=-1, keepdims=True)
 
-    def replies(self, rng, means, number):
+    def replies(self, rng, cells, number):
         """[templates][terms] style vectors: [replies, styles]."""
-        spread = self.concentration * np.exp(self.unequal * rng.normal(size=(*means.shape[:2], 1)))
+        templates, terms, styles = cells.shape
+        counts = np.full(templates * terms, number)
         if self.uneven:
-            counts = rng.integers(number - number // 2, number + number // 2 + 1, means.shape[:2])
-        else:
-            counts = np.full(means.shape[:2], number)
-        drawn = (
-            rng.standard_gamma(np.repeat((means * spread).reshape(-1, self.styles), counts.ravel(), axis=0)) + 1e-300
-        )
-        cells = np.split(drawn / drawn.sum(axis=-1, keepdims=True), counts.ravel().cumsum()[:-1])
-        return [cells[row * means.shape[1] : (row + 1) * means.shape[1]] for row in range(len(means))]
+            counts = rng.integers(number - number // 2, number + number // 2 + 1, templates * terms)
+        drawn = rng.standard_gamma(np.repeat(cells.reshape(-1, styles), counts, axis=0)) + 1e-300
+        vectors = np.split(drawn / drawn.sum(axis=-1, keepdims=True), counts.cumsum()[:-1])
+        return [vectors[row * terms : (row + 1) * terms] for row in range(templates)]
 
     def widths(self, sets, seed):
         """The half-width predicted from one pilot, and the mean of those with an interval in later runs."""
         rng = np.random.default_rng(seed)
         large = Size(0, max(self.size.templates, self.other.templates), max(self.size.terms, self.other.terms))
-        means = self.means(rng, large)
-        pilot = found_of(self.replies(rng, means[: self.size.templates, : self.size.terms], self.size.replies))
+        cells = self.cells(rng, large)
+        pilot = found_of(self.replies(rng, cells[: self.size.templates, : self.size.terms], self.size.replies))
         found = predicted(pilot_spread(*pilot), self.other, lambda spread: half_width(spread, LEVEL))
         realised = []
         for _ in range(sets):
-            run = found_of(self.replies(rng, means[: self.other.templates, : self.other.terms], self.other.replies))
+            run = found_of(self.replies(rng, cells[: self.other.templates, : self.other.terms], self.other.replies))
             bounds = interval_of(run)
             if bounds is not None:
                 realised.append((bounds[1] - bounds[0]) / 2)
@@ -99,18 +97,18 @@ class Population:
     def changes(self, sets, seed, same):
         """The half-width of a paired change as predicted from two pilots that share replies, and of later pairs."""
         rng = np.random.default_rng(seed)
-        means = self.means(rng, self.size)
-        half, pilot = self.change(rng, means, self.size.replies, same)
+        cells = self.cells(rng, self.size)
+        half, pilot = self.change(rng, cells, self.size.replies, same)
         of_pilot, later = (
             predicted(pilot_spread(*pilot), size, lambda spread: half_width(spread, LEVEL))
             for size in (self.size, self.other)
         )
-        realised = [self.change(rng, means, self.other.replies, same)[0] for _ in range(sets)]
+        realised = [self.change(rng, cells, self.other.replies, same)[0] for _ in range(sets)]
         return later.times(half / of_pilot.middle), float(np.mean(realised))
 
-    def change(self, rng, means, number, same):
+    def change(self, rng, cells, number, same):
         """Half the width of the interval of a change between two runs, and what was found of the first."""
-        first, second = (self.replies(rng, means, number) for _ in range(2))
+        first, second = (self.replies(rng, cells, number) for _ in range(2))
         templates = []
         for cells, others in zip(first, second, strict=True):
             kept = [rng.random((len(cell), 1)) < same for cell in cells]
@@ -124,14 +122,15 @@ class Population:
     def powers(self, sets, seed, fall):
         """The power predicted from one pilot, and the share of pairs of later runs whose change is beyond chance."""
         rng = np.random.default_rng(seed)
-        means = self.means(rng, self.size)
-        pilot = found_of(self.replies(rng, means, self.size.replies))
+        cells = self.cells(rng, self.size)
+        pilot = found_of(self.replies(rng, cells, self.size.replies))
         found = predicted(pilot_spread(*pilot), self.other, lambda spread: power_of_fall(spread, fall, LEVEL))
-        centres = means.mean(axis=1, keepdims=True)
-        after = centres + np.sqrt(1 - fall) * (means - centres)
+        spread = cells.sum(axis=-1, keepdims=True)
+        centres = (cells / spread).mean(axis=1, keepdims=True)
+        after = spread * (centres + np.sqrt(1 - fall) * (cells / spread - centres))
         seen = 0
         for _ in range(sets):
-            runs = [self.replies(rng, each, self.other.replies) for each in (means, after)]
+            runs = [self.replies(rng, each, self.other.replies) for each in (cells, after)]
             none = np.zeros((2, 0), int)
             templates = [
                 {None: [PairedCell(one, other, none) for one, other in zip(*cells, strict=True)]}

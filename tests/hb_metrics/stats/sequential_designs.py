@@ -8,7 +8,7 @@ import numpy as np
 
 from hb_metrics.measurements.generation.looks import look_sizes
 from hb_metrics.stats.bias_variance import cell_moments
-from hb_metrics.stats.planned import pilot_spread
+from hb_metrics.stats.planned import run_spread
 from hb_metrics.stats.sequential import decision, next_look, share_higher
 from tests.hb_metrics.stats.planned_designs import LEVEL, Found, interval_of
 
@@ -120,7 +120,7 @@ class Design:
         for size in look_sizes(self.replies):
             moments, value, plain = at(size)
             if looks or interval_of(at(size)):  # a run that has an interval has one later
-                spread = pilot_spread(moments, value, plain)
+                spread = run_spread(moments, value, plain)
                 looks.append(next_look(spread, spread.size.replies * self.replies / size, limit, looks, LEVEL))
                 answer = decision(looks[-1], limit)
                 if answer is not None:
