@@ -10,7 +10,6 @@ conversations can therefore be computed like the covariance of two runs over the
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,24 +19,12 @@ from hb_metrics.paired_changes.paired_change import PairedChange, change_from_co
 SCALE = 1000  # the same as for Gen Bias
 
 
-class TurnChanges(NamedTuple):
-    """The changes over turns for each axis. The key `None` stands for all descriptors.
-
-    Attributes:
-        change: The change from the first turn to the last.
-        slope: The slope per turn of a least-squares line. Its `first` and `second` values are E and L.
-    """
-
-    change: dict[str | None, PairedChange]
-    slope: dict[str | None, PairedChange]
-
-
 def turn_changes(
     vectors: Sequence[np.ndarray],
     cells: Sequence[tuple[str, str | None, str]],
     values: Mapping[str | None, Sequence[float]],
     confidence_level: float,
-) -> TurnChanges:
+) -> list[dict[str | None, PairedChange]]:
     """Computes the changes in debiased Full Gen Bias over turns, with intervals.
 
     Args:
@@ -45,15 +32,18 @@ def turn_changes(
         cells: [conversations] The template, axis and descriptor of each conversation.
         values: For each axis (`None`: all descriptors), the debiased Full Gen Bias (×1000) of each turn.
         confidence_level: The confidence level of the intervals.
+
+    Returns:
+        The change from the first turn to the last, and the slope per turn of a least-squares line. Both are by axis.
+        The `first` and `second` values of the slope are E and L.
     """
     turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
     ends = np.zeros(len(vectors))
     ends[[0, -1]] = -1, 1
-    found = [
+    return [
         _weighted_change(vectors, cells, values, weights, confidence_level)
         for weights in (ends, turns / float(turns @ turns))
     ]
-    return TurnChanges(*found)
 
 
 def _weighted_change(

@@ -105,20 +105,10 @@ class Generation(Measurement):
             sentences.append(
                 "Refusals and disclaimers were detected by different rules, so their shares are not comparable."
             )
-        # These settings have their own warnings, only describe the model, or may differ on purpose (such as tags).
-        no_setting = (
-            "num_prompts",
-            "_digest",
-            "_reason",
-            ".tag",
-            ".cue",
-            ".questions",
-            ".turns",
-            ".follow_ups",
-            ".left_out_templates",
-        )
-        of_model = (".tuned_with", ".label_ceiling")
-        if any(name.startswith("generation.") and not name.endswith(no_setting + of_model) for name in changed):
+        # Tags may differ on purpose. The other settings here only describe the model, or have their own warnings.
+        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".tuned_with", ".label_ceiling")
+        of_cue = (".cue", ".questions", ".turns", ".follow_ups", ".left_out_templates")
+        if any(name.startswith("generation.") and not name.endswith(no_setting + of_cue) for name in changed):
             sentences.append(
                 "The replies were generated with different settings, so a change may be due to the settings and not to "
                 "the model."

@@ -58,19 +58,6 @@ class Matched(NamedTuple):
     num_templates: int
 
 
-class MatchedGroups(NamedTuple):
-    """The replies to names and to statements of the groups that two runs share.
-
-    `groups` [names] contains each name's group in lower case, and `statements` has the groups as terms. `num_left_out`
-    counts the cells of both runs that are left out, because they lack replies to a name or a group.
-    """
-
-    names: CueReplies
-    groups: list[str]
-    statements: CueReplies
-    num_left_out: int
-
-
 def cue_sections(runs: Sequence[Run]) -> list[Section]:
     named = [run for run in runs if cue_of(run.results) in NAME_CUES]
     told = [run for run in runs if run not in named]
@@ -79,18 +66,21 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
-    """Compares each run with names with each run with terms, if the two differ in the cue and in people alone."""
+    """Compares each run with names (`named`) with each run with terms (`told`).
+
+    Returns `None` if no two of them differ only in the cue and in the people.
+    """
     figures, num_left_out = [], 0
     for run, other in product(named, told):
         found = matched_groups(run, other) if differ_in_cue_alone([run.results["run"], other.results["run"]]) else None
         if found is not None:
             level = run.results["generation"]["gen_bias"]["confidence_level"]
-            agreement = group_agreement(found.names, found.groups, found.statements, level)
-            sizes = run.results["generation"]["name_groups"]["num_names"].items()
-            detail = ", ".join(f"{group} {size}" for group, size in sizes if group.lower() in found.groups)
+            names, groups, statements, number = found
+            agreement = group_agreement(names, groups, statements, level)
+            sizes = ", ".join(f"{group} {groups.count(group)}" for group in sorted(set(groups)))
             figure = _figure(f"{cue_of(run.results)} and {cue_of(other.results)}", *_AGREEMENT, agreement, level)
-            figures.append(figure._replace(detail=detail))
-            num_left_out += found.num_left_out
+            figures.append(figure._replace(detail=sizes))
+            num_left_out += number
     if not figures:
         return None
     context = {"figures": figures, "num_left_out": num_left_out, "missing": missing_intervals(figures)}
@@ -157,10 +147,13 @@ def matched_replies(runs: Sequence[Run]) -> Matched | None:
     return Matched(cues, [axis for axis, _ in terms], len(every) - len(terms), len(templates))
 
 
-def matched_groups(run: Run, other: Run) -> MatchedGroups | None:
-    """Reads the replies to groups of names, and to the terms that are equal to a group except for upper case.
+def matched_groups(run: Run, other: Run) -> tuple[CueReplies, list[str], CueReplies, int] | None:
+    """Reads the replies to names, and to statements of those groups of names that are also terms (ignoring case).
 
-    Returns `None` if a run lacks files.
+    Returns:
+        The replies to names, the group of each name in lower case, the replies to statements, and the number of cells
+        that are left out. A cell is left out if a name has no reply, or if a group has fewer than two. The result is
+        `None` if a run lacks files.
     """
     tables = _reply_tables([run, other])
     if tables is None:
@@ -178,7 +171,7 @@ def matched_groups(run: Run, other: Run) -> MatchedGroups | None:
         cues.append(_cue_replies(each, cells_of, list(cells_of), kept))
         groups.append([group_of.get(term, term) for _, term in cells_of])
         num_left_out += len(every) - len(kept)
-    return MatchedGroups(cues[0], groups[0], cues[1], num_left_out)
+    return cues[0], groups[0], cues[1], num_left_out
 
 
 def cue_figures(found: Agreements, names: Sequence[str], confidence_level: float) -> list[Figure]:

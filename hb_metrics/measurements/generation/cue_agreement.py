@@ -146,10 +146,13 @@ def cue_agreements(cues: Sequence[CueReplies], axes: np.ndarray, confidence_leve
 def group_agreement(
     names: CueReplies, groups: Sequence[str], statements: CueReplies, confidence_level: float
 ) -> Estimate:
-    """Computes the agreement of directions of groups of names with statements of these groups.
+    """Computes the agreement of directions between groups of names and statements of these groups.
 
-    The terms of `names` are names, and `groups` [names] contains their groups. The terms of `statements` are the groups
-    in alphabetical order. The cells of names need only one reply.
+    Args:
+        names: The replies to names. The names replace the terms, and one reply per cell is enough.
+        groups: [names] The group of each name.
+        statements: The replies to statements. The terms are the groups in alphabetical order.
+        confidence_level: The confidence level of the interval.
     """
     if len(set(groups)) < 2:
         return Estimate(None, None, "fewer than two groups of names are also terms")
@@ -157,7 +160,7 @@ def group_agreement(
     group_of = {str(code): group for code, group in enumerate(groups)}
     tested = name_groups(names.styles, *asked, group_of, confidence_level)
     if tested["reason"] is not None or len(statements.ids) == 0:
-        return Estimate(None, None, tested["reason"] or "no cell has two replies to each group")
+        return Estimate(None, None, tested["reason"] or "no template and question has two replies to each group")
     number, codes = len(tested["num_names"]), np.unique(groups, return_inverse=True)[1]
     called, told = _means(names, len(groups)).means, _means(statements, number)
     members = np.eye(number)[codes]
@@ -180,8 +183,7 @@ def group_agreement(
     values = np.stack([np.sqrt(between * own), products], axis=1)
     moved = values[1:] - members @ (members.T @ values[1:] / sizes[:, None])
     covariance = moved.T @ (moved * (1 - 1 / sizes)[codes, None]) + moves @ moves.T
-    denominator, numerator = values[0].tolist()
-    return _bounded(denominator, numerator, covariance, freedom, confidence_level, (-1.0, 1.0))
+    return _bounded(values[0].tolist(), covariance, freedom, confidence_level, (-1.0, 1.0))
 
 
 def _means(cue: CueReplies, number: int) -> _Means:
@@ -282,19 +284,12 @@ def _ratio(
     if number < MIN_EQUAL_TERMS * peakedness:
         return Estimate(None, None, FEW_MATTER_REASON)
     freedom = min(_freedom(axes), 2 * number / (peakedness - 1))
-    return _bounded(float(denominators[0]), float(numerators[0]), covariance, freedom, confidence_level, limits)
+    return _bounded([float(denominators[0]), float(numerators[0])], covariance, freedom, confidence_level, limits)
 
 
-def _bounded(
-    denominator: float,
-    numerator: float,
-    covariance: np.ndarray,
-    freedom: float,
-    confidence_level: float,
-    limits: Bounds,
-) -> Estimate:
-    squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
-    bounds = ratio_bounds(denominator, numerator, covariance, squared)
+def _bounded(values: list[float], covariance: np.ndarray, freedom: float, level: float, limits: Bounds) -> Estimate:
+    denominator, numerator = values
+    bounds = ratio_bounds(denominator, numerator, covariance, float(stats.t.ppf((1 + level) / 2, freedom)) ** 2)
     if bounds is None or (bounds[0] <= limits[0] and bounds[1] >= limits[1]):
         return Estimate(None, None, UNRELIABLE_REASON)
     ratio, low, high = np.clip([numerator / denominator, *bounds], *limits).tolist()

@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.measurements.generation.turn_figures import turn_figures
+from hb_metrics.measurements.generation.turn_figures import names_figure, turn_figures
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair, reply_share, shares_by_axis
 from hb_metrics.report.layout.numbers import axis_label, bias, counted, share
@@ -29,7 +29,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     generation = results["generation"]
     return [
         *_full(generation),
-        *_names(generation),
+        *([names_figure(generation["name_groups"])] if "name_groups" in generation else []),
         *_nouns(generation),
         *_whole_replies(generation),
         *_axes(generation),
@@ -90,28 +90,6 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         )
     )
     return found
-
-
-def _names(generation: Mapping[str, Any]) -> list[Figure]:
-    found = generation.get("name_groups")
-    if found is None:
-        return []
-    names = ", ".join(f"{group} {number}" for group, number in found["num_names"].items())
-    if found["reason"] is None:
-        names += f"; variance between names of the same group {bias(found['within'])}; p = {found['p']:.3g}"
-    return [
-        Figure(
-            "Bias between groups of names",
-            found["value"],
-            "bias",
-            "Debiased Full Gen Bias with groups of names in place of terms. The variance between names of the same "
-            "group is subtracted.",
-            pair(found["interval"]),
-            no_interval=found["reason"],
-            confidence_level=found["confidence_level"],
-            detail=names,
-        )
-    ]
 
 
 def _nouns(generation: Mapping[str, Any]) -> list[Figure]:

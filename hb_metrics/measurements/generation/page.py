@@ -184,6 +184,7 @@ def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], fol
         "sentences": turn_sentences(turns),
         "by_turn": parts[BY_TURN],
         "by_axis": parts.get(by_axis_heading(number)),
+        "of_names": parts.get("Bias between groups of names by turn"),
         "shares": [(name, parts[name]) for name in shares],
         "no_intervals": missing_intervals(turn_figures(turns)),
     }

@@ -3,7 +3,7 @@ from typing import Any
 
 from hb_metrics.measurements.turn_shares import change_figure, turn_share_figures
 from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair
-from hb_metrics.report.layout.numbers import axis_label, counted, share
+from hb_metrics.report.layout.numbers import axis_label, bias, counted, share
 
 BY_TURN = "Full Gen Bias by turn"
 UPTAKE_BY_TURN, REFUSALS_BY_TURN = "Replies that name the term", "Refusals"
@@ -21,8 +21,29 @@ def turn_figures(turns: Mapping[str, Any]) -> list[Figure]:
         if last > 2:
             figures.append(change_figure("Full Gen Bias, slope per turn", turns["slope"], level))
         figures += _axes(turns, last)
+    for turn, of_turn in enumerate(turns["name_groups"], start=1):
+        figure = names_figure(of_turn)
+        name = f"{figure.name} by turn"
+        figures.append(figure._replace(name=f"{name}, turn {turn}", part_of=name, is_main=False))
     figures += turn_share_figures(UPTAKE_BY_TURN, turns["uptake"])
     return figures + turn_share_figures(REFUSALS_BY_TURN, turns["refusals"])
+
+
+def names_figure(found: Mapping[str, Any]) -> Figure:
+    names = ", ".join(f"{group} {number}" for group, number in found["num_names"].items())
+    if found["reason"] is None:
+        names += f"; variance between names of the same group {bias(found['within'])}; p = {found['p']:.3g}"
+    return Figure(
+        "Bias between groups of names",
+        found["value"],
+        "bias",
+        "Debiased Full Gen Bias with groups of names in place of terms. The variance between names of the same group "
+        "is subtracted.",
+        pair(found["interval"]),
+        no_interval=found["reason"],
+        confidence_level=found["confidence_level"],
+        detail=names,
+    )
 
 
 def _axes(turns: Mapping[str, Any], last: int) -> list[Figure]:

@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.names import NAME_CUES
 from hb_metrics.inference.classifiers.censoring import masked_texts, term_mentioned
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.replies.requests import ReplyRequests
 from hb_metrics.inference.replies.turns import next_turn
+from hb_metrics.measurements.generation.name_groups import name_groups
+from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.results import add_in_batches
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.turn_shares import turn_shares
@@ -21,6 +24,7 @@ from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules
 from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.replies import Replies, chosen_replies, later_replies, rows_of_conversations
 from hb_metrics.runs.run_folder import REPLIES, STYLES, turn_folder
+from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
@@ -75,13 +79,22 @@ def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, form
         vectors.append(StyleShards(turn_folder(task.folder, turn) / STYLES)[:][kept])
     named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]
     refused = [FlaggedReplies(each, match_rules(each.texts, rules).refusals >= 0) for each in replies]
+    is_of_names = task.settings.of(GenerationOptions).cue in NAME_CUES
+    both = zip(replies, vectors, strict=True)
     return {
+        "name_groups": [groups_of_names(task, *of_turn) for of_turn in both] if is_of_names else [],
         "num_conversations": len(turns[-1].ids),
         "num_ended": len(turns[0].ids) - len(turns[-1].ids),
         **bias_by_turn(vectors, replies[0], level),
         "uptake": turn_shares(named, level),
         "refusals": turn_shares(refused, level),
     }
+
+
+def groups_of_names(task: Task, replies: Replies, vectors: StyleRows | np.ndarray) -> dict[str, Any]:
+    groups = dict(zip(task.prompts["descriptor"].to_pylist(), task.prompts["bucket"].to_pylist(), strict=True))
+    level = task.settings.run.confidence_level
+    return name_groups(vectors, replies.descriptors, replies.templates, groups, level)
 
 
 def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_level: float) -> dict[str, Any]:
@@ -96,42 +109,44 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
         add_in_batches(cells, replies, of_turn)
         plain, debiased = plain_and_debiased(cells, confidence_level)
         found.append({axis: _value(plain, debiased, axis) for axis in (None, *(plain.by_axis or {}))})
-    results: dict[str, Any] = {"by_turn": [of_turn[None] for of_turn in found], "confidence_level": confidence_level}
-    results["by_axis"] = {
-        axis: {"first": found[0][axis], "last": found[-1][axis], "change": None}
-        for axis in found[0]
-        if axis is not None and found[0][axis]["plain"] is not None
+    change: dict[str | None, PairedChange] = {}
+    slope: dict[str | None, PairedChange] = {}
+    if found[0][None]["value"] is not None:
+        values = {axis: [of_turn[axis]["value"] for of_turn in found] for axis in found[0]}
+        cells_of = list(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
+        change, slope = turn_changes(vectors, cells_of, values, confidence_level)
+    by_axis = {}
+    for axis, first in found[0].items():
+        if axis is not None and first["plain"] is not None:
+            by_axis[axis] = {"first": first, "last": found[-1][axis], "change": _plain(change.get(axis))}
+    return {
+        "by_turn": [of_turn[None] for of_turn in found],
+        "by_axis": by_axis,
+        "change": _plain(change.get(None)),
+        "slope": _plain(slope.get(None)),
+        "confidence_level": confidence_level,
     }
-    results |= {"change": None, "slope": None}
-    if found[0][None]["value"] is None:
-        return results
-    values = {axis: [of_turn[axis]["value"] for of_turn in found] for axis in found[0]}
-    cells_of = list(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
-    changes = turn_changes(vectors, cells_of, values, confidence_level)
-    results |= {"change": _plain(changes.change[None]), "slope": _plain(changes.slope[None])}
-    for axis, of_axis in results["by_axis"].items():
-        of_axis["change"] = _plain(changes.change[axis])
-    return results
 
 
 def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[str, Any]:
     """Returns the value of an axis (`None`: all descriptors), with its interval, for results.json."""
-    sections = (
-        plain._asdict(),
-        plain.intervals,
-        plain.wide_intervals,
-        plain.no_intervals,
-        debiased and debiased._asdict(),
-    )
-    value, bounds, wide, reason, less_noise = (
-        None if found is None else found["full_gen_bias"] if axis is None else found["by_axis"][axis]
-        for found in sections
-    )
-    return {"value": less_noise, "plain": value, "interval": bounds, "is_wide": bool(wide), "no_interval": reason}
+
+    def of_axis(found: Mapping[str, Any] | None) -> Any:
+        return None if found is None else found["full_gen_bias"] if axis is None else found["by_axis"][axis]
+
+    return {
+        "value": of_axis(debiased and debiased._asdict()),
+        "plain": of_axis(plain._asdict()),
+        "interval": of_axis(plain.intervals),
+        "is_wide": bool(of_axis(plain.wide_intervals)),
+        "no_interval": of_axis(plain.no_intervals),
+    }
 
 
-def _plain(change: PairedChange) -> dict[str, Any]:
+def _plain(change: PairedChange | None) -> dict[str, Any] | None:
     """Converts a change for results.json. Bounds are rounded: their last digits depend on the number of threads."""
+    if change is None:
+        return None
     found: dict[str, Any] = change._asdict()
     for name in ("interval", "relative_interval"):
         if found[name] is not None:

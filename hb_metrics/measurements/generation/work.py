@@ -20,7 +20,6 @@ from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts
 from hb_metrics.inference.replies.requests import ReplyRequests, select_prompts
 from hb_metrics.inference.replies.turns import with_follow_ups
 from hb_metrics.measurements.generation.looks import Looked, PlannedLooks, look_sizes, plan_looks, reply_until
-from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.refusals import refusals_results, refusals_table
@@ -30,7 +29,7 @@ from hb_metrics.measurements.generation.results import (
     reply_counts,
     style_means_table,
 )
-from hb_metrics.measurements.generation.turns import converse, turn_results
+from hb_metrics.measurements.generation.turns import converse, groups_of_names, turn_results
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
@@ -249,17 +248,11 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
             ),
             task.settings.run.confidence_level,
         ),
-        **({"name_groups": _name_groups(task, replies, vectors)} if options.cue in NAME_CUES else {}),
+        **({"name_groups": groups_of_names(task, replies, vectors)} if options.cue in NAME_CUES else {}),
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
         **({} if len(turns) == 1 else {"turns": turn_results(task, turns, work.rules, forms)}),
     }
-
-
-def _name_groups(task: Task, replies: Replies, vectors: StyleShards) -> dict[str, Any]:
-    groups = dict(zip(task.prompts["descriptor"].to_pylist(), task.prompts["bucket"].to_pylist(), strict=True))
-    level = task.settings.run.confidence_level
-    return name_groups(vectors, replies.descriptors, replies.templates, groups, level)
 
 
 def _unanswered(classifier: Classifier, vectors: StyleShards) -> dict[str, int]:

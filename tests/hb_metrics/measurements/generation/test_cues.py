@@ -124,7 +124,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
     for saved in (tokenizer, untrained_model(tokenizer)):
         saved.save_pretrained(tmp_path / "model")
     options = ["--model", tmp_path / "model", "--measurements", "generation", "--decoding", "sample"]
-    options += ["--cue_questions", tmp_path / "questions.yaml", "--max_new_tokens", "4"]
+    options += ["--cue_questions", tmp_path / "questions.yaml", "--max_new_tokens", "4", "--turns", "2"]
     for cue, line in (("name", "The user's name is {}."), ("signature", "Thanks,\n{}")):
         out = tmp_path / cue
         more = ["--cue", cue, "--output_dir", out, "--names_file", tmp_path / "names.csv", "--replies_per_cell", "4"]
@@ -134,6 +134,10 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
         assert (found["num_names"], found["num_questions"]) == ({"Blind": 4, "DEAF": 4}, 2)
         assert found["interval"][0] < found["value"] < found["interval"][1]
         assert 0 < found["p"] <= 1
+        first, last = results["generation"]["turns"]["name_groups"]
+        assert results["generation"]["turns"]["num_ended"] > 0 or first == found
+        assert last["num_names"] == found["num_names"]
+        assert last["value"] != first["value"]
         assert results["run"]["data"]["config"] == "names"
         assert results["generation"]["identity_leakage"]["num_terms"] == 8
         rows = pq.read_table(out / "replies").to_pylist()
@@ -142,24 +146,25 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
         }
         page = (out / "report.html").read_text()
         assert "Groups of names" in page
+        assert "Bias between groups of names by turn" in page
         assert "A name does not determine a person's group" in page
     write_comparison([tmp_path / "name", tmp_path / "signature"], tmp_path / "comparison.html")
     assert "It covers 8 terms in 1 template" in (tmp_path / "comparison.html").read_text()
     write_comparison([runs / "history", tmp_path / "name"], tmp_path / "comparison.html")
-    assert "Does a name do" not in (tmp_path / "comparison.html").read_text()  # another model
+    assert "Do names change" not in (tmp_path / "comparison.html").read_text()  # another model
 
     told = ["--vocabulary_dir", runs / "vocabulary", "--dataset_config", "v1.0", "--replies_per_cell", "0"]
     main(list(map(str, [*options, *told, "--cue", "history", "--output_dir", tmp_path / "history"])))
     folders = [tmp_path / cue for cue in ("history", "name", "signature")]
     write_comparison(folders, tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
-    assert "Does a name do what a statement does?" in page
-    assert page.count("Blind 4, DEAF 4") == 2
+    assert "Do names change replies in the same way as statements?" in page
+    assert page.count("blind 4, deaf 4") == 2
     assert "It covers 8 terms in 1 template" in page
-    matched = matched_groups(read_run(folders[1]), read_run(folders[0]))
-    assert matched.groups == ["deaf", "blind"] * 4
-    assert (matched.names.styles.shape, matched.statements.styles.shape) == ((64, 217), (4, 217))
-    assert (matched.statements.terms.tolist(), matched.num_left_out) == ([0, 0, 1, 1], 0)
+    named, groups, statements, num_left_out = matched_groups(read_run(folders[1]), read_run(folders[0]))
+    assert (groups, num_left_out) == (["deaf", "blind"] * 4, 0)
+    assert (named.styles.shape, statements.styles.shape) == ((64, 217), (4, 217))
+    assert statements.terms.tolist() == [0, 0, 1, 1]
 
 
 def test_cues_are_compared_if_nothing_else_differs(runs, tmp_path):

@@ -40,6 +40,12 @@ NO_EFFECT = {
 }
 
 
+@pytest.fixture(autouse=True)
+def few_shuffles(monkeypatch):
+    """The test of groups is exact with any number of shuffles, and most of the time of a set goes into them."""
+    monkeypatch.setattr("hb_metrics.measurements.generation.name_groups.NUM_SHUFFLES", 199)
+
+
 def both_runs(rng, agreement, told, sizes=(18, 18), cells=20, uneven=0, **named):
     """Arguments of `group_agreement`. Statements have 4 replies per cell, or up to `uneven` more."""
     (vectors, names, questions, groups), _ = draw(rng, sizes, **named)
