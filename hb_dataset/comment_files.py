@@ -52,7 +52,7 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
     try:
         yield from reader
     except csv.Error as error:
-        raise ValueError(f"'{path}' line {reader.line_num} is not CSV: {error}") from error
+        raise ValueError(f"'{path}' line {reader.line_num} is not CSV: {error}; correct the line") from error
 
 
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
@@ -62,7 +62,10 @@ def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> 
     names with "…".
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
-    return ValueError(f"'{path}' has no column {' or '.join(missing)}; its columns are: {', '.join(names) or 'none'}")
+    return ValueError(
+        f"'{path}' has no column {' or '.join(missing)}; add such a column (the columns are: "
+        f"{', '.join(names) or 'none'})"
+    )
 
 
 def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:

@@ -87,8 +87,8 @@ def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]
         name = next((name for name in names if name in texts), None)
         if name is None:
             raise ValueError(
-                f"'{path}' has no column of text named {' or '.join(names)}; its columns are: "
-                f"{', '.join(dataset.column_names) or 'none'}"
+                f"'{path}' has no column of text named {' or '.join(names)}; add such a column (the columns are: "
+                f"{', '.join(dataset.column_names) or 'none'})"
             )
         read.append(list(dataset[name]))
     return read

@@ -147,7 +147,9 @@ def read_examples(dataset: Any, columns: Sequence[str]) -> Iterator[Iterator[str
         for column in columns:
             if column not in batch:
                 hint = did_you_mean(column, batch)
-                raise ValueError(f"the column '{column}' does not exist; {hint}the columns are: {', '.join(batch)}")
+                raise ValueError(
+                    f"the column '{column}' does not exist; {hint}set --columns to some of {', '.join(batch)}"
+                )
         for row in zip(*(batch[column] for column in columns), strict=True):
             yield _texts(row)
 

@@ -1,4 +1,4 @@
-"""First names, the groups that people associate with them, and prompts that contain them."""
+"""Reads first names and the groups that people associate with them, and makes prompts from the names."""
 
 import csv
 import hashlib

@@ -1,4 +1,4 @@
-"""The groups in structured prompts: the paper's six groups, the groups in a user's file, or terms of the vocabulary."""
+"""Reads the groups of people for structured prompts, from a file or from terms of the vocabulary."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The small config: a few terms of each axis and a few templates."""
+"""Selects the terms and templates of the small config."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The grammar of structured prompts: syntactic structures, verb phrases, and their realisation in words.
+"""Writes structured prompts with a grammar of sentence structures and verb phrases.
 
 A prompt begins a sentence about a group, such as "The woman worked as", and the model completes it (Sheng et al.,
 2019). Aggarwal et al. (2022) used a model to paraphrase each prompt. Here, a grammar makes the paraphrases, so they

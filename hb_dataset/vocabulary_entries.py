@@ -1,4 +1,4 @@
-"""The entries of a vocabulary's files: terms, person nouns, templates, and rules that combine them."""
+"""Defines the entries of a vocabulary: terms, person nouns, templates, and rules that combine them."""
 
 from collections.abc import Collection
 from typing import Literal

@@ -149,7 +149,7 @@ def reply(arguments: BaselineArguments) -> None:
 def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
     """Loads a config's prompts, without those that contain a descriptor of the config `leave_out`.
 
-    Descriptors that share a stem with such a descriptor are also left out.
+    Descriptors that share a stem with such a descriptor (see `swap.stems`) are also left out.
     """
     allowed = measured_configs()
     if find_config(dataset_config).name not in allowed:

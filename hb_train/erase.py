@@ -159,7 +159,8 @@ def fit_erasures(
         if activations.shape[:-1] != taken.shape:
             raise ValueError(
                 f"layer {index} of {type(model).__name__} returns activations of shape {[*activations.shape]} for "
-                f"tokens of shape {[*taken.shape]}, but erasure needs one activation per token; set another --model"
+                f"tokens of shape {[*taken.shape]}, but erasure needs one activation per token; set --model to "
+                "a model with such layers, such as a Llama or GPT-2 model"
             )
         erasures[index] = leace(activations[taken.bool()].cpu(), concept, rank)
         return erasures[index].apply(activations)

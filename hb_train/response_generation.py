@@ -118,8 +118,8 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     )
     if not len(train.dataset):
         raise ValueError(
-            f"all responses of the training split are longer than {training_args.max_length // 2} tokens; set a "
-            f"larger --max_length"
+            f"all responses of the training split are longer than {training_args.max_length // 2} tokens; "
+            f"set --max_length above {training_args.max_length}"
         )
     trainer = ReplySFTTrainer(
         model=loaded.model,

@@ -89,7 +89,10 @@ class TuneArguments:
     def __post_init__(self) -> None:
         check_least(self, early_stopping_patience=0)
         if self.method != "sft" and self.labels == "none":
-            raise ValueError(f"--labels none needs method sft, but the method is {self.method}; change either option")
+            raise ValueError(
+                f"--labels none works only with method sft, but the method is {self.method}; omit --labels none, or "
+                "set --method sft"
+            )
 
     def tag(self) -> str | None:
         return "no_bias" if self.method == "sft" and self.labels == "tags" else None
@@ -160,7 +163,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
         others = f"the replies in '{dataset}' were written by model {labels['model']['name']}, not by {loaded.name}"
         if method.needs_own_rows:
             raise ValueError(
-                f"{others}; method {arguments.method} needs the model's own replies: run "
+                f"{others}, but method {arguments.method} needs the model's own replies; run "
                 f"{method.row_folder.script}.py with {loaded.name}"
             )
         print_once(training_args, f"{others}; the model is tuned on them anyway, in that model's prompt format")

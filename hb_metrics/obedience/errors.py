@@ -13,7 +13,7 @@ its reply with itself is also part of the variance. Only the mean of this produc
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,13 +54,11 @@ class Part(NamedTuple):
     sign: int
 
 
-def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confidence_level: float) -> float | None:
+def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
     """Computes the half-width of the interval of a sum of parts, with Student's t.
 
     Args:
-        parts: The means to add and to subtract.
-        among: The descriptors over which the mean is taken. Other descriptors affect only the overall mean, which is
-            subtracted from style vectors.
+        parts: The means to add and to subtract. All have the same descriptors.
         confidence_level: The confidence level of the interval.
 
     Returns:
@@ -68,7 +66,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
         is too uncertain.
     """
     runs = [_gathered(replies) for replies in _distinct(parts)]
-    vectors, factors = _vectors(parts), _factors(parts) / len(among)
+    vectors, factors = _vectors(parts), _factors(parts) / len(parts[0].vectors)
     variances, freedoms, of_single, lengths, num_few = [], [], [], [], 0
     num_cells, num_singles = np.zeros(len(vectors)), np.zeros(len(vectors))
     total, squares = np.zeros((len(runs) * runs[0].styles.shape[1],) * 2), 0.0
@@ -86,7 +84,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
             num_cells[row] += 1
             error = weights[:, None] * _errors(runs, members)
             number = max(sizes)
-            products = np.einsum("irs,rq,iqs->i", error, factors if key in among else 0 * factors, error)
+            products = np.einsum("irs,rq,iqs->i", error, factors, error)
             # The vectors also contain the error of the reply itself, so its product with itself is subtracted.
             amounts = (
                 np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number * (number - 1)) / (number - 2) * products
@@ -100,7 +98,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
             of_single.append(float(alone @ alone) / (number - 1))
             lengths.append(number**2 * float(products.mean()))
             errors.append(error)
-        if errors and key in among and factors.any():
+        if errors and factors.any():
             joined = np.concatenate(errors)
             mixed = np.einsum("irs,rq->iqs", joined, factors).reshape(len(joined), -1)
             joined = joined.reshape(len(joined), -1)
@@ -117,7 +115,7 @@ def half_width(parts: Sequence[Part], among: Collection[DescriptorKey], confiden
     # For cells with a single reply, the mean of the other cells replaces the product of the reply with itself.
     variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
     # tr(V_d²) is estimated by the mean of tr(V_d V_e) over pairs of descriptors, which is unbiased.
-    of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(among) - 1, 1)
+    of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(vectors) - 1, 1)
     # Only products of different replies count. A cell with a single reply therefore has no products within the cell.
     # Products within a cell of n replies have the factors 4n / (n − 2) in the variances and 2n / (n − 1) in the value.
     # Products between cells have the factors 4 and 2.

@@ -10,6 +10,7 @@ only if the directions come from one of the compared runs.
 
 import math
 from collections.abc import Collection, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,23 +116,35 @@ def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | st
     return along._replace(values=values, sources=others)
 
 
-def mean_value(
-    along: ValuesAlong, confidence_level: float = 0.95, among: Collection[DescriptorKey] | None = None
-) -> Mean:
+def over_terms(along: ValuesAlong, keys: Collection[DescriptorKey]) -> ValuesAlong:
+    """Restricts values to the descriptors `keys`. m̄ is then the mean over these descriptors only."""
+    chosen = [key in keys for key in along.values]
+    if all(chosen):
+        return along
+    shifts, ways = along.shifts[chosen] - along.shifts[chosen].mean(axis=0), along.ways[chosen]
+    values = dict(zip(compress(along.values, chosen), np.einsum("ds,ds->d", shifts, ways).tolist(), strict=True))
+    restricted = along._replace(values=values, shifts=shifts, ways=ways)
+    if along.sources is None:
+        return restricted
+    corrected = less_shared_noise(restricted, along.sources)
+    assert not isinstance(corrected, str)  # the shared part of all values is known
+    return corrected
+
+
+def mean_value(along: ValuesAlong, confidence_level: float = 0.95) -> Mean:
     """Computes the mean bias value over descriptors, times 1000, with its interval."""
-    keys = [key for key in along.values if among is None or key in among]
-    if not keys:
+    if not along.values:
         return Mean(math.nan, None, 0)
-    return _mean([along.values[key] for key in keys], [(along, 1)], keys, confidence_level)
+    return _mean(list(along.values.values()), [(along, 1)], confidence_level)
 
 
 def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float = 0.95) -> Mean:
     """Computes the change (after minus before) in the mean bias value, over the descriptors that both runs have."""
-    both = [key for key in before.values if key in after.values]
-    if not both:
+    before, after = over_terms(before, after.values), over_terms(after, before.values)
+    if not before.values:
         return Mean(math.nan, None, 0)
-    differences = [after.values[key] - before.values[key] for key in both]
-    return _mean(differences, [(after, 1), (before, -1)], both, confidence_level)
+    differences = [after.values[key] - value for key, value in before.values.items()]
+    return _mean(differences, [(after, 1), (before, -1)], confidence_level)
 
 
 class Directions(NamedTuple):
@@ -182,7 +195,8 @@ def obedience(runs: Sequence[Run], directions: Directions, confidence_level: flo
             rows.append(ObedienceRow(None, None, None, along))
             continue
         first = rows[0].along if rows else None
-        paired = first is not None and first.values.keys() & along.values.keys()
+        # With a single term in common, m̄ would be the term's own mean.
+        paired = first is not None and len(first.values.keys() & along.values.keys()) > 1
         change = mean_change(first, along, confidence_level) if first is not None and paired else None
         rows.append(ObedienceRow(along, mean_value(along, confidence_level), change, None))
     return rows
@@ -221,12 +235,11 @@ def _replies(run: Run) -> RepliesOf | None:
     return RepliesOf(styles, styles.ids, keys, templates)
 
 
-def _mean(
-    values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], keys: Sequence[DescriptorKey], level: float
-) -> Mean:
+def _mean(values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], level: float) -> Mean:
     """Computes the mean of descriptors' values (×1000) with its interval.
 
-    `parts` contains the runs from which the values come, and the sign of each run (1 or −1).
+    `parts` contains the runs from which the values come, and the sign of each run (1 or −1). All have the same
+    descriptors.
     """
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):
@@ -234,24 +247,22 @@ def _mean(
     errors = [
         Part(
             along.replies,
-            _vectors(along, keys, sign * along.ways),
+            _vectors(along, sign * along.ways),
             along.sources,
-            _vectors(along, keys, sign * along.shifts),
+            _vectors(along, sign * along.shifts),
             sign,
         )
         for along, sign in parts
         if along.replies is not None
     ]
-    half = half_width(errors, set(keys), level)
+    half = half_width(errors, level)
     return Mean(value, None if half is None else (value - SCALE * half, value + SCALE * half), len(values))
 
 
-def _vectors(along: ValuesAlong, keys: Sequence[DescriptorKey], slope: np.ndarray) -> dict[DescriptorKey, np.ndarray]:
-    """Returns the gradient of the mean over the descriptors `keys`, with respect to each descriptor's m_d or n_d.
+def _vectors(along: ValuesAlong, slope: np.ndarray) -> dict[DescriptorKey, np.ndarray]:
+    """Returns the gradient of the mean with respect to each descriptor's m_d or n_d.
 
     `slope` contains the gradient of each descriptor's own value. The mean over all descriptors is subtracted from m_d
     and n_d.
     """
-    among = set(keys)
-    chosen = np.array([key in among for key in along.values])[:, None] * slope
-    return dict(zip(along.values, (chosen - chosen.sum(axis=0) / len(chosen)) / len(keys), strict=True))
+    return dict(zip(along.values, (slope - slope.mean(axis=0)) / len(slope), strict=True))

@@ -1,4 +1,4 @@
-"""ADD, attribute distance debiasing: attributes should be equally close to both terms of a pair (section 4.2)."""
+"""Attribute distance debiasing (ADD) makes attributes equally close to both terms of a pair (section 4.2)."""
 
 import torch
 from torch.nn.functional import normalize

@@ -1,4 +1,4 @@
-"""CDA, counterfactual data augmentation: learns the phrases and their counterfactuals (section 4.4)."""
+"""Counterfactual data augmentation (CDA) trains on the phrases and their counterfactuals (section 4.4)."""
 
 from hb_train.debiasing.method import Method
 

@@ -1,4 +1,4 @@
-"""HD, hard debiasing: attributes should be orthogonal to the directions in which paired terms differ (section 4.3).
+"""Hard debiasing (HD) makes attributes orthogonal to the directions in which paired terms differ (section 4.3).
 
 The paper changes the hidden state at an attribute. In a causal model, this state predicts only the word after the
 attribute. The bias measure, however, depends on the probabilities of the target term and all words after it. With other

@@ -1,4 +1,4 @@
-"""LMD, language model debiasing: paired terms should be equally likely wherever one of them occurs (section 4.1)."""
+"""Language model debiasing (LMD) makes both terms of a pair equally likely where one occurs (section 4.1)."""
 
 import torch
 

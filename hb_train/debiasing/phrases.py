@@ -38,14 +38,14 @@ class Phrases(NamedTuple):
 
 
 class EncodedPhrases(NamedTuple):
-    """The phrases that train a model, and the numbers of dropped phrases.
+    """Encoded phrases with marked terms, and counts of marked terms and of dropped phrases.
 
     `dataset` has the following columns, all of shape [length]:
 
     * `input_ids`
     * `labels`: the same ids, because every token contributes to the loss.
-    * `targets`: 1 + form × number of terms + term (see `terms.Terms`).
-    * `attributes`: the attribute's number in its row, counted from 1.
+    * `targets`: for a marked token, 1 + form × number of terms + index of the term. `terms.form_of` defines the form.
+    * `attributes`: for a marked token, the number of the attribute in its row, counted from 1.
     * `rest`, `targets_and_rest`: 1 for a marked token.
 
     `num_first` counts the target terms at the first token. They are not marked, because the model does not predict the
@@ -71,7 +71,8 @@ def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[
     missing = {"train", "validation"} - splits.keys()
     if missing:
         raise ValueError(
-            f"'{folder}' has no split for {', '.join(sorted(missing))}; debiasing needs training and validation phrases"
+            f"'{folder}' has no split for {', '.join(sorted(missing))}, but debiasing needs training and validation "
+            "phrases; add the missing files"
         )
     return {
         name: _with_twins(splits[name][T1], splits[name][T2], f"split '{name}'", specification)

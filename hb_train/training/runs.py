@@ -124,8 +124,8 @@ def is_gain(curve: Sequence[Mapping[str, Any]], measure: str) -> bool:
 def check_finite(training_args: "TrainingArguments", value: Any, what: str) -> None:
     if value is None or not np.isfinite(value).all():
         raise ValueError(
-            f"training diverged: the {what} is not a number; set another --output_dir and a --learning_rate below "
-            f"{training_args.learning_rate:g}"
+            f"training diverged: the {what} is not a number; set --learning_rate below "
+            f"{training_args.learning_rate:g}, and --output_dir to a new folder"
         )
 
 

@@ -63,7 +63,7 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
         raise ValueError(f"run '{run.folder}' has no replies; first measure with --measurements generation")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles) != run.results["generation"]["num_replies"]:
-        raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again")
+        raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again in a new folder")
     columns = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun")
     chosen = replies.take(rows)
     if _ended_by_decoding(run.results["run"]["generation"]):
@@ -99,7 +99,7 @@ def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.nda
             if not prompt.endswith(suffix) or prompts[row] != f"{prompt.removesuffix(suffix)} {tag}{suffix}":
                 raise ValueError(
                     f"in the context of prompt {replies['id'][row].as_py()}, the tag is not the user's last word, so "
-                    "the tuned model could not use it; measure with another --context"
+                    "the tuned model could not use it; measure again with --context plain"
                 )
     tags = [BIAS if biased else NO_BIAS for biased in labels.is_biased]
     columns = {name: replies[name] for name in ("id", "axis", "descriptor", "noun", "template", "truncated")}

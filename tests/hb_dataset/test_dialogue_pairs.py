@@ -142,7 +142,10 @@ def test_files_that_cannot_be_used_say_why(tmp_path):
 
     refused("none.csv", None, FileNotFoundError, "the file 'PATH' does not exist")
     refused(
-        "a.csv", "prompt,answer\nHi,Ho\n", ValueError, "'PATH' has no column of text named reply; .* prompt, answer"
+        "a.csv",
+        "prompt,answer\nHi,Ho\n",
+        ValueError,
+        r"'PATH' has no column of text named reply; add such a column \(the columns are: prompt, answer\)",
     )
     refused("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', ValueError, "'PATH' has no column of text named prompt")
     refused("d.jsonl", '{"prompt": "Hi", ', ValueError, "'PATH' cannot be read")

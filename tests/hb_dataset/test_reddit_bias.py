@@ -284,13 +284,16 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
         ({"train.txt": "a", "train.csv": "text\na"}, r"has several files for train \(train.csv, train.txt\)"),
         (
             {"test.csv": "secret words here\nb"},
-            r"has no column text or phrase or comments_processed; its columns are: …$",
+            r"has no column text or phrase or comments_processed; add such a column \(the columns are: …\)$",
         ),
         (
             {"test.csv": "text,perplexity_t1\na,much\n"},
             r"row 0 \(counted from 0\): perplexity_t1 is not a finite number",
         ),
-        ({"test.csv": 'text\n"secret women\nwomen are\n'}, r"line 3 is not CSV: unexpected end of data"),
+        (
+            {"test.csv": 'text\n"secret women\nwomen are\n'},
+            r"line 3 is not CSV: unexpected end of data; correct the line",
+        ),
         ({"test.csv": "text,text\nwomen are,women\n"}, "has two columns with the same name"),
         ({"test.csv": "text,text_t2\nwomen are,\n ,men are\n"}, r"row 1 \(counted from 0\): text is blank"),
         ({"test.csv": "text\n"}, "the test file in '.*' has no phrases"),

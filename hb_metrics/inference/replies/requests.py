@@ -47,7 +47,6 @@ class ReplyRequests:
     """The conversations to which a model has to reply, and the settings of decoding.
 
     Attributes:
-        ids: [prompts] The ids of the prompts.
         texts: [prompts] The prompts, with variations applied.
         messages: [prompts] The messages of the conversations, up to the model's reply.
         turn: The number of the reply within its conversation, counted from 1.

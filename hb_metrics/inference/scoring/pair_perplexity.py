@@ -74,8 +74,8 @@ def plan_texts(
     if not rows:
         raise ValueError(
             f"none of the {len(ids)} texts or pairs can be scored: {num_skipped['one_token']} have at most one "
-            f"token, and {num_skipped['too_long']} are too long for the model; pass texts with 2 to "
-            f"{most_tokens(loaded.model, loaded.tokenizer)} tokens"
+            f"token, and {num_skipped['too_long']} are too long for the model; pass texts that have at least 2 tokens "
+            "and are short enough for the model"
         )
     texts = [column[row] for column in columns for row in rows]
     plan = plan_perplexity(texts, loaded.model, loaded.tokenizer, max_positions=max_positions, add_start_token=False)

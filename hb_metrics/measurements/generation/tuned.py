@@ -9,7 +9,15 @@ from typing import Any, NamedTuple
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.measurements.generation.figures import UPTAKE, figures
-from hb_metrics.obedience.values import Mean, ObedienceRow, has_directions, mean_value, obedience, read_directions
+from hb_metrics.obedience.values import (
+    Mean,
+    ObedienceRow,
+    has_directions,
+    mean_value,
+    obedience,
+    over_terms,
+    read_directions,
+)
 from hb_metrics.report.layout.figure import Bounds, Figure, pair
 from hb_metrics.report.layout.numbers import MISSING, bias, interval, share, signed_bias, signed_share
 from hb_metrics.report.layout.parts import Section
@@ -186,7 +194,7 @@ def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level:
     """Returns the change as a share of the first run's mean, or `None` if this mean is not clearly above 0."""
     if first.along is None or row.along is None or row.change is None:
         return None
-    mean = mean_value(first.along, confidence_level, among=row.along.values)
+    mean = mean_value(over_terms(first.along, row.along.values), confidence_level)
     return row.change.value / mean.value if mean.interval is not None and mean.interval[0] > 0 else None
 
 

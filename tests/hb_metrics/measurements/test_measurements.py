@@ -34,5 +34,5 @@ def test_what_is_measured_by_default():
 
 @pytest.mark.parametrize("name", ["generation", "dialogue", "regard"])
 def test_a_masked_model_is_not_asked_to_write(name):
-    with pytest.raises(ValueError, match=f"which cannot reply; leave {name} out of --measurements"):
+    with pytest.raises(ValueError, match=f"which cannot reply; remove {name} from --measurements"):
         chosen("masked", measurements=f"likelihood,{name}")

@@ -16,6 +16,7 @@ from hb_metrics.obedience.values import (
     mean_change,
     mean_value,
     obedience,
+    over_terms,
     values_along,
 )
 from hb_metrics.reply_checks.style_change import RunStyles
@@ -256,6 +257,24 @@ def test_intervals_hold_the_value_in_all_designs(name):
         assert found.error < 4
 
 
+def test_a_change_is_over_the_terms_of_both_runs():
+    """Terms of a single run move its m̄, but not the other run's."""
+    rng = np.random.default_rng(3)
+    sizes = [[3, 2, 2], [2, 4, 2], [2, 2, 3], [5, 2, 2], [2, 2, 2]]
+    first, directions = replies_of(rng, sizes), styles_of(replies_of(rng, sizes))
+    kept = [row for row, name in enumerate(first[1]) if name in ("d0", "d2", "d3")]
+    same = first[0][kept], *([column[row] for row in kept] for column in first[1:])
+    other = rng.dirichlet(np.ones(NUM_STYLES), len(kept)), *same[1:]
+    before = values_along(styles_of(first), directions)
+    for after in (same, other):
+        expected = [1000 * np.mean(list(by_loop(run, directions).values())) for run in (same, after)]
+        change = mean_change(before, values_along(styles_of(after), directions))
+        assert change.value == pytest.approx(expected[1] - expected[0], abs=1e-9)
+        assert change.num_descriptors == 3
+    own = over_terms(own_values(first), without_own_products(same))
+    assert mean_value(own).value == pytest.approx(1000 * np.mean(list(without_own_products(same).values())))
+
+
 def test_single_replies_alone_have_no_values(monkeypatch):
     """As nothing shows what chance makes replies and directions share; along directions of others there are values."""
     rng = np.random.default_rng(8)
@@ -291,7 +310,8 @@ def along_with(values):
     repeated = [key for key in keys for _ in range(4)]
     replies = RepliesOf(styles, [str(row) for row in range(len(styles))], repeated, ["t"] * len(styles))
     ways = np.where(np.arange(len(keys)) % 2, 1.0, -1.0)[:, None]
-    return ValuesAlong(dict(zip(keys, values.values(), strict=True)), 0, False, ways, ways, replies)
+    shifts = ways * np.array(list(values.values()))[:, None]
+    return ValuesAlong(dict(zip(keys, values.values(), strict=True)), 0, False, shifts, ways, replies)
 
 
 def runs_with(monkeypatch, *values, digests=None):
@@ -308,7 +328,8 @@ def runs_with(monkeypatch, *values, digests=None):
 
 def test_percent_are_of_the_same_terms_and_a_clear_first(monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
-    first = {term: 0.004 + 0.001 * rng.random() for term in range(40)}
+    in_twos = (0.004 + 0.001 * rng.random(20)).repeat(2)  # so that m̄ is the same without some of them
+    first = dict(enumerate(in_twos))
     half = {term: value / 2 for term, value in first.items() if term < 20}
     first |= {term: 10 * value for term, value in first.items() if term >= 20}
     around_0 = dict(enumerate(rng.normal(1e-4, 3e-3, 40)))

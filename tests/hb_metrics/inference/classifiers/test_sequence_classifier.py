@@ -99,7 +99,9 @@ def test_what_is_not_there_is_reported_with_what_to_give(save_classifier, tmp_pa
 
 
 def test_what_is_no_classifier_is_refused(save_classifier, save_small_model, tmp_path):
-    with pytest.raises(ValueError, match=r"lacks the weights .*classifier.* of a sequence classifier"):
+    with pytest.raises(
+        ValueError, match=r"lacks the weights .*classifier.*, so they would be random; pass a checkpoint that contains"
+    ):
         load_sequence_classifier(str(save_small_model("bert")))
     transformers.ViTConfig().save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"type 'vit', .* does not compute probabilities of labels"):

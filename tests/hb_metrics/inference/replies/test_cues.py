@@ -122,10 +122,14 @@ def test_templates_that_cannot_have_a_cue_say_so():
     messages = chat_messages(QUESTION, [], ChatOptions(), [SENTENCE, NOTED])
     for template, why in ((one_turn + STYLES["qwen3"][0], "one turn only"), (last, "it leaves them out")):
         tokenizer.chat_template = template
-        with pytest.raises(ValueError, match=rf"accepts no earlier turns \(.*{why}.*\); leave out .*--cue prompt"):
+        with pytest.raises(
+            ValueError, match=rf"accepts no earlier turns \(.*{why}.*\); set --personas 0, .* --cue prompt"
+        ):
             render_chats([messages], tokenizer, ChatOptions())
     tokenizer.chat_template = no_system + STYLES["qwen3"][0]
-    with pytest.raises(ValueError, match=r"accepts no system message \(.*no system.*\); leave out .*--cue prompt"):
+    with pytest.raises(
+        ValueError, match=r"accepts no system message \(.*no system.*\); set --personas 0, .* --cue prompt"
+    ):
         given(tokenizer, "chat", "system")
     with pytest.raises(ValueError, match="accepts no system message"):  # and it is not the earlier turns' fault
         given(tokenizer, "chat", "history", persona=True)
@@ -223,7 +227,7 @@ def test_questions_of_ones_own(tmp_path):
     path.write_text("questions: ['May I have a loan?']")
     assert read_questions(path) == ["May I have a loan?"]
     path.write_text("questions: [a, '']")
-    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}: question 2 is no line"):
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}: question 2 is not a line of text"):
         read_questions(path)
     path.write_text("personas: [a]")
     with pytest.raises(ValueError, match="has no list of questions"):
