@@ -204,7 +204,7 @@ class Measurement:
 
     def changes(self, first: "Run", second: "Run") -> FigureChanges:
         if not (self.folder / "run_changes.py").is_file():
-            return FigureChanges({})
+            return FigureChanges({}, "this measurement does not pair the texts of two runs")
         changes: FigureChanges = self.module("run_changes").changes(first, second)
         return changes
 

@@ -38,7 +38,7 @@ DIRECTIONS_FOLDER = "directions"
 NO_STYLES_REASON = "it has no style vectors, or they do not match its replies"
 OTHER_STYLES_REASON = "its styles differ from the styles of the directions; classify both with the same classifier"
 OTHER_CLASSIFIER_REASON = "its styles come from another classifier than those of the first run"
-NONE_IN_COMMON_REASON = "none of its terms has a direction"
+NONE_IN_COMMON_REASON = "fewer than two of its terms have a direction"
 SINGLE_REPLIES_REASON = (
     "half or more of its cells have a single reply, so the part that replies and directions share by chance is unknown"
 )
@@ -85,7 +85,7 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
     rows = {key: row for row, key in enumerate(directions.descriptors)}
     both = [row for row, key in enumerate(means.descriptors) if key in rows]
     keys = [means.descriptors[row] for row in both]
-    if not both:
+    if len(both) < 2:  # m̄ would be the only term's own mean, and its value 0
         none = np.zeros((0, len(means.labels)))
         return ValuesAlong({}, len(means.descriptors), False, none, none, replies)
     others = np.asarray(directions.descriptor_means, dtype=np.float64)
@@ -195,7 +195,6 @@ def obedience(runs: Sequence[Run], directions: Directions, confidence_level: flo
             rows.append(ObedienceRow(None, None, None, along))
             continue
         first = rows[0].along if rows else None
-        # With a single term in common, m̄ would be the term's own mean.
         paired = first is not None and len(first.values.keys() & along.values.keys()) > 1
         change = mean_change(first, along, confidence_level) if first is not None and paired else None
         rows.append(ObedienceRow(along, mean_value(along, confidence_level), change, None))

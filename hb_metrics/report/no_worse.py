@@ -52,12 +52,13 @@ def read_margins(words: Sequence[str]) -> dict[str, Margin]:
 
 def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict]:
     rows = {row.key: row for row in changes.rows if not row.part_of}
+    allowed = [row.key for row in changes.main]
     found = []
     for name, margin in margins.items():
         if name not in rows:
             raise ValueError(
                 f"no_worse_than names the figure '{name}', which {changes.before} and {changes.after} do not share; "
-                f"{did_you_mean(name, rows)}allowed: {', '.join(rows)}"
+                f"{did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
             )
         found.append(_verdict(rows[name], margin, changes))
     return found

@@ -152,12 +152,8 @@ def plan(
     for name, number, least in (("templates", templates, 1), ("terms", terms, 2)):
         if number is not None and number < least:
             raise ValueError(f"--{name} is {number}; pass {least} or more")
-    for name, amount in (
-        ("half_width", half_width),
-        ("price_in", price_in),
-        ("price_out", price_out),
-        ("pilot_minutes", pilot_minutes),
-    ):
+    amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out, "pilot_minutes": pilot_minutes}
+    for name, amount in amounts.items():
         if amount is not None and not 0 <= amount < math.inf:
             raise ValueError(f"--{name} is {amount:g}; pass 0 or more")
     if (price_in is None) != (price_out is None):
@@ -276,11 +272,9 @@ def _figure_rows(
             rough.append(name)
         if name in changes:
             change, own = changes[name], _middle(figure.at(basis.full.size))
-            factor = None if change is None or own == math.inf else change / own
-            shown = [
-                _shown(None if width is None or factor is None else width.times(factor), figure.is_share)
-                for width in widths
-            ]
+            shown = [MISSING] * len(replies)
+            if change is not None and own < math.inf:
+                shown = [_shown(width, figure.is_share, change / own) for width in widths]
             rows.append([f"change of {name}", "", *shown])
     return rows, rough
 
@@ -342,13 +336,13 @@ def _middle(width: Range | None) -> float:
     return math.inf if width is None else width.middle
 
 
-def _shown(width: Range | None, is_share: bool) -> str:
+def _shown(width: Range | None, is_share: bool, factor: float = 1.0) -> str:
     """Formats a half-width, or its range if the pilot is too small for a single number."""
     if width is None:
         return MISSING
     if width.high > MAX_RANGE * width.low:
         return _UNKNOWN
-    low, middle, high = (100 * end if is_share else 1000 * end for end in width)
+    low, middle, high = ((100 if is_share else 1000) * factor * end for end in width)
     text = bias(middle) if width.is_sure else interval((low, high))
     return f"{text} points" if is_share else text
 

@@ -286,9 +286,10 @@ def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> 
     mean, *without = np.mean(alphas, axis=0)
     if not np.isfinite(mean):
         return Agreement(None, None, "all labels are the same, so chance alone agrees as well")
-    logs = np.log(1 - np.array(without)[np.bincount(term) > 0]) if mean < 1 else np.array([np.nan])
-    if not np.isfinite(logs).all() or len(logs) < MIN_ALPHA_TERMS:
+    left = 1 - np.array(without)[np.bincount(term) > 0]
+    if not ((left > 0) & (left < math.inf)).all() or len(left) < MIN_ALPHA_TERMS:
         return Agreement(float(mean), None, "too few labels differ")
+    logs = np.log(left)
     error = math.sqrt((len(logs) - 1) * float(np.var(logs)))
     reach = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(logs) - 1)) * error
     unlike_mean = 1 - float(mean)

@@ -67,9 +67,6 @@ class Range(NamedTuple):
     def is_sure(self) -> bool:
         return self.high < (1 + SURE) * self.middle and self.low > (1 - SURE) * self.middle
 
-    def times(self, factor: float) -> "Range":
-        return Range(factor * self.low, factor * self.middle, factor * self.high)
-
 
 def run_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
     found = bias_variance(templates, value, plain)

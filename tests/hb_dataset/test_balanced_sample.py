@@ -8,7 +8,7 @@ import pytest
 from hb_dataset import load_table
 from hb_dataset.balanced_sample import balanced_sample
 
-SIZES = {"age": 5, "ability": 12, "nonce": 1, "religion": 7}
+SIZES = {"age": 10, "ability": 12, "nonce": 3, "religion": 5}
 
 
 def design(num_templates, num_nouns=3, sizes=SIZES):
@@ -31,8 +31,8 @@ def spread(counts, known):
     return max(counts.values()) - min(counts[key] for key in known)
 
 
-# 25 terms; with 5, 10 and 15 templates terms and templates have common divisors, so that turns would repeat templates.
-@pytest.mark.parametrize("num_templates", [1, 4, 5, 10, 15, 26])
+# 30 terms; with 10 and 26 templates terms and templates have common divisors, so that turns would repeat templates.
+@pytest.mark.parametrize("num_templates", [1, 10, 26])
 def test_every_beginning_is_balanced(num_templates):
     prompts = design(num_templates)
     num_terms = sum(SIZES.values())

@@ -1,33 +1,10 @@
 import pytest
 
 from hb_dataset import Descriptor, PersonNoun, read_vocabulary
-from hb_dataset.noun_phrases import agrees, at_sentence_start, noun_phrase, plural_noun_phrase
+from hb_dataset.noun_phrases import agrees, at_sentence_start, noun_phrase
 from hb_dataset.versions import NEXT, read_version
 
 VOCABULARY = read_vocabulary()
-DESCRIPTORS = {descriptor.term: descriptor for descriptor in VOCABULARY.descriptors}
-NOUNS = {noun.noun: noun for noun in VOCABULARY.nouns}
-
-# All after-noun terms of v1.0 that change after a plural noun.
-
-
-@pytest.mark.parametrize(
-    ("term", "noun", "singular", "plural"),
-    [
-        ("left-handed", "woman", "a left-handed woman", "left-handed women"),
-        ("Deaf", "individual", "a Deaf individual", "Deaf individuals"),
-        ("European", "veteran", "an European veteran", "European veterans"),
-        ("with a disability", "individual", "an individual with a disability", "individuals with disabilities"),
-        ("who uses a wheelchair", "lady", "a lady who uses a wheelchair", "ladies who use wheelchairs"),
-        ("with an afro", "bro", "a bro with an afro", "bros with afros"),
-        ("with one kid", "mom", "a mom with one kid", "moms with one kid"),
-        (None, "woman", "a woman", "women"),
-    ],
-)
-def test_noun_phrases_of_v1(term, noun, singular, plural):
-    descriptor = None if term is None else DESCRIPTORS[term]
-    assert noun_phrase(descriptor, NOUNS[noun]) == singular
-    assert plural_noun_phrase(descriptor, NOUNS[noun]) == plural
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,3 @@ def test_groups_may_be_terms_or_a_file(tmp_path):
     (tmp_path / "groups.yaml").write_text("groups:\n  child:\n", encoding="utf-8")
     for file in (tmp_path / "groups.yaml", [str(tmp_path / "groups.yaml")]):
         assert structured_prompt_table(file)["group"].unique().to_pylist() == ["child"]
-
-
-# --- The configs ------------------------------------------------------------------------------------------------------

@@ -83,18 +83,8 @@ def test_an_unknown_version_is_reported_with_the_allowed_ones():
         read_version("v1.2")
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("  - term: Deaf\n", "  - term: deaf\n"),
-        ("    preference: reviewed\n", ""),
-        ("  - term: blind\n    bucket: visual\n    preference: reviewed\n", ""),
-        ("    bucket: visual\n", "    bucket: visual\n    note: a remark\n"),
-    ],
-    ids=["term", "label", "removed", "note"],
-)
-def test_a_changed_frozen_version_is_refused(root, old, new):
-    edit(root / "v1.0" / "ability.yaml", old, new)
+def test_a_changed_frozen_version_is_refused(root):
+    edit(root / "v1.0" / "ability.yaml", "  - term: Deaf\n", "  - term: deaf\n")
     with pytest.raises(ValueError, match=r"the vocabulary v1\.0 is frozen and was changed: .* change 'next' instead"):
         read_version("v1.0", root)
 

@@ -286,3 +286,4 @@ def test_the_digest_follows_content_and_not_layout(tmp_path):
     assert digest("comment", appended("mood.yaml", "\n# a remark\n")) == plain
     assert digest("term", appended("mood.yaml", "  - term: calm\n")) != plain
     assert digest("note", appended("mood.yaml", "    note: of people\n")) != plain
+    assert digest("label", appended("mood.yaml", "    preference: reviewed\n")) != plain

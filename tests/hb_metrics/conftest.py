@@ -37,18 +37,20 @@ def encode_contexts(texts, personas, model, tokenizer, context, tag=None, chat=D
     return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
 
 
-@cache
-def byte_level_tokenizer(bos=True):
+def byte_level(texts, vocab_size, special_tokens=()):
+    """Tokens of any bytes, trained on texts."""
     tokenizer = Tokenizer(BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY_SIZE,
-        special_tokens=["<s>", "</s>", "<pad>", "<mask>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(sentences(), trainer)
+    options = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet(), "show_progress": False}
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=list(special_tokens), **options)
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+@cache
+def byte_level_tokenizer(bos=True):
+    tokenizer = byte_level(sentences(), VOCABULARY_SIZE, ["<s>", "</s>", "<pad>", "<mask>"])
     special = {"bos_token": "<s>"} if bos else {}
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", **special)
 
@@ -111,12 +113,12 @@ MODELS = {
 
 
 @cache
-def small_model(name):
+def small_model(name, **changes):
     """A (model, tokenizer) pair, made once per process."""
     model_class, tokenizer, settings = MODELS[name]
     ids = {"vocab_size": VOCABULARY_SIZE, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
     torch.manual_seed(sum(map(ord, name)))
-    model = model_class(model_class.config_class(**ids, **settings)).eval()
+    model = model_class(model_class.config_class(**ids, **settings | changes)).eval()
     with torch.no_grad():  # far from uniform, so that a wrong mask or position shows
         for weights in model.parameters():
             if weights.ndim > 1:

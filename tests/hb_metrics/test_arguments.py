@@ -106,10 +106,3 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
         ValueError, match=r"personas_file is '.*', but personas is 0; set --personas to the number of lines"
     ):
         settings_of({"personas_file": str(file)})
-
-
-def test_an_options_file_that_is_no_text_is_named(tmp_path, capsys):
-    (tmp_path / "options.yaml").write_bytes("seed: 1".encode("utf-16"))
-    with pytest.raises(SystemExit):
-        parse_arguments(["--config", str(tmp_path / "options.yaml")])
-    assert f"--config {tmp_path / 'options.yaml'}: 'utf-8'" in capsys.readouterr().err

@@ -15,15 +15,15 @@ import transformers
 from datasets.fingerprint import generate_random_fingerprint
 from filelock import FileLock
 from safetensors.torch import load_file
-from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
-from tokenizers.models import BPE, WordLevel
+from tokenizers import AddedToken, Tokenizer, pre_tokenizers
+from tokenizers.models import WordLevel
 
 from hb_dataset import load_table
 from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
 from hb_metrics.measure import main as measure
 from hb_train.bias_labels import main as label
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
-from tests.hb_metrics.conftest import get_small_model, quick_styles, save_small_model  # noqa: F401 - fixtures of those tests
+from tests.hb_metrics.conftest import byte_level, get_small_model, quick_styles, save_small_model  # noqa: F401 - fixtures
 
 # Not ours: what TRL's options are called changes from one release of transformers to the next.
 WARNINGS_OF_TRL = [
@@ -86,16 +86,7 @@ def planted_replies():
 @cache
 def pitying_tokenizer():
     texts, replies = planted_replies()
-    tokenizer = Tokenizer(BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=1000,
-        special_tokens=["</s>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([*texts, *replies, " bias no_bias"], trainer)
+    tokenizer = byte_level([*texts, *replies, " bias no_bias"], 1000, ["</s>"])
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
 
 
@@ -133,29 +124,26 @@ def teach(folder, texts, replies, *, steps=200):
     rendered = render_contexts(texts, [[]] * len(texts), tokenizer, "plain", is_encoder_decoder=False)
     contexts = encode_rendered(rendered, tokenizer, "plain", is_encoder_decoder=False)
     answers = [[*tokens, tokenizer.eos_token_id] for tokens in tokenizer(list(replies))["input_ids"]]
+    pairs = list(zip(contexts, answers, strict=True))
+    rows = [context + answer for context, answer in pairs]
+    labels = [[-100] * len(context) + answer for context, answer in pairs]
+    learn(folder, tokenizer, rows, labels, steps, bos_token_id=None)
+
+
+def learn(folder, tokenizer, rows, labels, steps=200, **tokens):
+    """Writes a new GPT-2 that has learnt the labels of rows of tokens."""
     torch.manual_seed(0)
-    config = transformers.GPT2Config(
-        vocab_size=len(tokenizer),
-        n_embd=64,
-        n_layer=2,
-        n_head=4,
-        n_positions=64,
-        resid_pdrop=0,
-        embd_pdrop=0,
-        attn_pdrop=0,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-    )
+    sizes = {"vocab_size": len(tokenizer), "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64}
+    dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0)
+    config = transformers.GPT2Config(**sizes, **dropout, eos_token_id=tokenizer.eos_token_id, **tokens)
     model = transformers.GPT2LMHeadModel(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    random = np.random.default_rng(0)
+    random, pad = np.random.default_rng(0), torch.nn.utils.rnn.pad_sequence
     torch.set_num_threads(1)  # a model this small is taught faster by one
     for _ in range(steps):
-        rows = random.integers(len(texts), size=32)
-        tokens = [torch.tensor(contexts[row] + answers[row]) for row in rows]
-        labels = [torch.tensor([-100] * len(contexts[row]) + answers[row]) for row in rows]
-        batch = torch.nn.utils.rnn.pad_sequence(tokens, batch_first=True)
-        targets = torch.nn.utils.rnn.pad_sequence(labels, batch_first=True, padding_value=-100)
+        drawn = random.integers(len(rows), size=32)
+        batch = pad([torch.tensor(rows[row]) for row in drawn], batch_first=True)
+        targets = pad([torch.tensor(labels[row]) for row in drawn], batch_first=True, padding_value=-100)
         model(input_ids=batch, labels=targets).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -225,6 +213,15 @@ def pairs_file(tmp_path_factory):
     return path
 
 
+def with_chat(tokenizer):
+    """Gives a tokenizer a chat template and the two tokens in it."""
+    tokenizer.add_tokens([AddedToken(token, special=True) for token in ("<|im_start|>", "<|im_end|>")])
+    tokenizer.chat_template = (
+        "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+
+
 def measured(model, folder, *options):
     """The generation results of a model on four axes."""
     measure(["--model", str(model), "--output_dir", str(folder), *MEASURED, *options])
@@ -265,8 +262,9 @@ def weights(folder):
     return load_file(folder / "model.safetensors")
 
 
-def same(first, second):
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+def same(first, second, atol=0.0):
+    close = (torch.allclose(value, second[name], rtol=0, atol=atol) for name, value in first.items())
+    return first.keys() == second.keys() and all(close)
 
 
 def sympathy(results):

@@ -11,7 +11,6 @@ import pytest
 import torch
 import transformers
 from datasets import Dataset, load_dataset
-from tokenizers import AddedToken
 
 from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
@@ -37,13 +36,10 @@ from hb_train.tuning.ceiling import label_ceiling
 from hb_train.tuning.label_rows import Asked, rendered_prompts
 from hb_train.tuning.labels import SPLITS, read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
+from tests.hb_train.conftest import with_chat
 
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 # A model, the options of its run, and the text after the tag.
 ASKED = {
     "chat": ("llama", ["--personas", "2", "--variations"], "<|im_end|>\n<|im_start|>assistant\n"),
@@ -88,8 +84,7 @@ def classifier(tmp_path_factory, get_small_model):
 def save_model(name, context, folder, get_small_model):
     model, tokenizer = (deepcopy(part) for part in get_small_model(name))
     if context == "chat":
-        tokenizer.add_tokens([AddedToken(token, special=True) for token in ("<|im_start|>", "<|im_end|>")])
-        tokenizer.chat_template = TEMPLATE
+        with_chat(tokenizer)
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
         model.config.max_position_embeddings = 512
     model.save_pretrained(folder)
@@ -165,9 +160,8 @@ def arguments(run, folder, **options):
     return LabelArguments(run_dir=str(run), output_dir=str(folder), **({"beta_quantile": 0.7} | options))
 
 
-@pytest.mark.parametrize("alpha", [0, 1, 2])
-def test_bias_values_and_tags_are_the_papers(alpha, measured, tmp_path):
-    run = measured("plain")
+def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
+    run, alpha = measured("plain"), 1
     rows = list(replies_of(run).values())
     mean = lambda vectors: [sum(column) / len(column) for column in zip(*vectors, strict=True)]  # noqa: E731
     terms = {(row["axis"], row["descriptor"]) for row in rows}
@@ -287,27 +281,26 @@ def load_tokenizer_of(model, tokenizer, kind):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-@pytest.mark.parametrize("context", ["chat"])
-def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(context, measured, labelled, tmp_path):
+def test_trl_reads_the_folder_as_it_is_and_makes_the_same_tokens(measured, labelled, tmp_path):
     from trl import SFTConfig, SFTTrainer
 
     torch.set_num_threads(1)
-    folder = labelled(context)
+    folder = labelled("chat")
     rows = load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))["train"]
     options = {"use_cpu": True, "bf16": False, "report_to": "none", "disable_tqdm": True, "max_length": None}
     options |= {"max_steps": 1, "per_device_train_batch_size": 2, "save_strategy": "no"}
-    options["eos_token"] = "<|im_end|>" if context == "chat" else "</s>"
+    options["eos_token"] = "<|im_end|>"
     trainer = SFTTrainer(
-        str(measured(context).parent / "model"),
+        str(measured("chat").parent / "model"),
         args=SFTConfig(output_dir=str(tmp_path / "out"), **options),
         train_dataset=rows,
     )
     trainer.train()
 
-    loaded = load_tokenizer(str(measured(context).parent / "model"))
+    loaded = load_tokenizer(str(measured("chat").parent / "model"))
     suffix = read_labels(folder)["suffix"]
     ended = rows.map(lambda _: {"truncated": False})  # TRL ends every reply
-    ours = encode_rows(ended, loaded, context=context, suffix=suffix, with_tags=True, max_length=None).dataset
+    ours = encode_rows(ended, loaded, context="chat", suffix=suffix, with_tags=True, max_length=None).dataset
     compared = 0
     for mine, theirs in zip(ours, trainer.train_dataset, strict=True):
         batch = trainer.data_collator([theirs])

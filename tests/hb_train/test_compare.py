@@ -44,6 +44,7 @@ def steps(monkeypatch):
         except SystemExit as error:
             code = error.code
         assert code in (0, *allowed)
+        return code
 
     monkeypatch.setattr(compare, "run_step", run_step)
     return interrupted_at
@@ -70,12 +71,15 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
         f"--measure_args={' '.join(SHORT)} --dialogue_file {pairs_file} --dialogue_replies 10 --awareness_prompts 5",
         f"--labelled_args={' '.join(SHORT)}",
         "--replies_args=--num_replies 8 --max_new_tokens 6 --context plain",
+        *("--no_worse_than", "refusals=0pt"),
     ]
     steps["module"] = "hb_train.baseline_replies"
     with pytest.raises(SystemExit, match="interrupted; to resume, run the same command again"):
         tune(options)
     before = (folder / "before" / "run.json").stat().st_mtime_ns
-    tune(options)
+    with pytest.raises(SystemExit) as ended:
+        tune(options)
+    assert ended.value.code == 3
     assert (folder / "before" / "run.json").stat().st_mtime_ns == before
     finished = {path.parent.name for path in folder.glob("*/results.json")}
     assert finished == {"before", "labelled", "distill", "sft"}
@@ -83,6 +87,7 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
         results = json.loads((folder / name / "results.json").read_text(encoding="utf-8"))
         assert results["run"]["settings"]["seed"] == (1 if name == "labelled" else 0)
     page, shown = (folder / "comparison.html").read_text(encoding="utf-8"), capsys.readouterr().out
+    assert all("Refusals of sft may be more than 0pt worse" in text for text in (page, shown))
     for row in ("Full Gen Bias", "Uptake", "Needs taken up", "Neutral drift", "From before to distill: "):
         assert row in page
         assert row in shown

@@ -176,7 +176,7 @@ def rows_of(folder):
 
 def test_rows_have_the_reply_to_another_descriptor(save_small_model, tmp_path):
     model = save_small_model("gpt2")
-    options = ("--num_replies", "60", "--num_anchors", "8", "--seed", "3")
+    options = ("--num_replies", "60", "--num_anchors", "8")
     record = replied(model, tmp_path / "rows", *options)
     rows = rows_of(tmp_path / "rows")
     anchors = [row for row in rows if row["descriptor"] is None]
@@ -192,7 +192,6 @@ def test_rows_have_the_reply_to_another_descriptor(save_small_model, tmp_path):
             swapped = swap_term(row["teacher_completion"], source, target, VOCABULARY)
             assert (swapped.text, swapped.spans) == (row["completion"], row["spans"])
     assert replied(model, tmp_path / "again", *options) == record
-    assert replied(model, tmp_path / "other", *options[:-1], "4")["rows_digest"] != record["rows_digest"]
 
 
 def test_replies_that_say_more_are_dropped_and_counted(save_small_model, tmp_path, monkeypatch):

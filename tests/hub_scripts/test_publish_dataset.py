@@ -140,10 +140,10 @@ def test_no_file_is_written_outside_the_folder(tmp_path):
 # --- on the Hub -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_published_loads_in_a_new_process(hub, run_python, tmp_path):
+def test_what_is_published_loads_in_a_new_process(maintainer, run_python, tmp_path):
     root = freeze_small(tmp_path / "root", "v1.0")
-    run_python(SCRIPT, "--repo_id", REPO_ID, "--version", "v1.0", "--vocabularies", root, token=hub.token)
-    repo = hub.repo("dataset", REPO_ID)
+    publish(root, "v1.0")
+    repo = maintainer.repo("dataset", REPO_ID)
     assert repo.tags == {"v1.0": repo.at().oid}
     (tmp_path / "loaded").mkdir()
     printed = run_python("-c", LOAD, REPO_ID, tmp_path / "loaded", *V1_CONFIGS, HF_HOME=str(tmp_path / "user"))

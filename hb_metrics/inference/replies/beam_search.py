@@ -6,7 +6,7 @@ from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.replies.allowed_tokens import allowed, blocker_of, not_finite, table_of
+from hb_metrics.inference.replies.allowed_tokens import allowed, not_finite, table_of
 from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decoding
 from hb_metrics.inference.replies.forward import Forward
 
@@ -44,7 +44,6 @@ def beam_search(
     finished_lengths = torch.zeros(num, beams, dtype=torch.int64, device=device)
     finished_truncated = torch.zeros(num, beams, dtype=torch.bool, device=device)
     results: list[Decoded | None] = [None] * num
-    blocker = blocker_of(decoding)
     forward = Forward(model, contexts, beams, cached=cached)
     logits = forward.first()
     vocabulary = logits.shape[1]
@@ -62,9 +61,8 @@ def beam_search(
         begun = ~passed[running[:, :, :step]].all(2, keepdim=True)
         is_end = dropped | ((marks | kept) & (begun | ~passed))
         short = torch.tensor(step < decoding.min_new_tokens, device=device)
-        log_probs = allowed(
-            log_probs, running.flatten(0, 1)[:, :step], blocker, start, is_end.flatten(0, 1), short.view(1, 1)
-        )
+        said, ends_here = running.flatten(0, 1)[:, :step], is_end.flatten(0, 1)
+        log_probs = allowed(log_probs, said, decoding.no_repeat_ngram_size, start, ends_here, short.view(1, 1))
         totals = (log_probs.view(len(rows), beams, vocabulary) + scores[:, :, None]).flatten(1)
         if _sentence_ends(decoding, step):
             is_end |= sentence

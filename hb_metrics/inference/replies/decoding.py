@@ -19,7 +19,7 @@ from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.models.thoughts import ReplyReader
-from hb_metrics.inference.replies.allowed_tokens import allowed, blocker_of, not_finite, table_of
+from hb_metrics.inference.replies.allowed_tokens import allowed, not_finite, table_of
 from hb_metrics.inference.replies.beam_search import beam_search
 from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decoding
 from hb_metrics.inference.replies.forward import Forward
@@ -116,7 +116,6 @@ def _one_by_one(
     is_end = dropped | marks | kept
     passed = table_of([*ends.marks, *ends.blank], width, device)
     thought_ends = table_of(ends.dropped if ends.thoughts is None else ends.thoughts.ends, width, device)
-    blocker = blocker_of(decoding)
     rows = torch.arange(num, device=device)  # the contexts in the batch
     going = torch.ones(num, dtype=torch.bool, device=device)  # whether their replies are unfinished
     for step in range(size):
@@ -127,7 +126,7 @@ def _one_by_one(
         if decoding.min_new_tokens:
             short = (begun[rows] & (step - starts[rows] < decoding.min_new_tokens))[:, None]
         replying = torch.where(thinking[rows], step, starts[rows])
-        logits = allowed(logits, replies[rows, :step], blocker, replying, is_end, short)
+        logits = allowed(logits, replies[rows, :step], decoding.no_repeat_ngram_size, replying, is_end, short)
         if decoding.sample:
             assert drawn is not None
             chosen, was_close = draw(

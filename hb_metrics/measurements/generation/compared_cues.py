@@ -38,8 +38,8 @@ _MAY_DIFFER = {
         *("context_reason", "num_copied_replies"),
     },
 }
-# Settings that choose names or terms. They may also differ between a run with names and a run with terms.
-_PEOPLE = {"axes", "dataset_config", "names_file", "replies_per_cell", "sample", "vocabulary_dir"}
+# Settings that may also differ between a run with names, which has no other measurements, and a run with terms.
+_PEOPLE = {"axes", "dataset_config", "measurements", "names_file", "replies_per_cell", "sample", "vocabulary_dir"}
 _AGREEMENT: tuple[str, str, Unit] = ("Agreement of directions", "pair of cues", "effect")
 _PARTS = {"term": "term", "both": "term and cue", "cue": "cue"}
 _REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
@@ -116,16 +116,19 @@ def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
     A run with names and a run with terms may also differ in the people whom their prompts describe.
     """
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
+    if not len(records) == len(cues) > 1:
+        return False
     asked = [questions for questions in cues.values() if questions is not None]
     is_mixed = len({cue in NAME_CUES for cue in cues}) > 1
-    left_out, people = ("versions", "left_out", *["data"] * is_mixed), _PEOPLE if is_mixed else set()
+    compared = set.intersection(*map(set, records)) - {"versions", "left_out", *["data"] * is_mixed}
+    people = _PEOPLE if is_mixed else set()
     rest = []
     for record in records:
-        of_run = {name: content for name, content in record.items() if name not in left_out}
+        of_run = {name: record[name] for name in compared}
         for name, may_differ in _MAY_DIFFER.items():
             of_run[name] = {key: value for key, value in record[name].items() if key not in may_differ | people}
         rest.append(of_run)
-    return len(records) == len(cues) > 1 and rest.count(rest[0]) == len(rest) and asked.count(asked[0]) == len(asked)
+    return rest.count(rest[0]) == len(rest) and asked.count(asked[0]) == len(asked)
 
 
 def matched_replies(runs: Sequence[Run]) -> Matched | None:

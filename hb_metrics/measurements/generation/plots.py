@@ -1,6 +1,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from hb_metrics.measurements.generation.terms import Term
 from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.numbers import axis_label
@@ -12,7 +14,6 @@ from hb_metrics.report.layout.plots import (
     MARGIN,
     ORANGE,
     ORANGE_TEXT,
-    PALE_BLUE,
     Plot,
     in_template,
     plot,
@@ -128,24 +129,12 @@ def frequency_figure(terms: Sequence[Term], cluster: str) -> Plot:
 
 def turns_figure(figures: Sequence[Figure]) -> Plot:
     turns = list(range(1, len(figures) + 1))
-    known = [(turn, *row.interval) for turn, row in zip(turns, figures, strict=True) if row.interval is not None]
-    traces = []
-    if known:
-        band_turns, lows, highs = zip(*known, strict=True)
-        band = scatter(
-            x=[*band_turns, *band_turns[::-1]],
-            y=[*highs, *lows[::-1]],
-            fill="toself",
-            fillcolor=PALE_BLUE,
-            line={"width": 0},
-            mode="lines",
-            name="interval",
-            hoverinfo="skip",
-        )
-        traces.append(band)
+    values = np.array([row.known for row in figures], float)
+    lows, highs = np.array([row.interval or (row.known, row.known) for row in figures], float).T
     line = scatter(
         x=turns,
-        y=[row.known for row in figures],
+        y=values.tolist(),
+        error_y={"symmetric": False, "array": (highs - values).tolist(), "arrayminus": (values - lows).tolist()},
         mode="lines+markers",
         name="Full Gen Bias" if figures[0].value is not None else "Full Gen Bias, plain",
         line={"color": BLUE},
@@ -153,7 +142,7 @@ def turns_figure(figures: Sequence[Figure]) -> Plot:
         hovertemplate="turn %{x}: %{y:.2f}<extra></extra>",
     )
     return plot(
-        [*traces, line],
+        [line],
         height=340,
         xaxis={"title": {"text": "turn"}, "tickvals": turns, "range": [0.8, len(turns) + 0.2]},
         yaxis={"title": {"text": "Full Gen Bias ×1000"}, **FROM_ZERO},

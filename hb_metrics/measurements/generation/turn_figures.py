@@ -21,7 +21,7 @@ def turn_figures(turns: Mapping[str, Any]) -> list[Figure]:
         if last > 2:
             figures.append(change_figure("Full Gen Bias, slope per turn", turns["slope"], level))
         figures += _axes(turns, last)
-    for turn, of_turn in enumerate(turns["name_groups"], start=1):
+    for turn, of_turn in enumerate(turns.get("name_groups", []), start=1):
         figure = names_figure(of_turn)
         name = f"{figure.name} by turn"
         figures.append(figure._replace(name=f"{name}, turn {turn}", part_of=name, is_main=False))

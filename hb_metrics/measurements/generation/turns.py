@@ -80,9 +80,9 @@ def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, form
     named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]
     refused = [FlaggedReplies(each, match_rules(each.texts, rules).refusals >= 0) for each in replies]
     is_of_names = task.settings.of(GenerationOptions).cue in NAME_CUES
-    both = zip(replies, vectors, strict=True)
+    of_names = [groups_of_names(task, *of_turn) for of_turn in zip(replies, vectors, strict=True) if is_of_names]
     return {
-        "name_groups": [groups_of_names(task, *of_turn) for of_turn in both] if is_of_names else [],
+        **({"name_groups": of_names} if is_of_names else {}),
         "num_conversations": len(turns[-1].ids),
         "num_ended": len(turns[0].ids) - len(turns[-1].ids),
         **bias_by_turn(vectors, replies[0], level),

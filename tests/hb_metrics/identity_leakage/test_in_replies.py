@@ -109,10 +109,10 @@ def test_a_reaction_to_terms_is_told_from_differences(debias):
 
 
 def test_a_share_of_replies_that_name_a_term_has_a_closed_form():
-    """One of four replies to a, none to b, moved by a from one style to another: 2 (a/4)² / 4."""
+    """One of four replies to a names it, twice; none to b; moved by a from one style to another: 2 (a/4)² / 4."""
     move = np.array([0.1, -0.1, 0, 0])
     classify = planted(np.full((7, NUM_STYLES), 0.25), {"red": move})
-    texts = [f"#{0} {word}." for word in ("red", "hm", "hm", "hm", "no", "no", "no", "no")]
+    texts = [f"#{0} {word}." for word in ("red, red", "hm", "hm", "hm", "no", "no", "no", "no")]
     keys = ["a"] * 4 + ["b"] * 4, ["t"] * 8, ["axis"] * 8
     found = run_leakage(texts, classify(texts), *keys, people("red", "blue"), classify, debias=False)
     assert found["own"] == pytest.approx(1000 * 2 * (0.1 / 4) ** 2 / 4, rel=1e-4)
@@ -127,15 +127,5 @@ def test_another_name_in_a_reply_is_a_reaction_to_names():
     texts, keys = ["#0 Hi Alex!\n\nGreg", "#0 Hi Alex, a greg."], (["Ada", "Bo"], ["t"] * 2, ["names"] * 2)
     found = run_leakage(texts, classify(texts), *keys, names, classify, debias=False)
     assert (found["num_in_view"], found["most_in_view"][0]["descriptor"]) == (1, "Greg Lee")
-    assert found["value"] == pytest.approx(0, abs=1e-6)
-    assert found["own"] == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)
-
-
-def test_a_reaction_can_cover_a_difference_up():
-    base = np.full((7, NUM_STYLES), 0.25)
-    base[0] += (0.1, -0.1, 0, 0)
-    classify = planted(base, {"red": np.array([-0.1, 0.1, 0, 0])})
-    texts = ["#0 red.", "#1 hm."]
-    found = run_leakage(texts, classify(texts), ["a", "b"], ["t"] * 2, ["x"] * 2, people("red"), classify, debias=False)
     assert found["value"] == pytest.approx(0, abs=1e-6)
     assert found["own"] == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)

@@ -22,15 +22,10 @@ from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.scoring import pseudo_likelihood, scoring_paths
-from hb_metrics.inference.scoring.perplexity import (
-    MAX_POSITIONS,
-    perplexity_scores,
-    plan_perplexity,
-    run_plan,
-    score_perplexity,
-)
-from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, plan_perplexity, score_perplexity
 from tests.hb_metrics.conftest import as_loaded
+from tests.hb_metrics.inference.scoring.test_perplexity import one_at_a_time
+from tests.hb_metrics.inference.scoring.test_pseudo_likelihood import score_spans
 
 PROMPT_COLUMNS = ("id", "axis", "descriptor", "template", "text", "noun_phrase")
 OUT_OF_MEMORY = {
@@ -48,19 +43,6 @@ def one_line(raised):
     return message
 
 
-def one_at_a_time(texts, model, tokenizer, start_token=True):
-    """exp of the mean negative log-likelihood of each text, the model run on it alone."""
-    perplexities = []
-    for text in texts:
-        tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
-        tokens = [tokenizer.bos_token_id, *tokens] if start_token else tokens
-        with torch.inference_mode():
-            log_p = model(input_ids=torch.tensor([tokens])).logits[0].double().log_softmax(-1)
-        nll = [-log_p[place, token].item() for place, token in enumerate(tokens[1:])]
-        perplexities.append(math.exp(sum(nll) / len(nll)))
-    return np.array(perplexities)
-
-
 def as_prompts(texts):
     columns = {name: [f"{name} {row}" for row in range(len(texts))] for name in PROMPT_COLUMNS}
     return pa.table({**columns, "text": list(texts)})
@@ -70,20 +52,6 @@ def reply(texts, loaded, folder, **options):
     decoding = Decoding(max_new_tokens=4, **options)
     plan = plan_replies(make_requests(as_prompts(texts), decoding=decoding), loaded, context="plain")
     return decode_into_shards(plan, loaded, folder, progress=False)["reply"].to_pylist()
-
-
-def score_spans(texts, spans, model, tokenizer, **options):
-    plan = plan_pseudo_log_likelihood(texts, spans, model, tokenizer, **options)
-    return perplexity_scores(plan, run_plan(plan, model, progress=False))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Many small runs, which several threads only make slower."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture
@@ -190,6 +158,7 @@ def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_s
         (remove("config.json"), "there is no sequence classifier '{}'; pass 'embedded', a local folder"),
         (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code from 'a/b'"),
         (write("tokenizer.json", b"{}"), TOKENIZER),
+        (lambda folder: [path.unlink() for path in folder.glob("tokenizer*")], TOKENIZER),
         (write("model.safetensors", b""), WEIGHTS),
         (
             pickle({"x": RunsWhenRead()}),
@@ -322,20 +291,19 @@ def failing(run, error, fits, calls, size):
     return limited
 
 
-@pytest.mark.parametrize("trees", [True, False])
 @pytest.mark.parametrize(
-    ("error", "fits"), [*zip(OUT_OF_MEMORY.values(), (1, 1, 2, 3), strict=True)], ids=OUT_OF_MEMORY
+    ("name", "fits", "trees"), list(zip(OUT_OF_MEMORY, (1, 1, 2, 3), (True, False) * 2, strict=True))
 )
 def test_batches_too_large_for_the_memory_are_scored_in_halves(
-    fits, trees, error, prompts, get_small_model, monkeypatch, capsys
+    name, fits, trees, prompts, get_small_model, monkeypatch, capsys
 ):
     model, tokenizer = get_small_model("llama")
     texts = [*prompts[:20], *prompts[:3]]
     whole = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
     calls = []
-    for name, size in (("tree_nlls", lambda tree: len(tree.sequences)), ("padded_nlls", len)):
-        run = getattr(scoring_paths, name)
-        monkeypatch.setattr(scoring_paths, name, failing(run, error, fits, calls, size))
+    for path, size in (("tree_nlls", lambda tree: len(tree.sequences)), ("padded_nlls", len)):
+        run = getattr(scoring_paths, path)
+        monkeypatch.setattr(scoring_paths, path, failing(run, OUT_OF_MEMORY[name], fits, calls, size))
     plan = plan_perplexity(texts, model, tokenizer, trees=trees)
     calls.clear()
     scores = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
@@ -399,25 +367,18 @@ def test_other_errors_are_not_taken_for_it(prompts, get_small_model, monkeypatch
     assert len(calls) == len(plan.units)
 
 
-def limit_classifier(model_class, monkeypatch, error, fits):
-    """Makes a classifier's model fail for more texts than fit at once; returns how many each call was given."""
-    calls, run = [], model_class.forward
+def test_classifiers_halve_their_batches(prompts, save_classifier, monkeypatch, capsys):
+    classifier = load_sequence_classifier(save_classifier("fine", "toxic"), batch_size=16)
+    expected, _ = classifier.classify(prompts[:50])
+    calls, run = [], transformers.BertForSequenceClassification.forward
 
     def forward(self, input_ids=None, **inputs):
         calls.append(len(input_ids))
-        if len(input_ids) > fits:
-            raise error
+        if len(input_ids) > 3:
+            raise OUT_OF_MEMORY["cuda"]
         return run(self, input_ids=input_ids, **inputs)
 
-    monkeypatch.setattr(model_class, "forward", forward)
-    return calls
-
-
-@pytest.mark.parametrize("error", [OUT_OF_MEMORY["cuda"], OUT_OF_MEMORY["cpu"]], ids=["cuda", "cpu"])
-def test_classifiers_halve_their_batches(error, prompts, save_classifier, monkeypatch, capsys):
-    classifier = load_sequence_classifier(save_classifier("fine", "toxic"), batch_size=16)
-    expected, _ = classifier.classify(prompts[:50])
-    calls = limit_classifier(transformers.BertForSequenceClassification, monkeypatch, error, 3)
+    monkeypatch.setattr(transformers.BertForSequenceClassification, "forward", forward)
     found, _ = classifier.classify(prompts[:50])
     np.testing.assert_allclose(found, expected, atol=1e-6)
     num_failed = sum(number > 3 for number in calls)
@@ -465,13 +426,10 @@ def test_half_characters_are_told_with_their_place(measure, get_small_model):
     one_line(error)
 
 
-LONG = "women and men " * 715  # 10,010 characters
-
-
 @pytest.mark.parametrize("name", ["bloom", "mamba", "t5"])
 def test_a_model_without_a_limit_takes_them(name, get_small_model):
     model, tokenizer = get_small_model(name)
-    text = LONG[:2000]  # of this tokenizer's small words, more tokens than are scored at once
+    text = "women and men " * 143  # of this tokenizer's small words, more tokens than are scored at once
     scores = score_perplexity(["I love women.", text], model, tokenizer, progress=False)
     assert scores.num_tokens[1] > MAX_POSITIONS
     if name == "t5":
@@ -495,7 +453,7 @@ def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_sma
     assert [len(tokenizer(text)["input_ids"]) for text in texts] == [limit, limit + 1]
     scores = score_spans(texts[:1], [(0, 1)], model, tokenizer)
     assert np.isfinite(scores.log_likelihoods).all()
-    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens .* accepts 1 to {limit} tokens"):
+    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens.* accepts 1 to {limit} tokens"):
         score_spans(texts[1:], [(0, 1)], model, tokenizer)
     with torch.inference_mode(), pytest.raises((IndexError, RuntimeError)):  # which is so
         model(**tokenizer(texts[1], return_tensors="pt"))

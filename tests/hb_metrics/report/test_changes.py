@@ -97,16 +97,12 @@ def test_what_is_not_comparable_has_a_reason(copied, change, words):
 
 def test_other_terms_do_not_compare(copied):
     replies = read_stored_replies(copied[1])
-    for path in (copied[1] / "replies").glob("*.parquet"):
-        table = pq.read_table(path)
-        about = dict(zip(replies.ids, replies.descriptors, strict=True))
-        kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
-        pq.write_table(table.filter(pa.array(kept)), path)
-    for folder in ("style_probabilities", "offensiveness/replies"):
-        path = copied[1] / folder / "00000-of-00001.parquet"
-        table = pq.read_table(path)
-        kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
-        pq.write_table(table.filter(pa.array(kept)), path)
+    about = dict(zip(replies.ids, replies.descriptors, strict=True))
+    for folder in ("replies", "style_probabilities", "offensiveness/replies"):
+        for path in (copied[1] / folder).glob("*.parquet"):
+            table = pq.read_table(path)
+            kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
+            pq.write_table(table.filter(pa.array(kept)), path)
     reason = "the runs have replies about different terms, or to different templates"
     assert changes_of(copied).missing == {"Generation bias": reason, "Offensiveness": reason}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hb_metrics.report.layout.figure import Figure, missing_intervals, pair, written, written_change, written_interval
+from hb_metrics.report.layout.figure import Figure, missing_intervals, written, written_change, written_interval
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,6 @@ def test_unknown_is_a_dash_and_zero_has_no_sign(unit):
     assert Figure("name", None, unit).words == Figure("name", None, unit).shown_interval == "–"
     for text in (written(-0.00001, unit), written_change(-0.00001, unit), written_change(0.0, unit)):
         assert text.rstrip("%").strip("0.") == ""
-
-
-def test_an_interval_of_results_is_a_pair():
-    assert pair([1.0, 2.0]) == (1.0, 2.0)
-    assert pair(None) is None
 
 
 def test_figures_without_an_interval_are_named_with_the_reason():

@@ -13,7 +13,12 @@ import torch
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA
 from hb_metrics.measure import main, measure
-from hb_metrics.runs.answer_files import read_replies_file
+from hb_metrics.runs.answer_files import (
+    GivenReply,
+    read_log_probabilities_file,
+    read_replies_file,
+    replies_by_prompt,
+)
 from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.finished_run import read_stored_replies
 from hb_metrics.runs.planning import read_prompts
@@ -150,15 +155,17 @@ def test_persona_lines_and_system_prompt_are_in_the_messages(place, asked):
         assert user == {"role": "user", "content": row["text"]}
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
-def test_replies_and_log_probabilities_of_files_give_the_results_of_the_model(suffix, place, asked, local, replied):
+def test_replies_and_log_probabilities_of_files_give_the_results_of_the_model(place, asked, local, replied):
     known = pq.read_table(local / "perplexities").to_pylist()
     given = [{"id": r["id"], "log_probability": r["log_likelihood"], "num_tokens": r["num_tokens"]} for r in known]
     files = {
-        "replies_file": write(place / f"replies{suffix}", replied[::-1]),
-        "logprobs_file": write(place / f"scores{suffix}", given),
+        "replies_file": write(place / "replies.parquet", replied[::-1]),
+        "logprobs_file": write(place / "scores.parquet", given),
     }
-    run = take(place, asked, f"taken{suffix}", **files)
+    assert read_replies_file(write(place / "replies.csv", replied[::-1])) == read_replies_file(files["replies_file"])
+    scores = read_log_probabilities_file(files["logprobs_file"])
+    assert read_log_probabilities_file(write(place / "scores.csv", given)) == scores
+    run = take(place, asked, "taken", **files)
     assert results_of(run) == results_of(local)
     mine, theirs = (pq.read_table(folder / "replies").sort_by("id") for folder in (run, local))
     assert mine.equals(theirs)
@@ -166,7 +173,7 @@ def test_replies_and_log_probabilities_of_files_give_the_results_of_the_model(su
     model = json.loads((run / "run.json").read_text())["model"]
     assert (model["name"], model["kind"]) == ("somebody", None)
     report = (run / "report.html").read_text(encoding="utf-8")
-    assert f"from the file replies{suffix}" in report
+    assert "from the file replies.parquet" in report
     assert "and are assumed to be natural logarithms" in report
 
 
@@ -182,10 +189,8 @@ def test_log_probabilities_of_a_plain_loop_give_the_same_likelihood_bias(place, 
 
 def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, replied):
     more = [{**row, "reply": f"{row['reply']} again"} for row in replied]
-    only = {"measurements": "generation,offensiveness"}
-    run = take(place, asked, "several", replies_file=write(place / "several.jsonl", [*replied, *more]), **only)
-    shuffled = take(place, asked, "shuffled", replies_file=write(place / "shuffled.jsonl", [*more, *replied]), **only)
-    assert results_of(run) == results_of(shuffled)
+    path = write(place / "several.jsonl", [*more, replied[0], *replied])  # a greedy reply that is there twice is a copy
+    run = take(place, asked, "several", replies_file=path, measurements="generation,offensiveness")
     replies = pq.read_table(run / "replies")["id"].to_pylist()
     assert len(set(replies)) == len(replies) == 2 * len(replied)
     assert Counter(name.partition("#")[0] for name in replies) == {row["id"]: 2 for row in replied}
@@ -195,21 +200,28 @@ def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, 
     assert results["offensiveness"]["replies"]["num_sentences"] == bias["num_replies"]
     stored = read_stored_replies(run)
     assert len(stored.texts) == bias["num_replies"]
-    assert results["run"]["generation"]["replies_a_prompt"] == [2, 2]
+    record = results["run"]["generation"]
+    assert (record["replies_a_prompt"], record["num_copied_replies"]) == ([2, 2], 1)
 
 
-@pytest.mark.parametrize("decoding", ["greedy", "sample"])
-def test_the_same_reply_twice_is_one_reply(decoding, place, asked, replied):
+def test_the_same_reply_twice_is_one_reply():
     """Copies are no samples: their spread would be taken for sampling noise."""
-    how = {**asked, "decoding": decoding, "measurements": "generation"}
-    once = take(place, how, f"once-{decoding}", replies_file=write(place / "once.jsonl", replied))
-    twice = take(place, how, f"twice-{decoding}", replies_file=write(place / "twice.jsonl", [*replied, *replied]))
-    assert results_of(twice) == results_of(once)
-    assert json.loads((twice / "run.json").read_text())["generation"]["num_copied_replies"] == len(replied)
+
+    def grouped(*rows, greedy):
+        given = [
+            GivenReply(number, name, None, reply, None, None, 1, None) for number, (name, reply) in enumerate(rows)
+        ]
+        by_prompt, num_copies = replies_by_prompt(given, greedy=greedy)
+        return {name: [row.reply for row in replies] for name, replies in by_prompt.items()}, num_copies
+
+    once = [("a", "Hi."), ("b", "No.")]
+    for greedy in (True, False):
+        assert grouped(*once, *once, greedy=greedy) == ({"a": ["Hi."], "b": ["No."]}, 2)
     # One of several that differ is a sample if tokens were drawn, and else none.
-    more = [*replied, replied[0], *({**row, "reply": f"{row['reply']} again"} for row in replied)]
-    run = take(place, how, f"more-{decoding}", replies_file=write(place / "more.jsonl", more))
-    assert len(pq.read_table(run / "replies")) == 2 * len(replied) + (decoding == "sample")
+    several = [("a", "Oh."), ("b", "No."), ("a", "Hi."), ("a", "Hi.")]
+    for rows in (several, several[::-1]):
+        assert grouped(*rows, greedy=True) == ({"a": ["Hi.", "Oh."], "b": ["No."]}, 1)
+        assert grouped(*rows, greedy=False) == ({"a": ["Hi.", "Hi.", "Oh."], "b": ["No."]}, 0)
 
 
 REFUSED_REPLIES = {

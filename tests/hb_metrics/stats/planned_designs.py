@@ -9,7 +9,7 @@ from hb_metrics.paired_changes.gen_bias_covariance import PairedCell, gen_bias_c
 from hb_metrics.paired_changes.paired_change import change_from_covariance
 from hb_metrics.stats.bias_variance import cell_moments
 from hb_metrics.stats.intervals import _interval
-from hb_metrics.stats.planned import Size, half_width, pilot_spread, power_of_fall, predicted
+from hb_metrics.stats.planned import Range, Size, half_width, pilot_spread, power_of_fall, predicted
 
 LEVEL = 0.95
 
@@ -104,7 +104,7 @@ class Population:
             for size in (self.size, self.other)
         )
         realised = [self.change(rng, cells, self.other.replies, same)[0] for _ in range(sets)]
-        return later.times(half / of_pilot.middle), float(np.mean(realised))
+        return Range(*(half / of_pilot.middle * end for end in later)), float(np.mean(realised))
 
     def change(self, rng, cells, number, same):
         """Half the width of the interval of a change between two runs, and what was found of the first."""

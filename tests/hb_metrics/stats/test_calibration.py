@@ -252,6 +252,9 @@ def test_alpha_has_reasons_where_it_cannot_be_known():
     assert krippendorff_alpha(np.zeros((40, 2), int), weights, terms).alpha is None
     assert krippendorff_alpha(np.repeat(labels[:, :1], 2, axis=1), weights, terms)[:2] == (1.0, None)
     assert krippendorff_alpha(labels, weights, terms % 5).interval is None
+    one = np.repeat(np.arange(40)[:, None] % 2, 2, axis=1)
+    one[0] = 0, 1  # without its term, raters agree on everything, which no logarithm shows
+    assert krippendorff_alpha(one, weights, terms).reason == "too few labels differ"
 
 
 def published_test(labels, judged, epsilon):

@@ -10,6 +10,7 @@ from hb_metrics.stats.bias_variance import bias_variance, cell_moments
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 from hb_metrics.stats.intervals import FEW_COMPARISONS_REASON
 from tests.hb_metrics.stats.interval_designs import ALL, SMALL, Design, constant, simulate
+from tests.hb_metrics.stats.planned_designs import found_of
 
 SETS = 500
 
@@ -76,24 +77,22 @@ def test_the_variance_is_that_of_the_debiased_value():
     rng = np.random.default_rng(5)
     centres, spreads = rng.normal(size=(6, 4)), rng.uniform(0.5, 2, size=(6, 4))
     sizes = [4, 6, 8, 5, 9, 12]
-    values, variances = {0: [], 1: []}, {0: [], 1: []}
+    values, variances = [], []
     for _ in range(4000):
         cells = [
             centre + spread * (rng.exponential(size=(size, 4)) - 1)
             for centre, spread, size in zip(centres, spreads, sizes, strict=True)
         ]
-        means = np.array([rows.mean(axis=0) for rows in cells])
-        noise = sum(rows.var(axis=0, ddof=1).sum() / len(rows) for rows in cells)
-        for ddof in values:
-            plain = means.var(axis=0, ddof=ddof).sum()
-            value = plain - (1 - 1 / 6) * noise / (6 - ddof)
-            at_zero, slope, *_ = bias_variance([cell_moments(cells, ddof)], value, plain)
-            values[ddof].append(value)
-            variances[ddof].append(at_zero + slope * value)
+        moments, value, plain = found_of([cells])
+        at_zero, slope, *_ = bias_variance(moments, value, plain)
+        values.append(value)
+        variances.append(at_zero + slope * value)
 
-    # The standard error of either is about 2.5 %; cells of unlike spread are pooled, which may cost as much again.
-    for ddof in values:
-        assert np.mean(variances[ddof]) == pytest.approx(np.var(values[ddof]), rel=0.1), ddof
+    # The standard error is about 2.5 %; cells of unlike spread are pooled, which may cost as much again.
+    assert np.mean(variances) == pytest.approx(np.var(values), rel=0.1)
+    # With ddof 1, every value is 6 / 5 of what it is with ddof 0.
+    at_zero, slope, *_ = bias_variance([cell_moments(cells, 1)], 1.2 * value, 1.2 * plain)
+    assert at_zero + slope * 1.2 * value == pytest.approx(1.44 * variances[-1])
 
 
 def test_the_variance_of_style_vectors_that_vary_much_is_not_too_low():
@@ -111,15 +110,9 @@ def test_the_variance_of_style_vectors_that_vary_much_is_not_too_low():
 
     estimates = []
     for _ in range(300):
-        moments, plain, noise = [], [], []
-        for template in means:
-            cells = [rng.dirichlet(mean, size) for mean in template]
-            moments.append(cell_moments(cells, 0))
-            plain.append(np.array([rows.mean(axis=0) for rows in cells]).var(axis=0).sum())
-            noise.append((1 - 1 / number) * np.mean([rows.var(axis=0, ddof=1).sum() / size for rows in cells]))
-        value = np.mean(plain) - np.mean(noise)
-        estimate = bias_variance(moments, value, np.mean(plain))
-        estimates.append([estimate.at_zero, estimate.slope * value])
+        found = found_of([[rng.dirichlet(mean, size) for mean in template] for template in means])
+        estimate = bias_variance(*found)
+        estimates.append([estimate.at_zero, estimate.slope * found.value])
 
     scale = (number * len(means)) ** 2
     found = np.mean(estimates, axis=0) * scale
@@ -147,7 +140,7 @@ def test_degrees_of_freedom_are_those_of_the_variance(counts, fewest):
     assert fewest <= np.median([estimate.freedom for estimate in estimates]) / expected <= 1.25
 
 
-def found_of(replies, counts, num_templates=2, **options):
+def gen_bias_of(replies, counts, num_templates=2, **options):
     """Gen Bias with intervals of [replies, styles], of which `counts` a descriptor and template are taken in turn."""
     cells = CellSums(keep_replies=True)
     prompts = [
@@ -161,7 +154,7 @@ def test_replies_that_do_not_vary_within_their_cell_give_no_interval_and_no_warn
     # Greedy decoding, say: what rounding leaves of the spread is none.
     means = np.random.default_rng(0).dirichlet(np.ones(5), 20)
     for replies in (np.repeat(means, 6, axis=0), np.tile([1.0, 0, 0, 0, 0], (120, 1)), np.ones((120, 1))):
-        result = found_of(replies, [6] * 10)
+        result = gen_bias_of(replies, [6] * 10)
         assert result.intervals["full_gen_bias"] is None
         assert result.no_intervals["full_gen_bias"].startswith("replies to the same prompt do not vary")
 
@@ -170,7 +163,7 @@ def test_a_variance_that_comes_out_below_0_is_no_sign_of_replies_that_do_not_var
     reasons = set()
     for seed in range(30):  # one of these estimates is below 0
         replies = np.random.default_rng(seed).dirichlet(np.full(2, 0.1), 48)
-        reasons.add(found_of(replies, [4] * 2, num_templates=6).no_intervals["full_gen_bias"])
+        reasons.add(gen_bias_of(replies, [4] * 2, num_templates=6).no_intervals["full_gen_bias"])
     assert reasons - {None} == {FEW_COMPARISONS_REASON}
 
 
@@ -178,4 +171,4 @@ def test_levels_that_no_quantile_tells_from_0_or_1_are_refused():
     replies = np.random.default_rng(0).dirichlet(np.ones(5), 120)
     for level in (1e-300, 1e-17, 1 - 1e-16):
         with pytest.raises(ValueError, match="pass a number between 0 and 1"):
-            found_of(replies, [6] * 10, confidence_level=level)
+            gen_bias_of(replies, [6] * 10, confidence_level=level)

@@ -33,11 +33,3 @@ def test_partitions_and_silhouettes_are_those_of_the_libraries(seed):
         widths[number] = silhouette_score(distances, ours, metric="precomputed")
         assert silhouette(distances, ours) == pytest.approx(widths[number])
     assert cluster_styles(np.corrcoef(values.T)).max() + 1 == max(widths, key=widths.__getitem__)
-
-
-def test_planted_clusters_are_found():
-    rng = np.random.default_rng(1)
-    for groups, size in ((3, 4), (6, 2), (2, 10)):
-        factors = np.repeat(rng.normal(size=(300, groups)), size, axis=1)
-        values = 0.8 * factors + 0.6 * rng.normal(size=factors.shape)
-        assert cluster_styles(np.corrcoef(values.T)).tolist() == np.repeat(range(groups), size).tolist()

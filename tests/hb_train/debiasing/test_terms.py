@@ -18,6 +18,7 @@ from hb_train.debiasing.terms import (
     read_terms,
     term_pattern,
 )
+from tests.hb_metrics.conftest import byte_level
 
 TEXTS = [
     "My cat is greedy and Cats sleep all day",
@@ -41,16 +42,6 @@ def pets(*pairs):
     )
 
 
-def byte_level(vocab_size):
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(TEXTS * 9, trainer)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
-
-
 def metaspace():
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -58,10 +49,12 @@ def metaspace():
     tokenizer.train_from_iterator(
         TEXTS * 9, trainers.BpeTrainer(vocab_size=60, special_tokens=["<unk>"], show_progress=False)
     )
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    return tokenizer
 
 
-TOKENIZERS = {"characters": byte_level(256), "words": byte_level(400), "between": byte_level(280), "meta": metaspace()}
+MADE = {name: byte_level(TEXTS * 9, size) for name, size in {"characters": 256, "words": 400, "between": 280}.items()}
+MADE["meta"] = metaspace()
+TOKENIZERS = {name: transformers.PreTrainedTokenizerFast(tokenizer_object=made) for name, made in MADE.items()}
 
 
 @pytest.fixture(params=TOKENIZERS)

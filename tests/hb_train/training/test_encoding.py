@@ -7,7 +7,6 @@ import pytest
 from datasets import Dataset
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken
 
 from hb_metrics.inference.models.contexts import render_contexts
 from hb_metrics.inference.models.loading import LoadedTokenizer
@@ -16,11 +15,8 @@ from hb_train.training.encoding import (
     encode_rows,
 )
 from tests.hb_metrics.conftest import encode_contexts
+from tests.hb_train.conftest import with_chat
 
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 TEXTS = ["Hi! I'm a deaf kid.", "I love elderly people.", "What do you think about young friends?"]
 LINES = [["I like soup.", "I own a kite."], [], ["I like maps."]]
 REPLIES = ["Oh, how old are you?", "Me too!", "Grüße 👋, my friend"]
@@ -46,8 +42,7 @@ class Given:
         self.is_encoder_decoder = self.model.config.is_encoder_decoder
         self.end = "</s>"
         if self.context == "chat":
-            self.tokenizer.add_tokens([AddedToken(token, special=True) for token in ("<|im_start|>", "<|im_end|>")])
-            self.tokenizer.chat_template = TEMPLATE
+            with_chat(self.tokenizer)
             self.end = "<|im_end|>"
         if hasattr(self.model.config, "max_position_embeddings"):
             self.model.config.max_position_embeddings = 1000

@@ -9,9 +9,7 @@ from hb_metrics.inference.classifiers.classifier import (
     probability_array,
     probability_schema,
 )
-from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
-from hb_metrics.inference.classifiers.styles import load_style_classifier
 
 
 def into_shards(texts, ids, classifier, folder, **options):
@@ -21,17 +19,6 @@ def into_shards(texts, ids, classifier, folder, **options):
 @pytest.fixture(scope="module")
 def classifier(save_classifier):
     return load_regard_classifier(save_classifier(*REGARDS))
-
-
-@pytest.fixture(scope="module", params=["styles", "regard", "offensiveness", "embedded"])
-def any_classifier(request, save_classifier):
-    if request.param == "styles":
-        return load_style_classifier(save_classifier("Kind", "Cold", "Curious"))
-    if request.param == "regard":
-        return load_regard_classifier(save_classifier(*REGARDS))
-    return load_offensiveness_classifier(
-        "embedded" if request.param == "embedded" else save_classifier("fine", "offensive")
-    )
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
@@ -78,12 +65,12 @@ def test_what_is_on_disk_is_not_classified_again_and_texts_once(texts, classifie
     assert len(asked) == 30
 
 
-@pytest.mark.parametrize("bad", ["", " \n", None, float("nan")])
-def test_texts_that_cannot_be_classified_are_named(bad, any_classifier, tmp_path):
-    with pytest.raises(ValueError, match=r"^text 1 is "):
-        any_classifier.probabilities(["Hi.", bad, bad])
-    with pytest.raises(ValueError, match=r"^text 1 is "):
-        into_shards(["Hi.", bad], ["a", "b"], any_classifier, tmp_path)
+def test_texts_that_cannot_be_classified_are_named(classifier, tmp_path):
+    for bad in ("", " \n", None, float("nan")):
+        with pytest.raises(ValueError, match=r"^text 1 is "):
+            classifier.probabilities(["Hi.", bad, bad])
+        with pytest.raises(ValueError, match=r"^text 1 is "):
+            into_shards(["Hi.", bad], ["a", "b"], classifier, tmp_path)
     with pytest.raises(ValueError, match="pass a list of texts"):
-        any_classifier.probabilities("Hi.")
+        classifier.probabilities("Hi.")
     assert not list(tmp_path.iterdir())

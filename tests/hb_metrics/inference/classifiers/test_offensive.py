@@ -12,14 +12,9 @@ import sklearn.base
 from hb_dataset import load_table
 from hb_metrics.inference.classifiers import offensive
 from hb_metrics.inference.classifiers.offensive import EMBEDDED_NAME, load_offensiveness_classifier
+from tests.hb_metrics.inference.classifiers.test_sequence_classifier import assert_close
 
 CARD = Path(offensive.__file__).parent / "OFFENSIVENESS_CLASSIFIER.md"
-
-
-def assert_close(probabilities, expected):
-    assert probabilities.dtype == np.float64
-    np.testing.assert_allclose(probabilities, expected, atol=1e-5)
-    assert np.ptp(probabilities) > 0.1  # else a mistake could hide
 
 
 def test_softmax_labels_are_summed(texts, save_classifier, by_label):

@@ -26,20 +26,6 @@ GO_EMOTIONS = [
 ]  # fmt: skip
 
 
-def test_softmax_probabilities_are_those_of_transformers(texts, save_classifier, by_label):
-    folder = save_classifier(*STYLES)
-    classifier = load_style_classifier(folder)
-    probabilities = classifier.probabilities(texts)
-    expected = [[scores[style] for style in STYLES] for scores in by_label(folder, texts)]
-
-    assert probabilities.dtype == np.float64
-    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-12)
-    np.testing.assert_allclose(probabilities, expected, atol=1e-5)
-    assert np.ptp(probabilities, axis=0).max() > 0.1  # else a mistake could hide
-    assert (classifier.name, classifier.labels) == (folder, STYLES)
-    assert (classifier.multi_label, classifier.temperature, classifier.notes) == (False, 1.0, ())
-
-
 def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_noted(texts, save_classifier, by_label):
     folder = save_classifier(*STYLES, problem_type="multi_label_classification")
     classifier = load_style_classifier(folder)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.judges.judge import JudgeSource, load_judge
@@ -11,7 +10,6 @@ from hb_metrics.inference.judges.local import LocalJudge
 from hb_metrics.inference.judges.prompt import prompt_for
 from hb_metrics.inference.judges.rubric import NO_ANSWER, read_rubric
 from hb_metrics.inference.models.loading import load_model
-from tests.hb_metrics.conftest import VOCABULARY_SIZE, byte_level_tokenizer
 from tests.hb_metrics.inference.judges.test_rubric import OWN
 from tests.hb_metrics.inference.judges.toy_judges import save_letters, save_random
 
@@ -88,12 +86,8 @@ def test_texts_that_are_too_long_are_cut_and_counted(rubric, tmp_path):
         load_judge("style_clusters", JudgeSource(save_random(tmp_path))).classify(TEXTS)
 
 
-def test_a_window_shorter_than_the_rubric_is_refused(rubric, tmp_path):
-    ids = {"vocab_size": VOCABULARY_SIZE, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
-    config = transformers.GPT2Config(**ids, n_embd=16, n_layer=1, n_head=2, n_positions=64)
-    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
-    byte_level_tokenizer().save_pretrained(tmp_path)
+def test_a_window_shorter_than_the_rubric_is_refused(rubric, save_small_model):
     with pytest.raises(
         ValueError, match=r"64 tokens; shorten the rubric, or set --judge_model to a model that accepts more tokens$"
     ):
-        load_judge(rubric, JudgeSource(str(tmp_path)))
+        load_judge(rubric, JudgeSource(str(save_small_model("gpt2"))))

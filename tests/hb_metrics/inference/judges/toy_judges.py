@@ -8,7 +8,7 @@ import torch
 import transformers
 
 from hb_metrics.inference.judges.rubric import LETTERS
-from tests.hb_metrics.conftest import VOCABULARY_SIZE, byte_level_tokenizer
+from tests.hb_metrics.conftest import VOCABULARY_SIZE, byte_level_tokenizer, small_model
 from tests.hb_metrics.inference.served.stand_in import StandIn
 
 # What talks to the judge, in ten ways.
@@ -50,25 +50,9 @@ def save_letters(folder, probabilities, other=1e-6):
 
 def save_random(folder, kind="llama"):
     """Saves a model with random weights, far from uniform, that takes long texts."""
-    tokenizer = byte_level_tokenizer()
-    ids = {"vocab_size": VOCABULARY_SIZE, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
-    small = {"hidden_size": 32, "num_hidden_layers": 2}
-    torch.manual_seed(5)
-    if kind == "mamba":
-        model = transformers.MambaForCausalLM(transformers.MambaConfig(**ids, **small, state_size=8))
-    elif kind == "t5":
-        t5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 2}
-        model = transformers.T5ForConditionalGeneration(transformers.T5Config(**ids, **t5))
-    else:
-        heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 64}
-        config = transformers.LlamaConfig(**ids, **small, **heads, max_position_embeddings=1024)
-        model = transformers.LlamaForCausalLM(config)
-    with torch.no_grad():
-        for weights in model.parameters():
-            if weights.ndim > 1:
-                weights.normal_(std=0.3)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    longer = {"max_position_embeddings": 1024} if kind == "llama" else {}
+    for saved in (small_model(kind, **longer)[0], byte_level_tokenizer()):
+        saved.save_pretrained(folder)
     return str(folder)
 
 

@@ -13,8 +13,9 @@ from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.sources import find_source
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan, score_perplexity
-from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
+from hb_metrics.inference.scoring.perplexity import score_perplexity
+from tests.hb_metrics.inference.scoring.test_pseudo_likelihood import score_spans
+from tests.hb_metrics.inference.test_bad_models import RunsWhenRead
 
 TARGETS = {"llama": ["q_proj", "v_proj", "down_proj"], "t5": ["q", "v", "wo"], "bert": ["query", "value"]}
 # A name that transformers has changed, and peft calls.
@@ -51,8 +52,7 @@ def save_adapter(save_small_model, tmp_path):
 
 def perplexities(name, texts, model, tokenizer):
     if name == "bert":
-        plan = plan_pseudo_log_likelihood(texts, [(0, len(text)) for text in texts], model, tokenizer)
-        return perplexity_scores(plan, run_plan(plan, model, progress=False)).perplexities
+        return score_spans(texts, [(0, len(text)) for text in texts], model, tokenizer).perplexities
     return score_perplexity(texts, model, tokenizer, progress=False).perplexities
 
 
@@ -167,11 +167,6 @@ def test_what_is_no_adapter_is_told(save_small_model):
             find_source(base, adapter=name)
 
 
-class RunsWhenRead:
-    def __reduce__(self):
-        return exec, ("raise SystemExit('code of a pickle was run')",)
-
-
 def test_a_pickle_of_code_is_refused_without_torchs_advice(save_adapter):
     base, folder, _ = save_adapter("llama")
     (folder / "adapter_model.safetensors").unlink()
@@ -183,22 +178,18 @@ def test_a_pickle_of_code_is_refused_without_torchs_advice(save_adapter):
     assert "weights_only" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("trained_on", "recorded"),
-    [
-        ("https://me:hf_0123456789abcdefghij@hub.example/a/b", "https://hub.example/a/b"),
-        ("https://hub.example/a/b?token=hf_0123456789abcdefghij", "https://hub.example/a/b?token="),
-        ("hf_0123456789abcdefghij", None),
-        ("hf_team/some-model", "hf_team/some-model"),
-        (["a"], ValueError),
-    ],
-)
-def test_secrets_in_the_config_of_an_adapter_are_not_recorded(trained_on, recorded, save_adapter):
+def test_secrets_in_the_config_of_an_adapter_are_not_recorded(save_adapter):
     base, folder, _ = save_adapter("llama")
     config = folder / "adapter_config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": trained_on}))
-    if recorded is ValueError:
-        with pytest.raises(ValueError, match="is not the config of an adapter"):
-            find_source(str(base), adapter=str(folder))
-    else:
-        assert find_source(str(base), adapter=str(folder)).trained_on == recorded
+
+    def recorded(trained_on):
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": trained_on}))
+        return find_source(str(base), adapter=str(folder)).trained_on
+
+    secret = "hf_0123456789abcdefghij"
+    assert recorded(f"https://me:{secret}@hub.example/a/b") == "https://hub.example/a/b"
+    assert recorded(f"https://hub.example/a/b?token={secret}") == "https://hub.example/a/b?token="
+    assert recorded(secret) is None
+    assert recorded("hf_team/some-model") == "hf_team/some-model"
+    with pytest.raises(ValueError, match="is not the config of an adapter"):
+        recorded(["a"])

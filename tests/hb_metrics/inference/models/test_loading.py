@@ -31,9 +31,8 @@ def test_a_local_folder_is_loaded_as_what_it_was_trained_as(name, kind, save_sma
     assert all(torch.equal(weights, expected[key]) for key, weights in loaded.model.state_dict().items())
 
 
-@pytest.mark.parametrize("family", ["mistral3", "qwen3_vl", "internvl"])
-def test_a_model_of_images_and_text_is_one_of_text(family, tmp_path):
-    model = small_architecture(family, transformers.AutoModelForImageTextToText)
+def test_a_model_of_images_and_text_is_one_of_text(tmp_path):
+    model = small_architecture("mistral3", transformers.AutoModelForImageTextToText)
     model.save_pretrained(tmp_path)
     byte_level_tokenizer(bos=True).save_pretrained(tmp_path)
     loaded = load_model(str(tmp_path))
@@ -43,14 +42,11 @@ def test_a_model_of_images_and_text_is_one_of_text(family, tmp_path):
         assert torch.equal(loaded.model(tokens).logits, model(tokens).logits)
 
 
-@pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("no"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
-)
-def test_a_model_that_memory_does_not_hold_is_reported(error, save_small_model, monkeypatch):
+def test_a_model_that_memory_does_not_hold_is_reported(save_small_model, monkeypatch):
     folder = str(save_small_model("gpt2"))
 
     def run_out(*args, **kwargs):
-        raise error
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     monkeypatch.setattr(transformers.GPT2LMHeadModel, "from_pretrained", run_out)
     with pytest.raises(MemoryError, match=r"not enough memory to load model .*--dtype bfloat16"):

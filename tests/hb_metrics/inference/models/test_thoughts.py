@@ -57,20 +57,23 @@ class Scripted:
         self.written = [self.written[row] for row in rows.tolist()]
 
 
-@pytest.fixture
-def reply_to(monkeypatch, tmp_path):
-    """The row of a reply of a Llama 3 that writes a text."""
+@pytest.fixture(scope="module")
+def loaded():
     tokenizer = chat_tokenizer("llama3")
     tokenizer.add_tokens([AddedToken(token, special=True) for token in SPECIAL[:3]])
-    model = untrained_model(tokenizer)
-    loaded = as_loaded(model, tokenizer)
+    return as_loaded(untrained_model(tokenizer), tokenizer)
+
+
+@pytest.fixture
+def reply_to(loaded, monkeypatch, tmp_path):
+    """The row of a reply of a Llama 3 that writes a text."""
 
     def reply_to(text, how, extent="first_line"):
         requests = make_requests(trained_prompts().slice(0, 2), decoding=DECODINGS[how], extent=extent)
         plan = plan_replies(requests, loaded, context="chat")
-        script = tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+        script = tuple(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
         monkeypatch.setattr(Scripted, "script", script)
-        monkeypatch.setattr(Scripted, "vocabulary", len(tokenizer))
+        monkeypatch.setattr(Scripted, "vocabulary", len(loaded.tokenizer))
         for module in (decoding, beam_search):
             monkeypatch.setattr(module, "Forward", Scripted)
         rows = decode_into_shards(

@@ -99,19 +99,6 @@ def test_dialogues_of_models_without_chats(context, persona, get_small_model):
     assert tagged == text.replace(QUESTION, f"{QUESTION} bias")
 
 
-@pytest.mark.parametrize("cue", ["prompt", "system", "history"])
-def test_messages_for_an_endpoint_are_those_of_the_template(cue):
-    messages = cue_messages(cue, SENTENCE, None if cue == "prompt" else QUESTION, [LINE], BRIEF)
-    user, assistant = ({"role": role} for role in ("user", "assistant"))
-    expected = {
-        "prompt": [user | {"content": SENTENCE}],
-        "system": [user | {"content": QUESTION}],
-        "history": [user | {"content": SENTENCE}, assistant | {"content": NOTED}, user | {"content": QUESTION}],
-    }
-    system = f"Be brief.\n{LINE}" + (f"\n{SAID}" if cue == "system" else "")
-    assert messages == [{"role": "system", "content": system}, *expected[cue]]
-
-
 def test_templates_that_cannot_have_a_cue_say_so():
     tokenizer = chat_tokenizer("qwen3")
     one_turn = (

@@ -57,15 +57,6 @@ def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
     assert t2[3] == pytest.approx(loss_perplexity(T2[0], loaded), rel=1e-4)
 
 
-def test_pairs_are_scored_on_trees(load):
-    loaded = load("llama")
-    plan = plan_texts([T1, T2], loaded, ids=IDS)
-    encoded = loaded.tokenizer([*T1, *T2], add_special_tokens=False)["input_ids"]
-
-    assert plan.scoring.scoring == "tree"
-    assert plan.scoring.positions < sum(len(tokens) - 1 for tokens in encoded)  # what both begin with is fed once
-
-
 def test_pairs_that_cannot_be_scored_are_counted(load):
     loaded = load("llama")
     t1 = [T1[0], "a", T1[1], "word " * 90, ""]

@@ -154,6 +154,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
     assert "Do names change" not in (tmp_path / "comparison.html").read_text()  # another model
 
     told = ["--vocabulary_dir", runs / "vocabulary", "--dataset_config", "v1.0", "--replies_per_cell", "0"]
+    told += ["--measurements", "likelihood,generation"]
     main(list(map(str, [*options, *told, "--cue", "history", "--output_dir", tmp_path / "history"])))
     folders = [tmp_path / cue for cue in ("history", "name", "signature")]
     write_comparison(folders, tmp_path / "comparison.html")

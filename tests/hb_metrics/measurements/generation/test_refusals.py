@@ -9,7 +9,6 @@ from hb_metrics.measurements.generation.page import refusals_answer
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
-from tests.hb_metrics.inference.conftest import by_label, save_classifier  # noqa: F401
 from tests.hb_metrics.pages import check_sound, read_page
 
 

@@ -11,7 +11,6 @@ from hb_metrics.inference.classifiers.styles import clusters_for, load_style_cla
 from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
 from hb_metrics.runs.replies import Replies, whole_prompts
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
-from hb_metrics.stats.intervals import FEW_REPLIES_REASON
 
 LABELS = ["Sympathetic", "Curious", "Happy", "Envious"]
 CLUSTERS = {"Sympathy": ["Sympathetic"], "Curiosity": ["Curious"]}
@@ -157,14 +156,3 @@ def test_examples_are_the_furthest_in_their_style_and_some_drawn_by_id():
     assert [row["bias_value"] for row in examples if row["why"] == "characteristic"] == pytest.approx(furthest)
     assert len(examples) == 5
     assert len({row["bias_value"] for row in examples}) == 5
-
-
-def test_one_reply_a_cell_gives_no_interval_and_says_so():
-    replies, probabilities = small_replies(per_cell=1)
-    results, _ = generation_results(replies, probabilities, LABELS, clusters=CLUSTERS)
-
-    assert results["debiased"] is None
-    assert results["gen_bias"]["intervals"]["full_gen_bias"] is None
-    assert results["gen_bias"]["no_intervals"]["full_gen_bias"] == FEW_REPLIES_REASON
-    assert results["gen_bias"]["noise_floor"] is None
-    assert results["gen_bias"]["full_gen_bias"] > 0

@@ -187,7 +187,7 @@ def test_terms_share_follow_ups_and_silent_conversations_end(vocabulary, tmp_pat
     assert (change["first"], change["second"]) == tuple(offensive["by_turn"][turn]["share"] for turn in (0, 2))
 
 
-@pytest.mark.parametrize("cue", ["memory", "name", "signature"])
+@pytest.mark.parametrize("cue", ["memory", "name"])
 def test_the_user_is_masked_at_every_turn(cue, vocabulary, tmp_path):
     (tmp_path / "names.csv").write_text("name,group\nAda,A\nBo,A\nCy,B\nDi,B\n")
     named = [] if cue == "memory" else ["--names_file", tmp_path / "names.csv"]
