@@ -205,7 +205,7 @@ def check_sequences(
         length = len(sequences[which])
         if not needed <= length <= limit:
             raise ValueError(
-                f"text {row} has {length} tokens, including special tokens, but the model accepts {needed} to {limit} "
+                f"text {row} has {length} tokens including special tokens, but the model accepts {needed} to {limit} "
                 "tokens; change the text, or leave it out"
             )
     check_token_ids(model, sequences)
