@@ -11,8 +11,8 @@ from tests.benchmarks.row import OURS
 from tests.benchmarks.run_side import load_row
 
 FRACTION = 0.002
-# The row perplexity_embedded has the sides and the model of perplexity_terms.
-SIDES = [(name, side) for name in ("perplexity_terms", "replies") for side in load_row(name).sides]
+# The row perplexity_terms has the sides and the model of perplexity_embedded.
+SIDES = [(name, side) for name in ("perplexity_embedded", "replies") for side in load_row(name).sides]
 
 
 @cache

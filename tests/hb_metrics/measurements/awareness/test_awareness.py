@@ -246,7 +246,7 @@ def drawn_table(rng, number, axes=None, gap=0.3, answered=1.0):
     )
 
 
-@pytest.mark.parametrize(("number", "axes"), [(500, None), (150, ("ability", "religion", "age"))])
+@pytest.mark.parametrize(("number", "axes"), [(300, None), (150, ("ability", "religion", "age"))])
 def test_intervals_hold_the_truth(number, axes):
     rng, held = np.random.default_rng(0), {"needs": [], "difference": [], "taken_up": []}
     for _ in range(300):

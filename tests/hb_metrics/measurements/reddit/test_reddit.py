@@ -167,7 +167,7 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
 def test_a_masked_model_is_refused(data, load, tmp_path):
     settings = settings_of(asked(data))
     task = Task(settings, load_table("v1.0-small"), LocalEngine(load("bert")), process_state(), ("reddit",), tmp_path)
-    with pytest.raises(ValueError, match="which a masked language model does not compute"):
+    with pytest.raises(ValueError, match="needs a causal language model, but 'bert' is a masked model"):
         work.plan(task, work.read_files(settings))
 
 
