@@ -16,7 +16,8 @@ therefore V_terms + V_templates − V_cells (Owen, 2007, https://doi.org/10.1214
 A variance that is estimated from few terms is uncertain, especially if some terms are far from the others. The estimate
 from D influences with kurtosis k has about 2D / (k − 1) degrees of freedom. The interval therefore uses a t-quantile.
 The variance of Gen Bias has a second estimate, from products of different terms. It is better if the terms have normal
-effects. The larger of the two estimates is used.
+effects. The larger of the two estimates is used. Every variance is at least V_cells, which contains the variance due to
+other replies.
 
 Gen Bias is a sum of squares, so its plain value is treated as a multiple of a χ² variable, whose degrees of freedom
 follow from the variance. The sampling noise is subtracted from the bounds. A share is treated as a share of independent
@@ -127,8 +128,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
         if over == "both":
             variance += max(templates - in_cells, 0.0) * widened(freedom)
         variance = max(variance, templates * widened(freedom))
-    if influences.noise is None:
-        variance = max(variance, in_cells)  # at least the variance for other replies alone
+    variance = max(variance, in_cells)  # which contains the variance due to other replies
     if variance == 0:
         return Generalised(None, "it is the same in all templates, so the effect of other templates is unknown")
     if influences.noise is None:

@@ -5,6 +5,8 @@ from math import sqrt
 import numpy as np
 import pytest
 
+from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.gen_bias import gen_bias
 from hb_metrics.stats.generalising import (
     MIN_FREEDOM,
     gen_bias_influences,
@@ -132,3 +134,20 @@ def test_equal_templates_have_no_interval_for_others():
     ):
         assert "the same in all templates" in generalised(influences, "templates", 0.95).reason
         assert generalised(influences, "both", 0.95) == generalised(influences, "terms", 0.95)
+
+
+def test_intervals_for_other_templates_include_chance():
+    # Each template has the same effects, but of other terms. The templates' values are therefore almost equal.
+    rng = np.random.default_rng(6)
+    effects = rng.dirichlet(np.ones(8), 12)
+    for _ in range(10):
+        cells, counts = CellSums(keep_replies=True), rng.integers(4, 13, size=(4, 12))
+        for (template, term), count in np.ndenumerate(counts):
+            replies = rng.dirichlet(6 * effects[(3 * template + term) % 12], count)
+            cells.add(replies, [f"{term:02}"] * count, [str(template)] * count)
+        low, high = gen_bias(cells, debias=True, scale=1, confidence_level=0.95).intervals["full_gen_bias"]
+        moments = cells.moments(cells.cells())
+        noise = moments.variances.sum(axis=1).reshape(counts.shape) / counts
+        influences = gen_bias_influences(moments.means.reshape(*counts.shape, 8), noise, np.zeros(12, int))
+        lowest, highest = generalised(influences, "templates", 0.95).interval
+        assert highest - lowest > high - low
