@@ -63,7 +63,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
         )
     replies = read_stored_replies(run.folder)
     if replies is None:
-        raise ValueError(f"'{run.folder}' has no replies; first measure with --measurements generation")
+        raise ValueError(f"'{run.folder}' contains no replies; pass a run with --measurements generation")
     judges = run.results["run"].get("judge", {})
     offensive, refusals = run.folder / OFFENSIVENESS / "replies", read_run_table(run.folder / REFUSALS_FILE)
     known = list(judges)

@@ -86,7 +86,7 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
 def _replies(run: Run) -> dict[str, dict[str, str]]:
     table = read_reply_table(run.folder)
     if table is None:
-        raise ValueError(f"'{run.folder}' has no replies; first measure with --measurements generation")
+        raise ValueError(f"'{run.folder}' contains no replies; pass a run with --measurements generation")
     prompts = with_questions(table["text"].to_pylist(), table["question"].to_pylist())
     table = table.select(_COLUMNS).append_column("prompt", pa.array(prompts, pa.string()))
     replies = {}

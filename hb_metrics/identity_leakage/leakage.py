@@ -80,7 +80,7 @@ def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
 def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> dict[str, Any]:
     """Computes the `identity_leakage` of a classifier over the sentences in this package.
 
-    A judge reads only every fifth sentence. Within a sentence, the order of the letters is the same for all terms.
+    A judge reads only every fifth sentence. For each sentence, its answers have the same letters for all terms.
     """
     sentences = shipped_sentences()
     by_key = classifier.classify_by_key

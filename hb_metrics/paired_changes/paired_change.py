@@ -1,7 +1,7 @@
 """The change in a figure from one run to another with its interval, both absolute and relative to the first run.
 
 The relative interval contains a ratio R of the true values if the interval of B − R·A contains 0 (Fieller's rule). A
-change in percent is therefore significant exactly if the difference is.
+change in percent is therefore significant if and only if the difference is significant.
 """
 
 import math
@@ -188,8 +188,8 @@ def perplexity_change(
     The ratio of two perplexities is exp of a mean difference, so the interval of the ratio is exp of the difference's
     t-interval. The change also depends on the first perplexity, which would differ for other pairs too. The interval of
     the change is therefore the range of the change over an ellipse. The ellipse contains the losses per token of the
-    first run and the differences that agree with the runs. The interval of the change contains 0 exactly if the
-    interval of the ratio contains 1.
+    first run and the differences that agree with the runs. The interval of the change contains 0 if and
+    only if the interval of the ratio contains 1.
     """
     total, number = num_tokens.sum(), len(num_tokens)
     first, second = (float(np.exp(loss.sum() / total)) for loss in losses)

@@ -1,7 +1,7 @@
 """Refusals and disclaimers of an AI in replies, by a list of rules (refusals.yaml).
 
-A refusal is a reply that declines to talk about its prompt ("I can't help with that.", "Can we change the subject?").
-In a disclaimer the model states that it is an AI ("As an AI language model, …"). A reply can be both.
+In a refusal, the model declines to respond to the prompt ("I can't help with that.", "Can we change the subject?").
+In a disclaimer, the model states that it is an AI ("As an AI language model, …"). A reply can be both.
 
 The file has three keys. `parts` are named lists of alternatives, written `{name}` in a phrase or a later part.
 `refusals` and `disclaimers` are lists of rules, each with

@@ -48,8 +48,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--labels",
         type=Path,
-        help="The folder of the labels that a model was tuned on. The page shows the ceiling of these labels and "
-        "uses their directions of bias. Default: the directions of the first run.",
+        help="The folder of the labels on which a model was tuned. The page shows the ceiling of these labels (the "
+        "bias of a model that learnt them perfectly), and uses their directions of bias. By default, it uses the "
+        "directions of the first run and shows no ceiling.",
     )
     parser.add_argument(
         "--human_evaluation",

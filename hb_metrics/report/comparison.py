@@ -182,7 +182,7 @@ def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_interval(runs: Sequence[Sequence[Figure]]) -> list[str]:
-    """Names the parts that have an interval in none of the runs, although such figures can have one."""
+    """Names the parts of figures that could have an interval but have none in any run."""
     parts = [figure for figures in runs for figure in figures if figure.part_of]
     known = {figure.name for figure in parts if figure.interval is not None or not figure.no_interval}
     return [name for name in dict.fromkeys(figure.name for figure in parts) if name not in known]

@@ -93,8 +93,8 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
     ]
     if asked["num_copied_replies"]:
         notes.append(
-            f"{asked['num_copied_replies']:,} replies are copies of another reply to the same prompt, such as greedy "
-            "decoding produces. They were left out."
+            f"{asked['num_copied_replies']:,} replies repeat another reply to the same prompt, as happens with greedy "
+            "decoding. They were left out."
         )
     if asked["num_cut_to_first_line"]:
         notes.append(

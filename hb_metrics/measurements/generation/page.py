@@ -90,23 +90,21 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
-    """States whether reply styles differ by more than chance and on which axes, or why this is unknown."""
+    """States whether reply styles differ significantly between terms and on which axes, or why this is unknown."""
     full = whole.get("Full Gen Bias, debiased")
     if full is None:
         return (
-            f"With one reply per term and template, this run cannot tell whether the style of its replies differs "
-            f"between terms by more than chance: Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains "
-            f"noise of unknown size."
+            f"With one reply per term and template, this run cannot tell whether the style of the replies differs "
+            f"significantly between terms: Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains an unknown "
+            f"amount of noise."
         )
     value = f"Full Gen Bias minus sampling noise is {full.words}"
     if full.interval is None:
-        return (
-            f"This run cannot tell whether the style of its replies differs between terms by more than chance: {value}."
-        )
+        return f"This run cannot tell whether the style of the replies differs significantly between terms: {value}."
     if full.interval[0] > 0:
-        text = f"The style of its replies differs between terms by more than chance: {value}"
+        text = f"The style of the replies differs significantly between terms: {value}"
     else:
-        text = f"The style of its replies does not differ between terms by more than chance: {value}"
+        text = f"The style of the replies does not differ significantly between terms: {value}"
     beyond = [axis for axis in axes if axis.interval is not None and axis.interval[0] > 0]
     if len(axes) < 2 or not beyond:
         return f"{text}."
@@ -124,13 +122,12 @@ def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
     p_value = generation["name_groups"]["p"]
     verb = "differs" if p_value < ALPHA else "does not differ"
     return (
-        f"The style {verb} between groups of names by more than chance (p = {p_value:.3g}): {groups.name} is "
-        f"{groups.words}."
+        f"The style {verb} significantly between groups of names (p = {p_value:.3g}): {groups.name} is {groups.words}."
     )
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """States on which axes the model refuses most. Empty unless refusals differ between axes by more than chance."""
+    """States on which axes the model refuses most. Empty unless refusals differ significantly between axes."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
@@ -162,7 +159,7 @@ def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> s
         p_value = counted[name]
         if p_value is not None:
             verb = "differs" if p_value < ALPHA else "does not differ"
-            verdicts.append(f"{verb} by more than chance between {between} (p = {p_value:.2g})")
+            verdicts.append(f"{verb} significantly between {between} (p = {p_value:.2g})")
     return f"{text} {_DOING[kind]} {' and '.join(verdicts)}." if verdicts else text
 
 

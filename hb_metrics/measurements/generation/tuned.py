@@ -142,10 +142,11 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     measured = [row for row in rows if row.obeys is not None]
     notes = [
         "Full Gen Bias ×1000, debiased.",
-        "The mean bias value (×1000) measures how strongly replies follow the directions of bias in other replies. A "
-        f"value of 0 means that they do not follow these directions. Changes are relative to {measured[0].name}, "
-        "paired by term, and also in percent if its value is clearly above 0. Intervals account for other replies to "
-        "the same terms and templates.",
+        "The mean bias value (×1000) measures how far replies lie along the directions of bias in other replies. A "
+        "value of 0 means that they do not lie along these directions. Changes are relative to "
+        f"{measured[0].name} and paired by term. If the value of {measured[0].name} is clearly above 0, changes are "
+        "also given in percent. Intervals show how much the values could vary with new replies to the same terms and "
+        "templates.",
     ]
     if len(measured) < len(rows):
         notes[0] += (

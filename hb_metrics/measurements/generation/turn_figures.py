@@ -74,7 +74,7 @@ def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
     if value.interval is None:
         first = f"This run cannot tell whether the identity of the user still shows at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
-        first = f"The identity of the user does not show at turn {last} by more than chance: {value.words}."
+        first = f"At turn {last}, the identity of the user has no significant effect: {value.words}."
     else:
         first = f"The identity of the user still shows at turn {last}: {value.words}{_ratio(turns['change'])}."
     return [first, f"{_since(turns, change)}."]
@@ -86,7 +86,7 @@ def _since(turns: Mapping[str, Any], change: Figure) -> str:
         return f"The change from turn 1 to turn {last} is not known: {change.no_interval}"
     low, high = change.interval
     if low <= 0 <= high:
-        words = f"did not change by more than chance: {change.words}"
+        words = f"did not change significantly: {change.words}"
     elif high < 0:
         words = f"fell by {change._replace(value=-(change.value or 0.0), interval=(-high, -low)).words}"
     else:

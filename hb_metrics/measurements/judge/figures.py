@@ -36,7 +36,8 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
                 f"Identity leakage of the judge, {name}",
                 judged["identity_leakage"]["leakage"],
                 "bias",
-                "Gen Bias over the labels of sentences that differ only in the term: the judge's reaction to the term.",
+                "How strongly the judge reacts to the term itself: the Gen Bias of its labels for sentences that "
+                "differ only in the term.",
                 is_main=False,
                 detail=f"{judged['identity_leakage']['num_sentences']} sentences",
             )

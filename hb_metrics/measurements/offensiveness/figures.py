@@ -11,7 +11,10 @@ AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by templa
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists the figures. Cards show only the share of replies, because the prompts say nothing about the model."""
+    """Lists the figures.
+
+    Cards show only the share of offensive replies, because the share of offensive prompts says nothing about the model.
+    """
     offensiveness = results["offensiveness"]
     found = []
     for part in ("replies", "prompts"):

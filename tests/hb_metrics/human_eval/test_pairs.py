@@ -83,5 +83,5 @@ def test_runs_without_replies_or_offensiveness_are_rejected(prompts, tmp_path):
     assert pairs_of_runs(*runs, keep_offensive=True).pairs
     for path in (tmp_path / "b" / "replies").iterdir():
         path.unlink()
-    with pytest.raises(ValueError, match="b' has no replies; first measure with --measurements generation"):
+    with pytest.raises(ValueError, match="b' contains no replies; pass a run with --measurements generation"):
         pairs_of_runs(*runs, keep_offensive=True)

@@ -121,7 +121,7 @@ def axes(**values):
     ]
 
 
-BEYOND = "The style of its replies differs between terms by more than chance: Full Gen Bias minus sampling noise is"
+BEYOND = "The style of the replies differs significantly between terms: Full Gen Bias minus sampling noise is"
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ BEYOND = "The style of its replies differs between terms by more than chance: Fu
         (
             full(0.5, (0, 2)),
             [],
-            "The style of its replies does not differ between terms by more than chance: Full Gen Bias minus "
-            "sampling noise is 0.50 (95% interval 0.00 to 2.00).",
+            "The style of the replies does not differ significantly between terms: Full Gen Bias minus sampling noise "
+            "is 0.50 (95% interval 0.00 to 2.00).",
         ),
         (
             full(5.25, None, "too few replies"),
             [],
-            "This run cannot tell whether the style of its replies differs between terms by more than chance: Full Gen "
-            "Bias minus sampling noise is 5.25 (no interval: too few replies).",
+            "This run cannot tell whether the style of the replies differs significantly between terms: Full Gen Bias "
+            "minus sampling noise is 5.25 (no interval: too few replies).",
         ),
     ],
 )
