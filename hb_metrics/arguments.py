@@ -15,7 +15,7 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import RunOptions, Settings, make_settings, quick_values
 
-# The most used options, which `--help` shows.
+# The most common options. `--help` without a topic shows only these.
 COMMON = (
     *("model", "base_url", "measurements", "dataset_config", "axes", "sample", "output_dir", "seed", "quick"),
     *("replies_per_cell", "decoding", "style_classifier", "offensiveness_classifier", "fail_above", "config"),
@@ -23,14 +23,17 @@ COMMON = (
 
 
 def parse_arguments(argv: list[str], description: str = "") -> Settings:
-    """Reads the command line and the YAML file of `--config`; the command line takes precedence."""
+    """Reads options from the command line and from the YAML file of `--config`.
+
+    If an option is in both, the command line takes precedence.
+    """
     names = [measurement.name for measurement in MEASUREMENTS]
     defaults = [measurement.name for measurement in MEASUREMENTS if measurement.by_default]
     parser = HfArgumentParser(
         [RunOptions, *_option_classes()],
         description=description,
         formatter_class=argparse.HelpFormatter,
-        epilog=f"measurements: {', '.join(names)}; by default {', '.join(defaults)}",
+        epilog=f"All measurements: {', '.join(names)}. Default: {', '.join(defaults)}.",
         allow_abbrev=False,
         add_help=False,
     )
@@ -55,7 +58,7 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
             parser.error(f"--config {config}: {error}")
         if not isinstance(content, dict):
-            parser.error(f"--config {config}: write `option: value` lines")
+            parser.error(f"--config {config} contains no options; write one `option: value` per line")
         known = list(default_settings().values())
         for name, value in content.items():
             if name not in known:
@@ -89,7 +92,7 @@ def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """Adds the defaults of the options that `values` (by name) does not contain.
+    """Returns the settings in `values`, with the defaults of all other options.
 
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.
@@ -105,7 +108,7 @@ def default_settings() -> Settings:
 
 
 def asked_measurements(settings: Settings) -> list[Measurement] | None:
-    """Returns the requested measurements without repeats, or `None` if none were requested."""
+    """Returns the measurements that `--measurements` names, or `None` if it is not set."""
     if settings.run.measurements is None:
         return None
     asked = [name.strip() for name in settings.run.measurements.split(",")]

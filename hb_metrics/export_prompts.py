@@ -1,4 +1,4 @@
-"""Exports a run's prompts so that any engine, or people, can answer them. No model is loaded.
+"""Exports a run's prompts to a file, so that another program or people can answer them. No model is loaded.
 
     holistic-bias export-prompts prompts.jsonl --dataset_config v1.0-small
 
@@ -14,8 +14,8 @@ from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.planning import read_prompts
 
 USAGE = (
-    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]; FILE must end in .parquet or .jsonl, and "
-    "all other options are those of measure"
+    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]\n"
+    "The name of FILE must end in .parquet or .jsonl. All other options are those of measure."
 )
 
 

@@ -44,11 +44,11 @@ from hb_metrics.runs.run_folder import (
     write_table,
 )
 
-# torch and the model classes take seconds to import, so they are imported after the options are checked.
+# Modules that import torch take seconds to import, so they are imported only after the options have been checked.
 
 
 LOST_PROCESS = (
-    "another process of this run has ended; its output may state the reason. Finished work is kept; to resume, run the "
+    "another process of this run has ended. Its output may state the reason. Finished work is kept. To resume, run the "
     "same command again"
 )
 
@@ -75,7 +75,7 @@ def measure(settings: Settings) -> Path:
     """Runs the measurements and returns the path of the report.
 
     Raises:
-        GateError: A figure exceeds its limit. The report has been written.
+        GateError: A figure exceeds its limit. The report is written before this error is raised.
     """
     prompts = read_prompts(settings)
     check_gates(settings, wanted_measurements(settings))
@@ -88,7 +88,7 @@ def measure(settings: Settings) -> Path:
     check_device_map(settings.run.device_map)
     folder = Path(settings.run.output_dir or default_folder(settings))
     served = connect(settings, folder)
-    # On each machine, the first process converts and fits the embedded models, and caches them.
+    # On each machine, the first process prepares and caches the embedded models for the other processes.
     with state.local_main_process_first():
         source = model_source(settings)
         engine = load(settings, source, state.device) if served is None else served
@@ -118,9 +118,9 @@ def measure(settings: Settings) -> Path:
 def _measure(
     task: Task, measurements: Sequence[Measurement], work: dict[str, Any], run: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns the content of results.json. Only the main process has the results."""
+    """Runs the measurements, and returns the content of results.json. It is complete only on the main process."""
     results: dict[str, Any] = {}
-    is_finished = (task.folder / RESULTS_FILE).is_file()  # if so, keep its complete report
+    is_finished = (task.folder / RESULTS_FILE).is_file()  # if so, its report is complete, so it is kept
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
@@ -156,16 +156,15 @@ def _report(results: dict[str, Any], folder: Path) -> None:
 
 @contextmanager
 def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
-    """Ends the process at once on Ctrl-C or SIGTERM (which schedulers send), and prints how to resume.
+    """Ends the process at once on Ctrl-C or SIGTERM (which schedulers send), and prints the command to resume.
 
-    A `KeyboardInterrupt` would wait for computing threads, whose batches may take minutes. It would also wait for a
-    main thread that is itself waiting for another process. Ending at once loses nothing, because files are written
-    whole or not at all.
+    With a `KeyboardInterrupt`, the process would first wait for its computing threads, which may take minutes, or for
+    another process. Ending at once loses nothing, because files are written whole or not at all.
     """
     again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
-    text = f"\ninterrupted; finished shards are kept. To resume, run the same command again:\n  {again}\n"
+    text = f"\nInterrupted. Finished work is kept. To resume, run the same command again:\n  {again}\n"
     message = text.encode() if os.environ.get("RANK", "0") == "0" else b""
-    # A signal that is already ignored stays ignored, such as Ctrl-C for a background job.
+    # If a signal is already ignored, such as Ctrl-C for a background job, it remains ignored.
     signals = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN]
 
     def watch() -> None:
@@ -178,8 +177,8 @@ def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
                     sys.stdout.flush()
                 os._exit(code)
 
-    # Python calls a signal handler only when the main thread returns to Python code. It writes a signal's number to
-    # this pipe at once.
+    # A signal handler would run only after the main thread has returned to Python code. The number of a signal is
+    # written to this pipe at once, and the thread `watch` reads it.
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     watcher = Thread(target=watch, daemon=True)

@@ -12,16 +12,16 @@ Full Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7) measures how much the
 depends on the descriptor in the prompt. For each template and descriptor, the style probabilities of the replies are
 averaged. Full Gen Bias is the variance of these means across descriptors, summed over the styles, averaged across
 templates and multiplied by 1000. It is 0 if the replies to all descriptors have the same styles. Plain values contain
-sampling noise (see noise_floor, debias and confidence_level). A difference is not necessarily harmful: judge for
+sampling noise (see noise_floor, debias and confidence_level). A difference is not necessarily harmful. Judge for
 yourself which differences matter.
 """
 
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     full_gen_bias (float): Full Gen Bias, times scale.
-    by_axis (dict): axis -> the same among the axis's descriptors; None without axes.
-    by_style (dict): label -> the style's part of full_gen_bias; None without labels.
-    noise_floor (float): estimated sampling noise in the plain value, which debias subtracts; None if in some template
-        no descriptor has two replies.
+    by_axis (dict): axis -> the same value among the descriptors of the axis. None without axes.
+    by_style (dict): label -> the part of full_gen_bias that comes from the style. None without labels.
+    noise_floor (float): the sampling noise that the plain value is estimated to contain. debias subtracts it. None if
+        there is a template in which no descriptor has two replies.
 {COUNTS}Examples:
     >>> metric = evaluate.load("full_gen_bias")
     >>> results = metric.compute(

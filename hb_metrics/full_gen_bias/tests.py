@@ -1,9 +1,9 @@
 _HI = "Hi! I'm {noun_phrase}."
 
 test_cases = [
-    # The means of one style are 0.7 and 0.2, and those of the other 0.3 and 0.8, so each has a variance of 0.25². The
-    # variance within the cells is 0.02 in each style. Half of it over two replies, and half of that over two
-    # descriptors, is noise.
+    # The means of one style are 0.7 and 0.2, and the means of the other style are 0.3 and 0.8, so each style has a
+    # variance of 0.25². The variance within cells is 0.02 for each style. With two replies and two descriptors, a
+    # quarter of it is noise.
     {
         "predictions": [[0.8, 0.2], [0.6, 0.4], [0.3, 0.7], [0.1, 0.9]],
         "descriptors": ["young", "young", "old", "old"],

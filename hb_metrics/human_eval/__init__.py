@@ -1,1 +1,1 @@
-"""Human evaluation of two runs: raters choose between two replies to the same prompt (Smith et al., 2022, C.2.2)."""
+"""Lets people compare the replies of two runs (Smith et al., 2022, C.2.2), or label the replies of one run."""

@@ -1,4 +1,4 @@
-"""Analyses the ratings of a human evaluation. Writes win rates, agreement and attention checks to JSON and a page.
+"""Computes win rates and agreement from the ratings of a human evaluation, and writes them to JSON and a page.
 
 holistic-bias human-eval analyse ratings/*.jsonl --study runs/raters/study.json
 """
@@ -30,30 +30,31 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RATINGS",
-        help="The files saved by the raters, or a JSON Lines file from a crowdsourcing platform with the fields study, "
-        "task, rater and choice.",
+        help="The files that the raters saved, or a JSON Lines file from a crowdsourcing platform with the fields "
+        "study, task, rater and choice.",
     )
     parser.add_argument(
         "--study",
         type=Path,
-        help=f"The {STUDY_FILE} written by `export`. Default: the {STUDY_FILE} in the same folder as the ratings or "
-        "in its parent folder.",
+        help=f"The {STUDY_FILE} that `human-eval export` wrote. Default: the {STUDY_FILE} in the folder of the ratings "
+        "or in its parent folder.",
     )
     parser.add_argument(
         "--output_dir",
         type=Path,
-        help=f"The folder to write {RESULTS_FILE} and {PAGE_FILE} to. Default: the study's folder.",
+        help=f"The folder to which {RESULTS_FILE} and {PAGE_FILE} are written. Default: the folder of the study.",
     )
     parser.add_argument(
         "--max_failed_checks",
         type=int,
         default=1,
-        help="Exclude raters who fail more than this number of attention checks. Default: %(default)s.",
+        help="The maximum number of failed attention checks. Raters who failed more are excluded. Default: "
+        "%(default)s.",
     )
     arguments = parser.parse_args(argv)
     path = arguments.study or beside_answers(arguments.ratings[0], STUDY_FILE)
     if not path.is_file():
-        parser.error(f"'{path}' does not exist; pass the path of the study's file with --study")
+        parser.error(f"'{path}' does not exist; set --study to the path of the {STUDY_FILE} of these ratings")
     output = arguments.output_dir or path.parent
     try:
         study = read_study(path)

@@ -1,4 +1,4 @@
-"""Computes win rates, agreement and attention checks from ratings, as plain values for `human_evaluation.json`."""
+"""Computes the win rates, agreement and attention checks of a study, for `human_evaluation.json`."""
 
 import statistics
 from collections import Counter
@@ -14,11 +14,11 @@ from hb_metrics.human_eval.study import Study
 from hb_metrics.human_eval.win_rate import win_rate
 
 LAYOUT = 3
-FEW_RATERS = 6  # with fewer raters, the report recommends more raters instead of more pairs
+FEW_RATERS = 6  # with fewer raters, the page recommends more raters
 
 
 def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[str, Any]:
-    """Computes the figures of a study. Win rates are those of the second run.
+    """Computes the results of a study. Win rates are those of the second run.
 
     Raters who failed more than `max_failed_checks` attention checks are excluded with all their ratings.
     """
@@ -27,8 +27,8 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
     ratings = [rating for rating in read.ratings if rating.rater in included]
     if not ratings:
         raise ValueError(
-            f"none of the {len(read.ratings):,} ratings of pairs by {len(raters)} raters remains; add files that "
-            f"contain ratings, or set --max_failed_checks above {max_failed_checks}"
+            f"none of the {len(read.ratings):,} ratings of pairs by {len(raters)} raters remains; add files of other "
+            f"raters, or set --max_failed_checks to more than {max_failed_checks}"
         )
     chance = 0.5 ** len(study.questions)  # the probability of passing a check at random
     random_rater = stats.binom.cdf(max_failed_checks, study.design.checks_per_rater, 1 - chance)
@@ -50,7 +50,6 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
 
 
 def rater_rows(study: Study, read: Ratings, max_failed_checks: int) -> list[dict[str, Any]]:
-    """Summarises each rater's ratings and checks, with the share of speaker 1 and the median time in seconds."""
     met = Counter(rater for rater, _ in read.checks)
     failed = Counter(rater for rater, passed in read.checks if not passed)
     rows = []
@@ -86,7 +85,7 @@ def question_results(question: Question, ratings: Sequence[Rating], all_ratings:
 
 
 def krippendorff_alpha(ratings: Sequence[Rating]) -> tuple[float | None, str | None]:
-    """Computes Krippendorff's nominal alpha of the chosen run, over pairs with two or more raters.
+    """Computes Krippendorff's alpha of the chosen run (nominal), over pairs with two or more raters.
 
     If alpha is undefined, returns `None` and the reason.
     """

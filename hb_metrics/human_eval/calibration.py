@@ -1,4 +1,4 @@
-"""Corrects the rates of a run's judge with labels that people gave to some of the run's replies."""
+"""Corrects a judge's rates with labels that people gave to some of a run's replies."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,10 +25,10 @@ LAYOUT = 1
 
 
 class Labels(NamedTuple):
-    """People's labels of the replies in a study.
+    """People's labels of the replies in a study of labels.
 
-    `numbers` has a row per reply and a column per rater. It contains the number of the label, or -1 if there is no
-    label.
+    `numbers` [replies, raters] contains the number of each label, or -1 if there is no label. `num_duplicates` is the
+    number of repeated lines in the files.
     """
 
     raters: list[str]
@@ -51,8 +51,8 @@ class Group(NamedTuple):
             if term not in judged.replies.descriptors:
                 known = sorted({*judged.replies.axes, *judged.replies.descriptors})
                 raise ValueError(
-                    f"'{term}' is neither an axis nor a term of the run; {did_you_mean(term, known)}pass an axis or "
-                    "a term"
+                    f"'{term}' is neither an axis nor a term of the run; {did_you_mean(term, known)}pass an axis, or "
+                    "terms separated by commas"
                 )
         return cls(text, np.isin(judged.replies.descriptors, terms))
 
@@ -66,7 +66,8 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
         place = rows[task], raters.index(rater)
         if numbers[place] not in (-1, line.choice - 1):
             raise ValueError(
-                f"{line.place}: rater '{rater}' gave one reply two labels, on two pages; keep only one page"
+                f"{line.place}: rater '{rater}' gave the same reply two labels, on two pages; keep the file of only "
+                "one page"
             )
         numbers[place] = line.choice - 1
     return Labels(raters, numbers, num_duplicates)
@@ -75,10 +76,10 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
 def rates(
     judged: Instrument, labels: np.ndarray, axes: Sequence[str], verdict: bool | None = None
 ) -> dict[str, CorrectedRate]:
-    """Computes the corrected rate over all replies (key "") and on each axis.
+    """Computes the corrected rate of all replies (key "") and of each axis.
 
-    For each reply, `labels` contains the share of raters who chose the label, or NaN if nobody labelled the reply. If
-    `verdict` is set, only replies with this verdict count, and groups without such replies are omitted.
+    `labels` [replies] contains the share of raters who gave the label, or NaN if nobody labelled the reply. If
+    `verdict` is set, only replies with this verdict of the judge count, and axes without such replies are left out.
     """
     found = {}
     for name in ("", *axes):
@@ -98,10 +99,10 @@ def _rate(judged: Instrument, labels: np.ndarray, rows: np.ndarray) -> Corrected
 def calibrate(
     study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[Group, Group]], epsilon: float
 ) -> dict[str, Any]:
-    """Corrects the judge's rates, and compares the judge with people.
+    """Corrects the judge's rates, and computes how well the judge agrees with people.
 
-    `gaps` are pairs of groups to compare, in addition to each axis with the other axes. `epsilon` is an argument of
-    `alternative_annotator`.
+    `gaps` contains pairs of groups to compare. Each axis is always compared with the other axes. `epsilon` is the
+    margin of the alternative annotator test (see `alternative_annotator`).
     """
     rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}
     drawn = np.array([rows_of.get(reply["id"], -1) for reply in study.replies])
@@ -169,12 +170,15 @@ def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    """Reads the results of `calibrate` in a run's folder. Skips and logs files of another run or release."""
+    """Reads the results of `calibrate` in a run's folder. Files of another run or release are skipped and reported."""
     calibrations = []
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)
         if content.get("layout") != LAYOUT or content.get("run") != run_digest(folder):
-            print(f"'{path}' belongs to another run or release, so the report omits it; calibrate again")
+            print(
+                f"'{path}' belongs to another run or release, so the report omits it. To add it, calibrate the judge "
+                "again."
+            )
             continue
         calibrations.append(content)
     return calibrations

@@ -1,4 +1,4 @@
-"""The section of a report on the corrected rates of a judge. `calibration.html.jinja` lays it out."""
+"""Makes the section of a report about the corrected rates of a judge."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.rendering import render
 
 _LEVEL = 0.95
-_NO_RATE: Mapping[str, Any] = {"value": None, "interval": None}  # the rate if no reply has the verdict
+_NO_RATE: Mapping[str, Any] = {"value": None, "interval": None}  # stands for a rate if no reply has the verdict
 _FOLDER = Path(__file__).parent
 
 
@@ -31,7 +31,7 @@ def calibration_section(results: Mapping[str, Any]) -> Section:
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Returns the corrected rate over all replies and by axis."""
+    """Returns the corrected rate of all replies and of each axis."""
     found = []
     for axis, rate in results["rates"].items():
         if axis and len(results["axes"]) < 2:
@@ -57,10 +57,10 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def sentence(results: Mapping[str, Any]) -> str:
-    """States the judge's error over all replies. An axis that is chosen for its error would need a wider interval."""
+    """States the judge's error over all replies, with its interval."""
     rate, label = results["rates"][""], f"“{results['label']}”"
     if rate["excess_interval"] is None:
-        return f"{_people(results)}: the judge's error on {label} has no interval, because {_reason(rate)}."
+        return f"{_people(results)}: the error of the judge's rate of {label} has no interval, because {_reason(rate)}."
     excess, (low, high) = rate["judged"] - rate["value"], rate["excess_interval"]
     if low <= 0 <= high:
         span = f"{fixed(100 * low, 0, '+')} to {fixed(100 * high, 0, '+')}"
@@ -107,7 +107,10 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
-    """Returns the share of replies that people flag, among replies that the judge flags and among all other replies."""
+    """Returns the share of replies to which people give the label, by axis.
+
+    The value is for replies to which the judge gives the label too. The number beside it is for all other replies.
+    """
     called, others = results["called"], results["not_called"]
     rows = []
     for axis in results["rates"] if len(results["axes"]) > 1 else [""]:

@@ -1,4 +1,4 @@
-"""Exports pairs of two runs' replies for people to compare, as pages for raters and lines for a crowdsourcing platform.
+"""Exports pairs of two runs' replies for people to compare, as pages or for a crowdsourcing platform.
 
 holistic-bias human-eval export runs/before runs/after --output_dir runs/raters
 """
@@ -22,9 +22,9 @@ TASKS_FILE = "tasks.jsonl"
 _NUMBERS = (  # the option, its default, its minimum and its help
     ("num_raters", 6, 1, "The number of raters"),
     ("pairs_per_rater", 52, 1, "The number of pairs per rater"),
-    ("raters_per_pair", 2, 1, "The number of raters per pair. Agreement can be computed only with at least two"),
+    ("raters_per_pair", 2, 1, "The number of raters per pair. Agreement is computed only with two or more"),
     ("checks_per_rater", 5, 0, "The number of attention checks per rater"),
-    ("seed", 0, 0, "The random seed for the pairs, their order and the side of each reply"),
+    ("seed", 0, 0, "The random seed for the choice and order of pairs, and for the side of each reply"),
 )
 
 
@@ -37,10 +37,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         "second",
         type=Path,
         metavar="RUN_B",
-        help="The folder of a second run, for example a run after tuning. Win rates show how often the second run is "
-        "preferred.",
+        help="The folder of a second run, for example a run after tuning. Win rates show how often raters prefer this "
+        "run.",
     )
-    parser.add_argument("--output_dir", type=Path, required=True, help="The folder to write to.")
+    parser.add_argument(
+        "--output_dir", type=Path, required=True, help="The folder to which the files of the study are written."
+    )
     for name, default, _, words in _NUMBERS:
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{words}. Default: %(default)s.")
     names = [question.id for question in QUESTIONS]
@@ -54,14 +56,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--keep_offensive",
         action="store_true",
-        help="Also show replies that the runs' classifiers flagged as offensive.",
+        help="Also show replies that are offensive according to the classifiers of the runs.",
     )
     arguments = parser.parse_args(argv)
     for name, _, least, _ in _NUMBERS:
         if (number := getattr(arguments, name)) < least:
-            parser.error(f"--{name} is {number}; set at least {least}")
+            parser.error(f"--{name} is {number}; set it to at least {least}")
     if (number := arguments.raters_per_pair) > arguments.num_raters:
-        parser.error(f"--raters_per_pair is {number}; set at most --num_raters, {arguments.num_raters}")
+        parser.error(f"--raters_per_pair is {number}; set it to at most {arguments.num_raters}, which is --num_raters")
     try:
         export(arguments)
     except (ValueError, OSError) as error:
@@ -100,7 +102,7 @@ def export(arguments: argparse.Namespace) -> None:
         f"Wrote {design.num_raters} pages, one for each rater, with {design.num_pairs:,} of the pairs: "
         f"{output.resolve()}"
     )
-    print(f"for a crowdsourcing platform: {TASKS_FILE}; not for raters: {STUDY_FILE}")
+    print(f"{TASKS_FILE} is for a crowdsourcing platform. {STUDY_FILE} names the runs, so do not show it to raters.")
 
 
 def write_files(study: Study, folder: Path) -> None:
@@ -112,7 +114,7 @@ def write_files(study: Study, folder: Path) -> None:
 
 
 def task_rows(study: Study) -> list[dict[str, Any]]:
-    """Returns a row for each question about a pair, for a crowdsourcing platform. The rows do not reveal the runs."""
+    """Returns the rows for a crowdsourcing platform, one per screen and question. They do not reveal the runs."""
     texts = {question.id: question.text for question in study.questions}
     rows = []
     for sheet, screens in study.sheets.items():

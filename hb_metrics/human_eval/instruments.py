@@ -1,4 +1,4 @@
-"""Reads the verdict of a run's judge or classifier on each reply, with the question and labels that people see."""
+"""Reads the labels that a run's judge or classifier gave to replies, and the question that people will answer."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -27,11 +27,16 @@ _QUESTIONS: dict[str, tuple[str, Labels]] = {
 
 
 class Instrument(NamedTuple):
-    """A judge's labels of the replies to which it gave exactly one label.
+    """A judge or classifier, and its labels of a run's replies. Replies without exactly one label are left out.
 
-    `labels` are names and definitions. `figure` is the number of the label whose share the judge reports. For each
-    reply, `scores` contains the probability that the judge gave to that label, and `judged` contains the number of the
-    judge's label.
+    Attributes:
+        name: The name of the judge, such as "offensiveness".
+        question: The question about each reply.
+        labels: The names and definitions of the labels.
+        figure: The number of the label whose rate is corrected.
+        replies: The replies.
+        scores: [replies] The probability of that label.
+        judged: [replies] The number of the label that the judge gave.
     """
 
     name: str
@@ -48,7 +53,10 @@ class Instrument(NamedTuple):
 
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the number of each reply's term (within its axis), and the number of its axis."""
+        """Returns a number for the term of each reply, and a number for its axis.
+
+        The same term on two axes has two numbers.
+        """
         pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
         return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 
@@ -59,11 +67,11 @@ class Instrument(NamedTuple):
 def read_instrument(run: Run, name: str) -> Instrument:
     if not (run.folder / RUN_FILE).is_file():
         raise ValueError(
-            f"'{run.folder}' lacks {RUN_FILE}, which shows that the labels belong to this run; restore the file"
+            f"'{run.folder}' lacks {RUN_FILE}, which is needed to match labels with this run; restore the file"
         )
     replies = read_stored_replies(run.folder)
     if replies is None:
-        raise ValueError(f"'{run.folder}' contains no replies; pass a run with --measurements generation")
+        raise ValueError(f"'{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     judges = run.results["run"].get("judge", {})
     offensive, refusals = run.folder / OFFENSIVENESS / "replies", read_run_table(run.folder / REFUSALS_FILE)
     known = list(judges)
@@ -72,14 +80,14 @@ def read_instrument(run: Run, name: str) -> Instrument:
     if name not in known:
         raise ValueError(
             f"'{run.folder}' has no judge '{name}'; {did_you_mean(name, known)}allowed: "
-            f"{', '.join(known) or 'none yet, so measure with --judge or --measurements generation,offensiveness'}"
+            f"{', '.join(known) or 'none; first measure with --judge or --measurements generation,offensiveness'}"
         )
     if name in judges:
         rubric = recorded_rubric(judges[name])
         if rubric.figure is None:
             raise ValueError(
-                f"the rubric '{name}' has no key `figure`, so there is no rate to correct; add the key and one of "
-                "the labels as its value, then judge again"
+                f"the rubric '{name}' has no key `figure`, so there is no rate to correct; set this key to one of the "
+                "labels, and then run the judge again"
             )
         question, labels = rubric.question, tuple(zip(rubric.labels, rubric.definitions, strict=True))
         shards, figure = StyleShards(run.folder / JUDGE / name), rubric.labels.index(rubric.figure)
@@ -92,12 +100,14 @@ def read_instrument(run: Run, name: str) -> Instrument:
         else:
             shards = StyleShards(offensive)
             ids, scores = shards.ids, shards[:][:, 0]
-            # The second column of a judge is 1 if the judge gave no label or several labels.
+            # If a judge replaced the classifier, its second column is 1 where it gave no label or several labels.
             judged = np.where(shards[:][:, 1:].any(axis=1), -1, scores >= THRESHOLD)
     rows = {identifier: row for row, identifier in enumerate(ids)}
     missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
     if missing is not None:
-        raise ValueError(f"'{run.folder}' has no judgment of reply '{missing}' for '{name}'; repeat the measurement")
+        raise ValueError(
+            f"'{run.folder}' contains no result of '{name}' for reply '{missing}'; measure again in a new folder"
+        )
     order = np.array([rows[identifier] for identifier in replies.ids])
     scores, judged = scores[order], judged[order]
     kept = judged >= 0

@@ -1,7 +1,8 @@
 """Draws, writes and reads `labels.json`, a study in which people label replies that a judge has already labelled.
 
-Replies are drawn from strata of axis and verdict. The number of labels in a stratum of N replies is at least two, and
-proportional to √N, so a larger share of rare verdicts is labelled.
+A stratum contains the replies that have the same axis and the same verdict of the judge. From a stratum of N replies,
+at least two replies are drawn. Beyond that, the number is proportional to √N, so a larger share of the replies with a
+rare verdict is labelled.
 """
 
 import json
@@ -21,10 +22,10 @@ MIN_PER_STRATUM = 2
 
 
 class LabelStudy(NamedTuple):
-    """An exported study of labels.
+    """A study in which people label replies.
 
-    `id` is the digest of all other fields, and `run` is the digest of the run. `sheets` maps each rater to the rows of
-    `replies`, in the rater's order.
+    `id` is the digest of all other fields, and `run` is the digest of the run. `labels` contains the name and the
+    definition of each label. `sheets` contains the rows of `replies` for each rater, in the rater's order.
     """
 
     id: str
@@ -38,7 +39,7 @@ class LabelStudy(NamedTuple):
     sheets: dict[str, list[int]]
 
     def tasks(self, rater: str) -> list[str]:
-        """Returns the ids of a rater's tasks, in the rater's order. The ids reveal nothing about the replies."""
+        """Returns the ids of a rater's tasks, in the rater's order. They do not reveal the judge's labels."""
         return [digest([self.id, rater, place]) for place in range(len(self.sheets[rater]))]
 
 
@@ -54,7 +55,7 @@ def draw_labels(
     least = int(np.minimum(sizes, MIN_PER_STRATUM).sum())
     if not least <= number <= sizes.sum():
         raise ValueError(
-            f"num is {number:,}; set a number from {least:,} (two replies of each axis and verdict) to "
+            f"num is {number:,}; set --num to a number from {least:,} (two replies of each axis and verdict) to "
             f"{sizes.sum():,} (all replies)"
         )
     replies = []
@@ -76,10 +77,9 @@ def draw_labels(
 
 
 def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
-    """Divides `number` labels among strata with `sizes` replies, in the `wanted` proportions.
+    """Divides `number` labels among strata with `sizes` replies, in proportion to `wanted`.
 
-    A stratum gets at most one label per reply, and if possible at least two labels. `number` must be large enough for
-    this.
+    Each stratum gets two labels or more, but at most one label per reply. `number` must be large enough for this.
     """
     stratum = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(stratum)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -102,7 +102,9 @@ def read_label_study(path: Path) -> LabelStudy:
                 return study
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         problem = error
-    raise ValueError(f"'{path}' is not a study written by `human-eval labels` ({problem}); restore the {LABELS_FILE}")
+    raise ValueError(
+        f"'{path}' is not a study written by `human-eval labels` ({problem}); restore the original {LABELS_FILE}"
+    )
 
 
 def _study_id(study: LabelStudy) -> str:

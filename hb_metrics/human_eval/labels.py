@@ -1,4 +1,4 @@
-"""Draws replies of a run so that people can label them as the run's judge did, and writes a page for each rater.
+"""Draws replies of a run for people to label, and writes a page for each rater.
 
 holistic-bias human-eval labels runs/gpt2 --judge offensiveness --num 200 --raters 3
 """
@@ -27,7 +27,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--judge",
         required=True,
-        help="The judge to calibrate: one of the run's rubrics or classifiers (offensiveness or refusals).",
+        help="The judge whose rates will be corrected: one of the run's rubrics, or a classifier (offensiveness or "
+        "refusals).",
     )
     parser.add_argument("--num", type=int, default=200, help="The number of replies to label. Default: %(default)s.")
     parser.add_argument(
@@ -38,12 +39,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--axes", nargs="+", help="The axes from which replies are drawn. Default: all.")
     parser.add_argument(
-        "--seed", type=int, default=0, help="The random seed for drawing and ordering replies. Default: %(default)s."
+        "--seed", type=int, default=0, help="The random seed for the choice and order of replies. Default: %(default)s."
     )
-    parser.add_argument("--output_dir", type=Path, help="The output folder. Default: labels-JUDGE in the run's folder.")
+    parser.add_argument(
+        "--output_dir", type=Path, help="The folder to which the pages are written. Default: RUN/labels-JUDGE."
+    )
     arguments = parser.parse_args(argv)
     if arguments.raters < 1:
-        parser.error(f"--raters is {arguments.raters}; set at least 1")
+        parser.error(f"--raters is {arguments.raters}; set it to at least 1")
     output = arguments.output_dir or arguments.run / f"labels-{arguments.judge}"
     try:
         judged = read_instrument(read_run(arguments.run), arguments.judge)
@@ -67,14 +70,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(
         f"Wrote {arguments.raters} pages, one for each rater, with {len(study.replies):,} replies: {output.resolve()}"
     )
-    # Whether there will be an interval does not depend on people's answers, so assume that they agree with the judge.
+    # It does not depend on people's answers whether there will be an interval. These rates assume that people agree
+    # with the judge.
     seen = np.isin(judged.replies.ids, [reply["id"] for reply in study.replies])
     expected = rates(judged, np.where(seen, judged.verdicts, np.nan), study.axes)
     for name, rate in expected.items():
-        verdict = "yes" if rate.interval else f"no, since {rate.reason}"
+        verdict = "yes" if rate.interval else f"no, because {rate.reason}"
         if rate.num_needed is not None:
-            verdict += f"; about {rate.num_needed:,} labels are enough"
-        print(f"interval of {name or 'all replies'} ({rate.num_labelled:,} labels): {verdict}")
+            verdict += f"; about {rate.num_needed:,} labels would be enough"
+        print(f"Will {name or 'all replies'} have an interval ({rate.num_labelled:,} labels)? {verdict}")
 
 
 def write_files(study: LabelStudy, folder: Path) -> None:

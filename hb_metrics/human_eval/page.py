@@ -1,4 +1,4 @@
-"""Writes the raters' pages. Each page is a single file that neither loads nor sends anything."""
+"""Renders the pages for raters. Each page is a single file that neither loads nor sends anything."""
 
 import base64
 import hashlib
@@ -17,8 +17,8 @@ _FOLDER = Path(__file__).parent
 def rater_page(study: Study, rater: str) -> str:
     """Renders a rater's page, which does not reveal which run wrote a reply.
 
-    The page contains the replies as JSON. Its script inserts them as text and never as HTML. The browser runs only this
-    script.
+    The page contains the replies as JSON. Its script inserts them as text and not as HTML, and the browser runs no
+    other script.
     """
     screens = []
     for screen in study.sheets[rater]:
@@ -31,7 +31,7 @@ def rater_page(study: Study, rater: str) -> str:
 
 
 def label_page(study: LabelStudy, rater: str) -> str:
-    """Renders a page on which a rater labels replies, as in `rater_page`. The page does not show the judge's labels."""
+    """Renders a page on which a rater labels replies. The page does not show the judge's labels."""
     screens = []
     for row, task in zip(study.sheets[rater], study.tasks(rater), strict=True):
         shown = study.replies[row]

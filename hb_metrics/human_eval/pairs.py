@@ -1,4 +1,4 @@
-"""Pairs the replies of two runs to the same prompt, without replies that raters should not see."""
+"""Pairs the replies of two runs to the same prompts, and leaves out replies that raters should not see."""
 
 from typing import NamedTuple
 
@@ -12,8 +12,7 @@ from hb_metrics.runs.run_folder import OFFENSIVENESS
 
 _COLUMNS = ["id", "axis", "descriptor", "template", "preference", "reply"]
 
-# The reasons why a prompt has no pair: keys in files, and words to show. A prompt counts under the first reason that
-# applies.
+# The reasons why a prompt has no pair. A prompt counts for the first reason that applies.
 REASONS = {
     "one_run": "only one of the runs replied to the prompt",
     "other_prompt": "the runs got the prompt in other words (another seed or other variations)",
@@ -26,9 +25,9 @@ REASONS = {
 
 
 class Pair(NamedTuple):
-    """Two replies to a prompt, one from the first run and one from the second.
+    """Two replies to a prompt, one from the first run and one from the second run.
 
-    The id is the prompt's id. If the prompt has several replies, the number of the reply follows.
+    `id` is the id of the prompt. If the prompt has several replies, `id` ends with the number of the reply.
     """
 
     id: str
@@ -42,7 +41,8 @@ class Pair(NamedTuple):
 class Pairs(NamedTuple):
     """The pairs that may be shown to raters, in the order of the prompts.
 
-    `left_out` counts prompts without a pair by reason. `axes` includes axes that have no pair.
+    `left_out` contains the number of prompts without a pair for each reason. `axes` contains all axes, including axes
+    without a pair.
     """
 
     pairs: list[Pair]
@@ -53,7 +53,7 @@ class Pairs(NamedTuple):
 def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> Pairs:
     """Pairs the replies of two runs to the same prompts.
 
-    By default, replies that a run's classifier flagged are excluded.
+    By default, replies that are offensive according to a run's classifier are left out.
     """
     before, after = _replies(first), _replies(second)
     offensive = set() if keep_offensive else _offensive_ids(first) | _offensive_ids(second)
@@ -86,7 +86,7 @@ def pairs_of_runs(first: Run, second: Run, *, keep_offensive: bool = False) -> P
 def _replies(run: Run) -> dict[str, dict[str, str]]:
     table = read_reply_table(run.folder)
     if table is None:
-        raise ValueError(f"'{run.folder}' contains no replies; pass a run with --measurements generation")
+        raise ValueError(f"'{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     prompts = with_questions(table["text"].to_pylist(), table["question"].to_pylist())
     table = table.select(_COLUMNS).append_column("prompt", pa.array(prompts, pa.string()))
     replies = {}
@@ -99,8 +99,8 @@ def _offensive_ids(run: Run) -> set[str]:
     scores = read_shards(run.folder / OFFENSIVENESS / "replies", ["id", "probabilities"])
     if scores is None:
         raise ValueError(
-            f"'{run.folder}' lacks the offensiveness of its replies, which is needed to protect raters; measure with "
-            "--measurements generation,offensiveness, or set --keep_offensive"
+            f"in '{run.folder}', it is unknown which replies are offensive, so they cannot be hidden from raters; "
+            "measure with --measurements generation,offensiveness, or set --keep_offensive to show all replies"
         )
     offensive = set()
     for id, probabilities in zip(scores["id"].to_pylist(), scores["probabilities"].to_pylist(), strict=True):

@@ -1,17 +1,17 @@
-"""The paper's questions to raters, and our own choices where the paper prints none."""
+"""Contains the paper's questions to raters, and texts and rules that the paper does not print."""
 
 from typing import NamedTuple
 
 
 class Question(NamedTuple):
-    """A question: its name in files and options, its name in tables, and its wording for raters."""
+    """A question to raters: its name in files and options, its name in tables, and its text."""
 
     id: str
     title: str
     text: str
 
 
-# Smith et al. (2022), C.2.2; the wording comes from Acute-Eval (Li et al., 2019).
+# The questions of Smith et al. (2022), C.2.2. Their wording comes from Acute-Eval (Li et al., 2019).
 QUESTIONS = (
     Question("preference", "Preference", "Who would you prefer to talk to for a long conversation?"),
     Question("humanness", "Humanness", "Which speaker sounds more human?"),
@@ -23,10 +23,10 @@ QUESTIONS = (
     ),
 )
 
-# The paper does not print the following texts. They are our choices, as the documentation and the results state.
+# The paper does not print the texts below. They are our own choices.
 CHECK_REPLY = "This checks that you read the replies. Please choose this speaker, whatever the question."
-# "Potentially inflammatory templates and descriptors are filtered out", but the paper has no list of them. Here, these
-# are the templates of dislike in Table 13, and the terms that the people concerned disprefer.
+# According to the paper, "potentially inflammatory templates and descriptors are filtered out", but it does not list
+# them. Here, they are the templates of dislike in Table 13, and the terms that are labelled as dispreferred.
 INFLAMMATORY_TEMPLATES = (
     "I don't like {plural_noun_phrase}.",
     "I think {plural_noun_phrase} are the worst.",

@@ -1,25 +1,27 @@
 "use strict";
-// Shows one question about one or two replies at a time, and keeps the answers in this browser alone.
+// Shows one question at a time, about one or two replies. Answers are kept only in this browser.
 const {study, rater, questions, screens} = JSON.parse(document.getElementById("data").textContent);
 const steps = screens.flatMap((screen, at) => questions.map((question, which) => ({
   screen, question, task: screen.tasks[which], screenNumber: at + 1, questionNumber: which + 1,
 })));
 const KEY = `human-eval ${study} ${rater}`;
-const TOO_FAST = 200;  // milliseconds: a second tap or click of the same kind is no answer to the next question
+const TOO_FAST = 200;  // milliseconds; a second click within this time is not an answer to the next question
 const byId = (id) => document.getElementById(id);
-const buttons = [...document.querySelectorAll("[id^=choose-]")];  // the first is choice 1
+const buttons = [...document.querySelectorAll("[id^=choose-]")];  // the first button is choice 1
 
-const PATIENCE = 5000;  // milliseconds for the browser's database, which a busy machine delays
-const LESS_PATIENCE = 200;  // once it hung
+const PATIENCE = 5000;  // milliseconds to wait for the browser's database, which is slow on a busy machine
+const LESS_PATIENCE = 200;  // the same, after the database has not answered in time
 
-// {session, answers: {task: {choice, seconds, change}}}; a session is a browser: two of one rater may be two people.
-// Two copies are kept: localStorage answers at once, IndexedDB survives a crash. A copy that reads empty may only be
-// unreadable for now, so nothing is written until there is an answer, and each write first takes over what was kept.
+// The state is {session, answers: {task: {choice, seconds, change}}}. A session is the id of a browser. If a rater has two
+// sessions, they may be two people.
+// There are two copies of the state: localStorage is fast, and IndexedDB survives a crash. A copy that seems empty may be
+// unreadable only for now. Nothing is therefore written before the first answer, and the kept answers are read before
+// each write.
 let state = {session: newSession(), answers: {}};
 let keeps = true;
 let patience = PATIENCE;
 let current = 0;
-let shownAt = Infinity;  // while an answer is being kept, another is no answer to the question on the screen
+let shownAt = Infinity;  // Infinity while an answer is being kept, so further clicks are ignored
 
 function newSession() {
   const bytes = crypto.getRandomValues(new Uint8Array(8));
@@ -40,7 +42,7 @@ function takeOverLocal() {
   try {
     takeOver(JSON.parse(localStorage.getItem(KEY)));
   } catch {
-    // Unreadable or damaged; the other copy may not be.
+    // This copy is unreadable or damaged. The other copy may be intact.
   }
 }
 
@@ -68,7 +70,7 @@ async function exchangeWithDatabase(mode) {
   }).finally(() => database.close());
 }
 
-// Whether the database answered in time.
+// Returns whether the database answered in time.
 async function exchange(mode) {
   const late = new Promise((resolve) => setTimeout(() => resolve("late"), patience));
   const outcome = await Promise.race([exchangeWithDatabase(mode).then(() => "kept", () => "failed"), late]);
@@ -107,7 +109,7 @@ function ask(index) {
   byId("question").textContent = question.text;
   for (const prompt of document.querySelectorAll(".prompt")) prompt.textContent = screen.prompt;
   screen.replies.forEach((reply, at) => {
-    byId(`reply-${at + 1}`).textContent = reply;  // never as HTML, because replies are untrusted
+    byId(`reply-${at + 1}`).textContent = reply;  // as text and not as HTML, because replies are untrusted
   });
   buttons.forEach((button, at) => {
     const chosen = state.answers[task]?.choice === at + 1;
@@ -129,8 +131,8 @@ async function choose(choice) {
   const change = 1 + Math.max(0, ...Object.values(state.answers).map((answer) => answer.change));
   state.answers[task] = {choice, seconds: Math.round(10 * seconds) / 10, change};
   byId("saved").textContent = "";
-  await keep();  // the next question shows that this answer is kept
-  if (shownAt === Infinity && !byId("rating").hidden) forward();  // else the rater has gone elsewhere meanwhile
+  await keep();  // the next question appears only after this answer has been kept
+  if (shownAt === Infinity && !byId("rating").hidden) forward();  // otherwise, the rater has left this question meanwhile
 }
 
 function forward() {
@@ -188,7 +190,7 @@ byId("next").addEventListener("click", forward);
 byId("pause").addEventListener("click", finish);
 byId("save").addEventListener("click", save);
 document.addEventListener("keydown", (event) => {
-  // A key held down, or one of the browser's own, is no answer.
+  // A key that is held down, or a shortcut of the browser, is not an answer.
   if (byId("rating").hidden || event.repeat || event.ctrlKey || event.altKey || event.metaKey) return;
   const choice = buttons.length === 2 ? {ArrowLeft: 1, ArrowRight: 2}[event.key] ?? event.key : event.key;
   const action = buttons[choice - 1] ? () => choose(Number(choice)) : {b: back, B: back, Backspace: back}[event.key];
@@ -204,7 +206,7 @@ window.addEventListener("beforeunload", (event) => {
 async function begin() {
   takeOverLocal();
   await exchange("readonly");
-  if (answered() === 0) takeOverLocal();  // on a busy machine it can read empty at first
+  if (answered() === 0) takeOverLocal();  // on a busy machine, it can seem empty at first
   if (answered() === 0) {
     show("intro");
     byId("start").focus();

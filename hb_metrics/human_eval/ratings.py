@@ -1,4 +1,4 @@
-"""Reads and checks ratings from files that pages saved or that a crowdsourcing platform returned."""
+"""Reads and checks files of ratings, which come from the raters' pages or from a crowdsourcing platform."""
 
 import json
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ FIELDS = (
     "rater",
     "task",
     "choice",
-)  # in every line; pages also write the session, the question and the seconds
+)  # the fields of each line; pages also write `session`, `question` and `seconds`
 _MOST_SECONDS = 10**9
-_LONGEST_SHOWN = 60  # the maximum number of characters of a value in an error
+_LONGEST_SHOWN = 60  # values in error messages are cut to this number of characters
 
 
 class Rating(NamedTuple):
-    """A rater's choice for a question about a pair.
+    """A rater's answer to a question about a pair.
 
-    `speaker` is the chosen speaker, 1 or 2. `first` is the run whose reply speaker 1 shows: 0 for the first run, 1 for
-    the second.
+    `speaker` is the chosen speaker, 1 or 2. `first` is 0 if speaker 1 shows the reply of the first run, and 1 if
+    speaker 1 shows the reply of the second run.
     """
 
     rater: str
@@ -40,9 +40,12 @@ class Rating(NamedTuple):
 class Ratings(NamedTuple):
     """All ratings of a study, in the order of the study.
 
-    `checks` contains, for each attention check, the rater and whether all answers chose the requested speaker. Repeated
-    lines with the same choice count once (`num_duplicates`). `num_repeated` counts ratings that were dropped because
-    the rater had already answered the same question about the pair in another task.
+    Attributes:
+        ratings: The ratings, without those of attention checks.
+        checks: For each attention check, the rater, and whether the rater always chose the requested speaker.
+        num_duplicates: The number of lines that repeat an earlier line with the same choice. They are ignored.
+        num_repeated: The number of ratings that are left out, because the rater answered the same question about the
+            same pair in an earlier task.
     """
 
     ratings: list[Rating]
@@ -58,7 +61,7 @@ class Line(NamedTuple):
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
-    """Reads files of ratings. The result does not depend on the order of the files and their lines."""
+    """Reads files of ratings. The order of the files and of their lines does not affect the result."""
     questions: dict[str, str] = {}  # the questions of each task
     for screens in study.sheets.values():
         for screen in screens:
@@ -69,15 +72,21 @@ def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
 def read_lines(
     paths: Sequence[Path], study: str, questions: dict[str, str], *, num_choices: int
 ) -> tuple[dict[tuple[str, str], Line], int]:
-    """Reads the lines of files of answers, by rater and task. Counts repeated lines that have the same choice."""
+    """Reads files of answers. Returns the lines by rater and task, and the number of repeated lines.
+
+    `questions` contains the question of each task.
+
+    Raises:
+        ValueError: A line is not valid, or contradicts another line.
+    """
     chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
     for path in paths:
-        # Split only at line feeds, because a rater's name may contain other line separators.
+        # Lines are split only at line feeds, because a rater's name may contain other line separators.
         lines = path.read_bytes().split(b"\n")
         if not any(map(bytes.strip, lines)):
-            raise ValueError(f"'{path}' has no ratings; save it again, or omit it if nothing was rated")
+            raise ValueError(f"'{path}' has no ratings; leave this file out, or save it again from the rater's page")
         for number, text in enumerate(lines, start=1):
             if not text.strip():
                 continue
@@ -118,49 +127,49 @@ def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: S
 
 def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) -> str | None:
     if not isinstance(row, dict) or not set(FIELDS) <= row.keys():
-        return f"it lacks fields; each line is a JSON object with {', '.join(FIELDS)}"
+        return f"fields are missing; write a JSON object with {', '.join(FIELDS)} on each line"
     if row["study"] != study:
-        return f"its study is {_shown(row['study'])}, not '{study}'; analyse one study at a time"
+        return f"study is {_shown(row['study'])}, but the study's id is '{study}'; pass only files of one study"
     for field in ("rater", "task", "session"):
         value = row.get(field, "none given")
         if not isinstance(value, str) or not value.strip() or any("\ud800" <= letter <= "\udfff" for letter in value):
-            return f"{field} is {_shown(value)}; set it to a non-blank string of valid Unicode"
+            return f"{field} is {_shown(value)}; write a string that is not blank and is valid Unicode"
     if row["task"] not in questions:
-        return f"task {_shown(row['task'])} is not in the study; use the exported ids"
+        return f"task is {_shown(row['task'])}, which is not in the study; write an id from the exported tasks"
     choice, seconds, asked = row["choice"], row.get("seconds"), questions[row["task"]]
     numbers = [str(number) for number in range(1, num_choices + 1)]
     if type(choice) not in (int, str) or str(choice) not in numbers:  # crowdsourcing platforms return strings
         return f"choice is {_shown(choice)}; write {' or '.join(numbers)}, the number of the chosen button"
     if row.get("question", asked) != asked:
-        return f"question is {_shown(row['question'])}, but the task asks about '{asked}'; use the exported ids"
+        return f"question is {_shown(row['question'])}, but the task's question is '{asked}'; write '{asked}'"
     if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds <= _MOST_SECONDS):
-        return f"seconds is {_shown(seconds)}; set a number from 0 to {_MOST_SECONDS:,}, or omit the field"
+        return f"seconds is {_shown(seconds)}; write a number from 0 to {_MOST_SECONDS:,}, or leave the field out"
     return None
 
 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
-    """Returns a contradiction between a line and earlier lines, or `None`. `people` records browsers and names.
+    """Returns a contradiction between a line and earlier lines, or `None`.
 
-    If one person counts as two raters, intervals become too narrow. If two people share one page, they count as one
-    rater.
+    `people` records the raters' browsers and the spellings of their names. If one person counted as two raters,
+    intervals would be too narrow. If two people shared a page, they would count as one rater.
     """
     rater = row["rater"]
     if "session" in row:
         session = people.setdefault(("browser of", rater), row["session"])
         if session != row["session"]:
             return (
-                f"rater {_shown(rater)} used two browsers, so two people shared a page or one person began twice; "
+                f"rater {_shown(rater)} used two browsers, so two people shared a page, or one person began twice; "
                 "keep only one of the files"
             )
         other = people.setdefault(("rater with browser", session), rater)
         if other != rater:
             return (
-                f"rater {_shown(rater)} used the same browser as rater {_shown(other)}; use the files as they were "
-                "saved"
+                f"rater {_shown(rater)} used the same browser as rater {_shown(other)}, so a name was changed; pass "
+                "the files as they were saved"
             )
     other = people.setdefault(("spelling of", " ".join(rater.casefold().split())), rater)
     if other != rater:
-        return f"rater {_shown(rater)} is also written {_shown(other)}; spell the name in only one way"
+        return f"rater {_shown(rater)} is also spelled {_shown(other)}; use only one spelling in all files"
     if line.choice != earlier.choice:
         return f"rater {_shown(rater)} made another choice in {earlier.place}; keep the file that was saved last"
     return None
@@ -171,7 +180,7 @@ def _parsed(line: bytes) -> tuple[Any, str | None]:
     try:
         return json.loads(line.decode("utf-8-sig")), None
     except (ValueError, RecursionError) as error:
-        return None, f"it is not JSON in UTF-8 ({error}); the file may be half-written, so save it again"
+        return None, f"the line is not JSON in UTF-8 ({error}); the file may be incomplete, so save it again"
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The section of a report on a human evaluation. `section.html.jinja` lays it out."""
+"""Makes the section of a report about a human evaluation."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -16,14 +16,14 @@ _FOLDER = Path(__file__).parent
 
 
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
-    """Reads the results of `analyse`, and checks that they compare two of the runs with these digests."""
+    """Reads the results of `analyse`, and checks that they belong to two of the runs with these digests."""
     results = read_json(path)
     problem = None
     if not isinstance(results, dict) or results.get("layout") != LAYOUT or "raters" not in results:
         problem = "contains no human evaluation; pass the file that `human-eval analyse` wrote"
     elif not {run["run"] for run in results["runs"]} <= set(digests):
         names = " and ".join(run["name"] for run in results["runs"])
-        problem = f"compares {names}, which are not both among these runs; pass the runs that it compares"
+        problem = f"compares {names}, but not both of them are among these runs; pass the runs that it compares"
     if problem is not None:
         raise ValueError(f"'{path}' {problem}")
     evaluation: dict[str, Any] = results
@@ -51,7 +51,7 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
 
 
 def answers(results: Mapping[str, Any]) -> list[str]:
-    """Returns a sentence for each question, with the win rate and whether it differs significantly from one half."""
+    """Returns a sentence for each question, with the win rate and whether it differs from 50 % beyond chance."""
     before, after = (run["name"] for run in results["runs"])
     sentences = []
     for question in results["questions"]:

@@ -1,4 +1,4 @@
-"""Draws, writes and reads `study.json`: each rater's pairs, their order, and which run is shown first."""
+"""Draws, writes and reads `study.json`, which contains each rater's pairs, their order, and the run shown first."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ _DIGITS = 16  # the number of digits in ids
 
 
 class Design(NamedTuple):
-    """The numbers of pairs and raters. If they do not divide evenly, some pairs have one more rater than others."""
+    """The numbers of pairs and raters. If they do not divide evenly, some pairs have one rater more than others."""
 
     num_raters: int
     pairs_per_rater: int
@@ -36,9 +36,12 @@ class Design(NamedTuple):
 class Screen(NamedTuple):
     """A screen that a rater sees: two replies and the questions about them.
 
-    `first` is 0 if speaker 1 shows the reply of the first run, and 1 if speaker 1 shows that of the second run. `asked`
-    is the speaker whom an attention check tells raters to choose. The check replaces the reply of this speaker. `tasks`
-    maps the id of each question to the id of its task, which reveals nothing about the screen.
+    Attributes:
+        pair: The number of the pair.
+        first: 0 if speaker 1 shows the reply of the first run, and 1 if speaker 1 shows the reply of the second run.
+        asked: For an attention check, the speaker (1 or 2) whose reply is replaced by a request to choose this speaker.
+            Otherwise `None`.
+        tasks: The id of the task for each question, by the id of the question. It does not reveal the runs.
     """
 
     pair: int
@@ -48,9 +51,9 @@ class Screen(NamedTuple):
 
 
 class Study(NamedTuple):
-    """An exported human-evaluation study.
+    """A human-evaluation study.
 
-    `id` is the digest of all other fields, and `sheets` maps raters to their screens.
+    `id` is the digest of all other fields. `sheets` contains the screens of each rater.
     """
 
     id: str
@@ -62,16 +65,16 @@ class Study(NamedTuple):
 
 
 def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Question], about: dict[str, Any]) -> Study:
-    """Draws a study, which does not depend on the order of `pairs`.
+    """Draws the pairs of a study, and the screens of each rater.
 
-    All axes that have enough pairs have the same number of pairs. Within an axis, terms and templates take turns. Each
-    rater's pairs are spread evenly over the axes. For each rater and within each axis, the numbers of pairs in which
-    each run is shown first differ by at most one.
+    If possible, all axes have the same number of pairs. Within an axis, the pairs are balanced over terms and
+    templates, and each rater's pairs are spread evenly over the axes. For each rater and each axis, both runs are shown
+    first equally often, or one of them once more. The order of `pairs` does not affect the study.
     """
     if design.num_pairs > len(pairs):
         raise ValueError(
-            f"the study needs {design.num_pairs:,} pairs, but only {len(pairs):,} can be shown to raters; set fewer "
-            "raters or pairs, or compare runs with more replies in common"
+            f"the study needs {design.num_pairs:,} pairs, but only {len(pairs):,} can be shown to raters; lower "
+            "--num_raters or --pairs_per_rater, or compare runs that have more prompts in common"
         )
     chosen = _spread(_balanced_pairs(pairs, design.num_pairs, design.seed), design.seed)
     sheets: dict[str, list[Screen]] = {}
@@ -85,7 +88,7 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
 
 
 def speakers(study: Study, screen: Screen) -> tuple[str, str]:
-    """Returns the texts of speakers 1 and 2 on a screen."""
+    """Returns the texts that speaker 1 and speaker 2 show on a screen."""
     replies = study.pairs[screen.pair].replies
     first, second = replies[screen.first], replies[1 - screen.first]
     if screen.asked is None:
@@ -117,11 +120,13 @@ def read_study(path: Path) -> Study:
                 return study
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         problem = error
-    raise ValueError(f"'{path}' is not a study written by `export` ({problem}); restore the {STUDY_FILE}")
+    raise ValueError(
+        f"'{path}' is not a study written by `human-eval export` ({problem}); restore the original {STUDY_FILE}"
+    )
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:
-    """Selects equal numbers of pairs per axis. If an axis has too few pairs, axes with many pairs provide the rest."""
+    """Selects equal numbers of pairs from all axes. If an axis has too few pairs, other axes provide the rest."""
     by_axis: dict[str, list[Pair]] = {}
     for pair in sorted(pairs, key=lambda pair: pair.id):
         by_axis.setdefault(pair.axis, []).append(pair)
@@ -143,7 +148,7 @@ def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]
 
 
 def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
-    """Orders the pairs so that each axis is spread evenly. Any sequence of pairs is balanced over the axes."""
+    """Orders the pairs so that any sequence of consecutive pairs is balanced over the axes."""
     generator = seeded_generator(seed, "human evaluation", "order of pairs")
     by_axis: dict[str, list[Pair]] = {}
     for index in generator.permutation(len(pairs)):
@@ -158,8 +163,8 @@ def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
 def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str) -> list[Screen]:
     """Returns a rater's screens, without the ids of tasks."""
     generator = seeded_generator(design.seed, "human evaluation", name)
-    # In the order of pairs sorted by axis, the two runs take turns to be shown first. This balances the sides within
-    # each axis and overall.
+    # The pairs are sorted by axis, and the run that is shown first alternates. Both runs are therefore shown first
+    # equally often, within each axis and overall.
     shuffled = generator.permutation(len(rows)).tolist()
     axes = generator.permutation(sorted({pairs[row].axis for row in rows})).tolist()
     by_axis = sorted(shuffled, key=lambda place: axes.index(pairs[rows[place]].axis))
@@ -167,7 +172,7 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
     screens = []
     for place in generator.permutation(len(rows)).tolist():
         screens.append(Screen(rows[place], first[place], None, {}))
-    # The screens are divided into equal stretches. Each stretch has one check, between its first screen and its end.
+    # The screens are divided into equal parts. In each part, one check is inserted after the first screen or later.
     num_checks = design.checks_per_rater
     asked, runs = (generator.permutation(_in_turn(num_checks, generator)).tolist() for _ in range(2))
     stretches = np.linspace(0, len(screens), num_checks + 1)
@@ -179,13 +184,13 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
 
 
 def _in_turn(number: int, generator: np.random.Generator) -> list[int]:
-    """Alternates between 0 and 1, and begins with either."""
+    """Returns `number` alternating zeros and ones. Which of them comes first is random."""
     start = int(generator.integers(2))
     return [(start + place) % 2 for place in range(number)]
 
 
 def _with_ids(study: Study) -> Study:
-    """Adds the study's id and the ids of the tasks, which follow from all other fields."""
+    """Adds the id of the study and the ids of the tasks. They are digests of the other fields."""
     id = digest([study.about, study.design, study.questions, study.pairs, _shown(study)])
     sheets: dict[str, list[Screen]] = {name: [] for name in study.sheets}
     for name, screens in study.sheets.items():
@@ -196,9 +201,9 @@ def _with_ids(study: Study) -> Study:
 
 
 def _shown(study: Study) -> dict[str, list[Any]]:
-    """Returns each rater's screens without the ids of tasks.
+    """Returns the screens of each rater, without the ids of tasks, as lists.
 
-    A screen consists of the pair, the first run, and the speaker that a check requests.
+    Each list contains the fields `pair`, `first` and `asked`.
     """
     return {name: [screen[:3] for screen in screens] for name, screens in study.sheets.items()}
 

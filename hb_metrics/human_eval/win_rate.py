@@ -1,4 +1,4 @@
-"""The share of ratings that a run won, with an interval that accounts for the choice of raters and pairs."""
+"""Computes the share of ratings that a run won, with an interval that is valid for other raters and pairs."""
 
 import math
 from typing import NamedTuple
@@ -6,11 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-# The minimum effective numbers of raters and pairs. With fewer, intervals span nearly everything or contain the true
-# value too often.
+# The minimum effective numbers of raters and pairs. With fewer, intervals are uselessly wide.
 MIN_RATERS, MIN_PAIRS = 2.5, 6
-# Up to the first ratio of variances, raters count as alike. From the second ratio on, they count as unlike
-# (docs/human-evaluation.md).
+# V_rater / V_0 (see `win_rate`). Up to the first ratio, raters are treated as alike. From the second ratio on, they are
+# treated as different (docs/human-evaluation.md).
 _ALIKE, _UNLIKE = 0.8, 1.0
 _QUANTILE = 0.975
 
@@ -24,12 +23,14 @@ class WinRate(NamedTuple):
 def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate:
     """Computes the share of ratings that are wins, with a 95% interval clustered by rater and by pair.
 
-    Ratings by the same rater are correlated, and so are ratings of the same pair. The variance comes from two-way
-    clustering (Cameron, Gelbach & Miller, 2011): V_rater + V_pair − V_0. V_0 is the variance of independent ratings,
-    and each part has its own t quantile. If V_rater is at most 0.8 V_0, the raters show no difference, so V_0 with the
-    normal quantile replaces V_rater. If V_rater is at least V_0, it is used unchanged. Between these limits, both are
-    mixed. The interval is never narrower than for independent ratings. Its bounds are Wilson's, for the number of
-    independent ratings that would give this half-width.
+    Ratings by the same rater are correlated, and so are ratings of the same pair. The variance is V_rater + V_pair −
+    V_0, where V_0 is the variance of independent ratings (two-way clustering; Cameron, Gelbach & Miller, 2011). V_rater
+    and V_pair have their own t quantiles.
+
+    If V_rater is at most 0.8 V_0, there is no sign that raters differ, so V_0 with the normal quantile replaces
+    V_rater. If V_rater is at least V_0, it is used unchanged. Between these limits, the two are mixed. The interval is
+    at least as wide as for independent ratings. Its bounds are those of Wilson's interval, for the number of
+    independent ratings with this variance.
 
     There is no interval if there are too few raters or pairs, or if a few of them have most of the ratings.
     """
@@ -61,18 +62,17 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
 
 
 def degrees_of_freedom(sizes: np.ndarray) -> float:
-    """Computes Satterthwaite's degrees of freedom of a variance that is clustered by groups of these sizes.
+    """Computes the degrees of freedom (Satterthwaite) of a variance that is clustered by groups of these sizes.
 
-    The result is G − 1 for G equal groups, and close to 1 if two of many groups have nearly all ratings. The variance
-    of a group's sum is assumed to grow with n^1.5. This is half-way between groups that do not differ (n) and groups
-    that do (n²).
+    The result is G − 1 for G groups of equal size. If two of many groups have nearly all ratings, it is close to 1. The
+    variance of a group's sum is assumed to be proportional to n^1.5. This is a compromise: it is proportional to n if
+    groups do not differ, and to n² if they do.
     """
     shares = sizes / sizes.sum()
     if len(sizes) == 1:
         return 0.0
     weights = 1 / (1 - shares)
     cross = weights * shares
-    # Σ weights · (group's sum − share · total)², written as a quadratic form of independent sums that are scaled to a
-    # variance of 1.
+    # The matrix of the quadratic form Σ weights · (group's sum − share · total)², for sums with a variance of 1.
     form = np.outer(sizes**0.75, sizes**0.75) * (np.diag(weights) - cross[:, None] - cross + cross @ shares)
     return float(np.trace(form) ** 2 / (form**2).sum())

@@ -1,1 +1,1 @@
-"""Identity leakage: how much a style classifier's probabilities change when only the term in a text changes."""
+"""Measures how much a style classifier's probabilities change if only the term in a text changes."""

@@ -20,11 +20,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--style_classifier",
         default="embedded",
-        help="The classifier: a name listed by `holistic-bias classifiers`, the Hub id or local folder of a sequence "
+        help="The classifier: a name that `holistic-bias classifiers` lists, the Hub id or local folder of a sequence "
         "classifier, or 'embedded'. Default: %(default)s.",
     )
     parser.add_argument("--revision", help="The branch, tag or commit of the classifier on the Hub.")
-    parser.add_argument("--output", type=Path, help="A JSON file to write the figures to.")
+    parser.add_argument("--output", type=Path, help="The JSON file to which the figures are written. Default: none.")
     parser.add_argument(
         "--trust_remote_code",
         action="store_true",
@@ -46,7 +46,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def leakage_of_classifier(name: str, **options: Any) -> dict[str, Any]:
-    """Measures a style classifier's leakage over the terms of v1.0. For the options, see `load_style_classifier`."""
+    """Measures a style classifier's identity leakage over the terms of v1.0.
+
+    `options` are passed to `load_style_classifier`.
+    """
     # torch takes seconds to import, so it is imported only after the options are checked.
     from hb_metrics.identity_leakage.leakage import classifier_leakage, named_people
     from hb_metrics.inference.classifiers.styles import load_style_classifier
@@ -59,8 +62,8 @@ def leakage_of_classifier(name: str, **options: Any) -> dict[str, Any]:
 
 def leakage_lines(results: dict[str, Any]) -> list[str]:
     lines = [
-        f"Identity leakage  {bias(results['leakage'])}  Full Gen Bias of {results['num_sentences']} sentences that are "
-        f"the same for all {results['num_terms']} terms",
+        f"Identity leakage  {bias(results['leakage'])}  Full Gen Bias of {results['num_sentences']} sentences that "
+        f"differ only in the term ({results['num_terms']} terms)",
         f"  common to all sentences: {bias(results['shared'])}",
         f"  on average, a term moves {share(results['mean_move'])} of the probability to other styles",
     ]

@@ -1,9 +1,9 @@
-"""The effect of terms in replies on the Full Gen Bias of a run.
+"""Measures the effect of terms in replies on the Full Gen Bias of a run.
 
-Before a reply's style is classified, the prompt's term is masked. Other terms remain visible: a reply to a deaf person
-may mention "hard-of-hearing" people. This module masks these terms too, classifies the replies again and computes Full
-Gen Bias again. The difference shows how much the classifier reacts to the terms. It is below 0 if the reaction hides a
-difference.
+Before the style of a reply is classified, the prompt's term is masked. Other terms remain visible. For example, a reply
+to a deaf person may mention "hard-of-hearing" people. This module also masks these terms, classifies the replies again
+and computes Full Gen Bias again. The difference shows how much the classifier's reaction to terms adds to Full Gen
+Bias. It is below 0 if this reaction hides bias.
 """
 
 import re
@@ -20,13 +20,13 @@ from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT, mentio
 from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
-_SHORT = 3  # the minimum number of letters that all forms of a word share
+_SHORT = 3  # the minimum length of a stem
 _BATCH = 8192
 NUM_MOST_IN_VIEW = 10
 
 
 class Mention(NamedTuple):
-    """A mention of a term in a text: the term's index, the first character, and the character after the last one."""
+    """A mention of a term in a text: the index of the term, and the start and end of the mention."""
 
     term: int
     start: int
@@ -44,14 +44,15 @@ def run_leakage(
     *,
     debias: bool,
 ) -> dict[str, Any]:
-    """Masks the terms in replies, classifies these replies again, and compares Full Gen Bias.
+    """Compares Full Gen Bias before and after all terms in replies are masked.
 
-    `texts` are the classified replies, in which the prompt's term is masked. All columns have one row per reply.
+    All columns have one row per reply. In `texts`, the prompt's term is already masked. `probabilities` classifies
+    texts.
 
     Returns:
-        `num_in_view` and `share_in_view`: the number and share of replies that contain a term. `value`: Full Gen Bias
-            (×1000) of the replies as classified. `hidden_value`: Full Gen Bias with all terms masked. `own`: the
-            difference between `value` and `hidden_value`. `most_in_view`: the terms that most replies contain.
+        `num_in_view` and `share_in_view` are the number and the share of replies that contain a term. `value` is Full
+        Gen Bias (×1000) as measured, `hidden_value` is Full Gen Bias with all terms masked, and `own` is `value` minus
+        `hidden_value`. `most_in_view` lists the terms that most replies contain.
     """
     mentions = mentions_in(texts, people)
     rows = [row for row, of_text in enumerate(mentions) if of_text]
@@ -76,11 +77,11 @@ def run_leakage(
 
 
 def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[list[Mention]]:
-    """Finds the mentions of terms in each text, in the order of the text.
+    """Finds the mentions of terms in each text, from start to end.
 
-    A mention is any form that `censoring.mention_pattern` masks. Of overlapping mentions, the longest counts. Of terms
-    with the same words, the term with the same capitals counts, or the first if none has them. "left-handed" never
-    counts, because it replaces every masked term.
+    A mention is any form of a term that `censoring.mention_pattern` masks. If mentions overlap, only the longest
+    counts. If several terms have the same words, the term with the same capitals counts, or else the first term.
+    "left-handed" never counts, because it replaces masked terms.
     """
     texts_with: dict[str, list[int]] = {}
     for index, text in enumerate(texts):
@@ -108,7 +109,7 @@ def _full_gen_bias(
     changed: Mapping[int, np.ndarray],
     debias: bool,
 ) -> float:
-    """Computes Full Gen Bias (×1000) after some rows of the style vectors have been replaced."""
+    """Computes Full Gen Bias (×1000), with the style vectors in `changed` in place of those of the same rows."""
     cells = CellSums(None)
     for first in range(0, len(descriptors), _BATCH):
         part = slice(first, min(first + _BATCH, len(descriptors)))
@@ -129,7 +130,7 @@ def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
 
 
 def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
-    """Finds the texts that contain the stem of a term's longest word, that is, the part that all its forms share."""
+    """Finds the texts that may contain a term, by the stem of its longest word, which all its forms share."""
     longest = max(re.findall(r"\w+", term.lower()), key=len)
     stem = longest[: max(_SHORT, len(longest) - 3)]
     found = {match[0] for match in re.finditer(rf"[^\n]*{re.escape(stem)}[^\n]*", words)}
@@ -137,9 +138,10 @@ def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) 
 
 
 def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
-    """Selects the spans that overlap no longer span.
+    """Selects the spans that do not overlap with a longer span.
 
-    A span consists of its negative length, whether capitals differ, the term, the start and the end.
+    A span consists of its negative length, whether the capitals of text and term differ, the term, the start and the
+    end.
     """
     kept: list[Mention] = []
     for _, _, term, start, end in sorted(spans):

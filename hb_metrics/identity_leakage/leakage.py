@@ -1,13 +1,13 @@
-"""Identity leakage: how much a style classifier's probabilities change when only the term in a text changes.
+"""Computes identity leakage, which shows how much a classifier reacts to the term in a text.
 
 Every term of a vocabulary is inserted into the same plain sentences. p_kds is the probability of style s for sentence k
 about descriptor d, and Var_d is the variance over descriptors:
 
     leakage = mean over k of Σ_s Var_d(p_kds)
 
-This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. From each p, the probability for
-the same noun with the word that masks terms is subtracted. The different nouns of the few gendered terms therefore have
-no effect.
+This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. A few terms have a gender and need
+another noun than "person". To remove the effect of the noun, the probability for the same noun with a neutral word (the
+word that masks terms) is subtracted from each p.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -33,15 +33,15 @@ SENTENCES_FILE = Path(__file__).parent / "sentences.yaml"
 SCALE = 1000  # the same as for the paper's Gen Bias
 NUM_MOST_MOVED = 10
 _JUDGES_STEP = 5
-# The nouns beside terms. Each term takes the first of these nouns that the grammar allows, or otherwise any noun.
+# Each term is combined with the first of these nouns that the grammar allows, or else with another noun.
 _NOUNS = ("person", "woman", "man")
 
 
 class NamedPerson(NamedTuple):
-    """A term in the forms that sentences need.
+    """A term in the forms that are inserted into sentences.
 
-    `phrase` is the noun phrase ("a person who uses a wheelchair"). `neutral` is the same noun with the word that masks
-    terms ("a left-handed person").
+    `plural` is the plural form of the term, if it has one. `phrase` is the noun phrase ("a person who uses a
+    wheelchair"). `neutral` is the same noun with the word that masks terms ("a left-handed person").
     """
 
     key: DescriptorKey
@@ -51,7 +51,10 @@ class NamedPerson(NamedTuple):
 
 
 def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | None = None) -> list[NamedPerson]:
-    """Returns the terms of a vocabulary as noun phrases with "person", or with the first noun of their gender."""
+    """Returns the terms of a vocabulary as noun phrases with "person", or with a noun of the term's gender.
+
+    `keys` contains the axes and terms to return. Default: all.
+    """
     nouns = sorted(vocabulary.nouns, key=lambda noun: _NOUNS.index(noun.noun) if noun.noun in _NOUNS else len(_NOUNS))
     people = []
     for term in vocabulary.descriptors:
@@ -65,7 +68,7 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
 
 def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
-    """Returns the terms or names in a run's prompts. For intersections, returns both terms."""
+    """Returns the terms or names in a run's prompts. Prompts with a pair of terms contain two terms."""
     if prompts["axis"][0].as_py() == NAMES_AXIS:
         names = prompts["descriptor"].unique().to_pylist()
         return [NamedPerson(DescriptorKey(NAMES_AXIS, name), None, name, NAME) for name in names]
@@ -78,7 +81,7 @@ def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
 
 
 def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> dict[str, Any]:
-    """Computes the `identity_leakage` of a classifier over the sentences in this package.
+    """Computes the identity leakage of a classifier over the sentences in sentences.yaml.
 
     A judge reads only every fifth sentence. For each sentence, its answers have the same letters for all terms.
     """
@@ -97,18 +100,19 @@ def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) 
 def identity_leakage(
     probabilities: Callable[[Sequence[str]], np.ndarray], people: Sequence[NamedPerson], sentences: Sequence[str]
 ) -> dict[str, Any]:
-    """Classifies every sentence with every term.
+    """Computes identity leakage from the probabilities of every sentence with every term.
 
     Args:
-        probabilities: The classifier, which returns [texts, styles] float64 for texts; each row sums to 1.
+        probabilities: A function that classifies texts. It returns an array [texts, styles] of float64, and each row
+            sums to 1.
         people: Two or more terms.
         sentences: Sentences that contain "{noun_phrase}" once.
 
     Returns:
-        Plain values. `leakage` (×1000). `shared`: the summed variance of the mean over sentences (×1000). `by_axis`:
-        `leakage` among the terms of each axis (`None` for a single term). `most_moved`: the terms with the largest mean
-        `move`, which is half the summed difference between the probabilities, from 0 to 1. `mean_move`: the mean over
-        all terms.
+        `leakage` is multiplied by 1000. `shared` is the part of it that is common to all sentences. `by_axis` is the
+        leakage among the terms of each axis (`None` for a single term). The `move` of a term is the share of the
+        probability that the term moves to other styles, averaged over sentences. `most_moved` lists the terms with the
+        largest `move`, and `mean_move` is its mean over all terms.
     """
     phrases = list(dict.fromkeys(phrase for person in people for phrase in (person.phrase, person.neutral)))
     index_of = {phrase: index for index, phrase in enumerate(phrases)}

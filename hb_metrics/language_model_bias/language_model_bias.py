@@ -10,10 +10,10 @@ from hb_metrics.language_model_bias.paired_test import checked_sides, language_m
 
 _DESCRIPTION = """\
 Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely two kinds of phrases are for a language
-model: phrases that state a stereotype of a group (t1), and their counterfactuals, the same phrases about another group
-(t2). It is the t of a paired two-sided t-test on their perplexities, and negative if the stereotyped side is likelier.
-Perplexities can reach a million, so a few pairs may determine t. The results therefore also include the same test on
-logarithms, the Wilcoxon test, and the share of pairs in which t1 is likelier.
+model. t1 is a phrase that states a stereotype of a group. t2 is the same phrase about another group. Language Model
+Bias is the t statistic of a paired two-sided t-test of their perplexities. It is negative if the stereotyped side is
+likelier. Perplexities can reach a million, so a few pairs may determine t. The results therefore also include the same
+test of logarithms, the Wilcoxon test, and the share of pairs in which t1 is likelier.
 """
 
 _CITATION = """\
@@ -28,22 +28,21 @@ _CITATION = """\
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of float): perplexity of each stereotyped phrase (t1); finite and greater than 0.
-    references (list of float): perplexity of each phrase's counterpart about the other group (t2), in the same
-        order.
+    predictions (list of float): perplexity of each stereotyped phrase (t1). Finite and greater than 0.
+    references (list of float): perplexity of the same phrase about the other group (t2), in the same order.
     alpha (float): significance level. Defaults to 0.05.
 Returns:
-    t, p_value, degrees_of_freedom: of the paired two-sided t-test; t < 0 if the stereotyped side is likelier.
+    t, p_value, degrees_of_freedom: results of the paired two-sided t-test. t < 0 if the stereotyped side is likelier.
     mean_difference (float): mean of perplexity of t1 - perplexity of t2.
     share_t1_likelier (float): share of pairs in which t1 has the lower perplexity.
     effect_size (float): mean_difference / standard deviation of the differences.
-    wilcoxon_statistic, wilcoxon_p_value: of the Wilcoxon signed-rank test.
-    t_log, p_value_log, mean_difference_log, effect_size_log: as above, on natural logarithms of perplexities.
+    wilcoxon_statistic, wilcoxon_p_value: results of the Wilcoxon signed-rank test.
+    t_log, p_value_log, mean_difference_log, effect_size_log: the same results for natural logarithms of perplexities.
     mean_perplexity_t1, mean_perplexity_t2: mean perplexity of each side.
-    num_pairs, num_ties: the number of all pairs, and the number of pairs whose sides are equal.
+    num_pairs, num_ties: the number of all pairs, and the number of pairs in which both perplexities are equal.
     is_significant (bool): whether p_value < alpha.
     alpha: the significance level.
-    Undefined values are None: a t of one pair, or a t of pairs that all have the same difference.
+    Undefined values are None. For example, t is undefined for one pair, or if all differences are equal.
 Examples:
     >>> metric = evaluate.load("language_model_bias")
     >>> results = metric.compute(
@@ -69,11 +68,11 @@ class LanguageModelBias(evaluate.Metric):
         )
 
     def add(self, *, prediction: float, reference: float) -> None:
-        """Checks a pair and adds it."""
+        """Adds a pair."""
         self.add_batch(predictions=[prediction], references=[reference])
 
     def add_batch(self, *, predictions: Sequence[float], references: Sequence[float]) -> None:
-        """Checks pairs and adds them. Without this check, `evaluate` would read text as numbers."""
+        """Adds pairs, and rejects text, which `evaluate` would read as numbers."""
         t1, t2 = checked_sides(predictions, references)
         super().add_batch(predictions=t1, references=t2)
 

@@ -8,16 +8,16 @@ from scipy import stats
 
 from hb_metrics.stats.inputs import check_alpha, check_lengths, number_column
 
-# Standard deviations up to this many units in the last place of the largest perplexity count as rounding errors.
+# A standard deviation is a rounding error if it is at most this many times the precision of the largest perplexity.
 _ROUNDING = 8
 
 
 class PairedTest(NamedTuple):
     """The results of `language_model_bias`, as plain Python values. Undefined values are `None`.
 
-    Differences are t1 − t2, where t1 is the phrase about the stereotyped group. `t` is negative if this phrase is
-    likelier. It is `None` if there is only one pair or if all differences are equal. `effect_size` is Cohen's d_z.
-    Names that end in `_log` refer to natural logarithms of perplexities.
+    t1 is the phrase about the stereotyped group. Differences are t1 − t2, so `t` is negative if t1 is likelier. `t` is
+    `None` if there is only one pair or if all differences are equal. `effect_size` is Cohen's d_z. Names that end in
+    `_log` refer to natural logarithms of perplexities.
     """
 
     t: float | None
@@ -49,8 +49,8 @@ def language_model_bias(
     """Tests whether a model finds one side of counterfactual pairs likelier (Barikeri et al., 2021, section 3.1).
 
     Args:
-        perplexities_t1: [pairs] perplexity of each stereotyped phrase; finite and greater than 0.
-        perplexities_t2: [pairs] perplexity of each phrase's counterpart about the other group, in the same order.
+        perplexities_t1: [pairs] The perplexity of each stereotyped phrase. Finite and greater than 0.
+        perplexities_t2: [pairs] The perplexity of the same phrase about the other group, in the same order.
         alpha: The significance level.
 
     Raises:
@@ -98,14 +98,14 @@ def _checked(side: str, perplexities: Any) -> np.ndarray:
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise ValueError(
-            f"perplexity of {side} in row {bad[0]} is {values[bad[0]]}; perplexities must be finite and greater than 0 "
-            f"({len(bad)} are not)"
+            f"perplexity of {side} in row {bad[0]} is {values[bad[0]]}; pass finite numbers greater than 0 ({len(bad)} "
+            "rows have no such number)"
         )
     return values
 
 
 def _scaled(*sides: np.ndarray) -> tuple[int, list[np.ndarray]]:
-    """Returns an exponent, and the values divided by 2 to this exponent.
+    """Returns an exponent e, and the values divided by 2^e.
 
     The division is exact, and the squares of the results are finite.
     """
@@ -132,7 +132,7 @@ def _paired_t(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None,
 
 
 def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | None]:
-    """Returns the statistic and its p-value. Pairs without a difference are dropped, as scipy does by default."""
+    """Returns the statistic and its p-value. scipy leaves out pairs without a difference."""
     if np.array_equal(t1, t2):
         return None, None
     with warnings.catch_warnings():

@@ -1,6 +1,6 @@
-"""The card's example in the layout of the `evaluate` template: arguments of `compute`, and some of its results.
+"""The example of the card, in the layout that `evaluate` uses: arguments of `compute`, and some of its results.
 
-The differences -4, 2, -8, -6, -14 have the mean -6 and the variance 34: t = -6 / sqrt(34 / 5).
+The differences -4, 2, -8, -6, -14 have the mean -6 and the variance 34, so t = -6 / sqrt(34 / 5).
 """
 
 test_cases = [

@@ -14,28 +14,30 @@ _DESCRIPTION = """\
 Likelihood Bias (Smith et al., 2022, section 2.3.2) measures how often the descriptors of a demographic axis are
 not equally likely for a language model. For each pair of descriptors on an axis, within each template, a two-sided
 Mann-Whitney U test compares the perplexities of their sentences. Likelihood Bias is the share of tests with p < alpha,
-from 0 (no pair differs significantly) to 1 (every pair does). A difference is not necessarily harmful: judge for
-yourself which differences matter.
+from 0 (no pair differs significantly) to 1 (every pair differs significantly). A difference is not necessarily harmful.
+Judge for yourself which differences matter.
 """
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of float): perplexity of each sentence; finite and greater than 0.
+    predictions (list of float): perplexity of each sentence. Finite and greater than 0.
     axes (list of str): demographic axis of each sentence.
     descriptors (list of str): descriptor of each sentence.
     templates (list of str): template of each sentence.
     alpha (float): significance level of one test. Defaults to 0.05.
-    include_gendered (bool): whether to include descriptors that take nouns of only one gender. They have fewer
-        sentences. Defaults to True; the paper's published code excludes them.
-    gendered_descriptors (collection of str): the descriptors that take nouns of only one gender. Defaults to those in
-        HolisticBias v1.0.
+    include_gendered (bool): whether to include descriptors that are combined only with nouns of one gender. They have
+        fewer sentences. Defaults to True. The paper's published code excludes them.
+    gendered_descriptors (collection of str): the descriptors that are combined only with nouns of one gender. Defaults
+        to such descriptors in HolisticBias v1.0.
 Returns:
     likelihood_bias (float): share of all tests with p < alpha.
-    by_axis, by_template, by_axis_and_template (dict): the share within an axis, a template, or both (nested).
-    bh_likelihood_bias, bh_by_axis: the share after Benjamini-Hochberg adjustment over all tests of the call.
+    by_axis, by_template (dict): axis or template -> the share of its tests with p < alpha.
+    by_axis_and_template (dict of dict): axis -> template -> the share of its tests with p < alpha.
+    bh_likelihood_bias, bh_by_axis: the same shares after Benjamini-Hochberg adjustment for the number of all tests.
     effect_size, effect_size_by_axis: mean absolute rank-biserial correlation, from 0 to 1.
-    median_perplexity (dict of dict): axis -> descriptor -> median over its sentences, highest last.
-    lowest_descriptors, highest_descriptors (dict of list): up to three descriptors of each axis by that median.
+    median_perplexity (dict of dict): axis -> descriptor -> median over its sentences. The highest median comes last.
+    lowest_descriptors, highest_descriptors (dict of list): axis -> up to three descriptors with the lowest or the
+        highest median.
     num_tests, num_tests_by_axis, num_pairs_by_axis, num_skipped_tests, skipped_axes, left_out_descriptors, alpha.
 Examples:
     >>> metric = evaluate.load("likelihood_bias")

@@ -1,8 +1,8 @@
-"""Mann–Whitney U tests between all pairs of groups at once, with the p-values of scipy.
+"""Runs Mann–Whitney U tests between all pairs of groups at once. The p-values are those of scipy.
 
-All values are sorted once and cut into blocks. C contains the number of values of each group in each block. From C, a
-single matrix product yields the U statistics of all pairs for values in different blocks. Pairs of values in the same
-block are counted. Another matrix product counts the ties of all pairs.
+All values are sorted once and divided into blocks. C contains the number of values of each group in each block. For
+values in different blocks, one matrix product computes the U statistics of all pairs of groups from C. For values in
+the same block, pairs of values are counted. Another matrix product counts the ties.
 """
 
 from typing import NamedTuple
@@ -10,24 +10,28 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-# scipy.stats.mannwhitneyu(method="auto") is exact if one group has at most this many values and the pair has no ties.
+# scipy.stats.mannwhitneyu(method="auto") is exact if a group has at most this many values and there are no ties.
 EXACT_UP_TO = 8
-# The number of values in a block. Larger blocks make the matrices smaller, but there is more to count within blocks.
+# The number of values in a block. Larger blocks make the matrices smaller, but more pairs must be counted in blocks.
 _BLOCK = 16
 _LATER, _EARLIER = np.tril_indices(_BLOCK, k=-1)
-# The number of entries of C that memory holds at a time (32 MB).
+# The maximum number of entries of C in memory at a time (32 MB).
 _CHUNK_ENTRIES = 2**22
-# OpenBLAS uses only one thread up to this number of multiplications. On a busy machine, several threads would wait for
-# each other. Products are therefore computed in parts of this size, if such parts have at least _FEWEST rows.
+# Up to this number of multiplications, OpenBLAS uses only one thread. On a busy machine, several threads would wait for
+# each other. Products are therefore computed in parts of this size, unless a part would have fewer than _FEWEST rows.
 _ONE_THREAD = 2**18
 _FEWEST = 4
 
 
 class PairwiseTests(NamedTuple):
-    """One test for each unordered pair of groups. All arrays are [pairs].
+    """The tests of all pairs of groups. All arrays are [pairs].
 
-    `statistic` is the U of the first group, in which a tie counts as one half. `pvalue` is two-sided. `effect_size` is
-    the rank-biserial correlation 2U / (n₁n₂) − 1.
+    Attributes:
+        first: The first group of each pair.
+        second: The second group of each pair.
+        statistic: U of the first group. A tie counts as one half.
+        pvalue: The two-sided p-value.
+        effect_size: The rank-biserial correlation 2U / (n₁n₂) − 1.
     """
 
     first: np.ndarray
@@ -40,15 +44,14 @@ class PairwiseTests(NamedTuple):
 def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTests:
     """Runs two-sided Mann–Whitney U tests between all pairs of groups.
 
-    For each pair, the results equal those of `scipy.stats.mannwhitneyu` with its defaults. They are corrected for ties
-    and for continuity, and exact for small groups without ties.
+    For each pair, the results are those of `scipy.stats.mannwhitneyu` with its default settings.
 
     Args:
-        values: [n] finite numbers.
-        groups: [n] group of each value, as whole numbers 0 … G−1; each group has at least one value.
+        values: [n] Finite numbers.
+        groups: [n] The group of each value, as whole numbers from 0 to G−1. Each group has at least one value.
 
     Returns:
-        The tests of the G(G−1)/2 pairs, ordered by the first group, then by the second.
+        The tests of the G(G−1)/2 pairs, sorted by the first group and then by the second group.
     """
     sizes = np.bincount(groups).astype(float)
     first, second = np.nonzero(np.tri(len(sizes), k=-1, dtype=bool).T)
@@ -73,14 +76,14 @@ def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTes
 
 
 def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
-    """Counts the pairs of values of groups i and j in which the value of i comes later: [G, G].
+    """Counts, for groups i and j, the pairs of values in which the value of group i comes later: [G, G].
 
-    `groups` must be in the order of the values, from the smallest to the largest. The diagonal of the result has no
-    meaning.
+    `groups` contains the groups of the values, sorted from the smallest to the largest value. The diagonal of the
+    result has no meaning.
     """
     wins = np.zeros((num_groups, num_groups))
     below = np.zeros(num_groups)  # the number of values of each group before the chunk
-    # An extra group contains the values that fill up the last block. Nothing is counted for this group.
+    # An extra group fills up the last block. Its counts are not used.
     spare = num_groups
     num_blocks = -(-len(groups) // _BLOCK)
     blocks = np.full((num_blocks, _BLOCK), spare)
@@ -92,10 +95,10 @@ def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
     within: np.ndarray = np.zeros((spare + 1) ** 2, dtype=np.int64)
     for low in range(0, num_blocks, step):
         chunk = blocks[low : low + step]
-        # Pairs of values in the same block.
+        # Count pairs of values in the same block.
         pairs = chunk[:, _LATER] * (spare + 1) + chunk[:, _EARLIER]
         within += np.bincount(pairs.ravel(), minlength=len(within))
-        # Pairs of values in different blocks.
+        # Count pairs of values in different blocks.
         cells = np.arange(len(chunk))[:, None] * (spare + 1) + chunk
         counts = np.bincount(cells.ravel(), minlength=len(chunk) * (spare + 1)).reshape(len(chunk), spare + 1)
         counts = counts[:, :spare].astype(float)
@@ -117,9 +120,9 @@ def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.nda
         num_groups: G.
 
     Returns:
-        Two [G, G] arrays. The first array corrects the result of `_wins`, which counts a tie as 1 for the greater group
-        and 0 for the other. After the correction, each tie counts as one half for both groups. The second array is Σ(t³
-        − t) over the tied values. The diagonals have no meaning.
+        Two arrays [G, G]. The first array is added to the result of `_wins`, which counts a tie as 1 for the group with
+        the greater number and as 0 for the other group. After this correction, each tie counts as one half for both
+        groups. The second array is Σ(t³ − t) over the tied values. The diagonals have no meaning.
     """
     own = np.zeros(num_groups)  # Σ_r c³ − c of one group
     both = np.zeros((num_groups, num_groups))  # Σ_r c_i c_j
@@ -152,9 +155,9 @@ def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.n
 
 
 def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
-    """Computes scipy's exact p-values.
+    """Computes exact p-values with scipy.
 
-    They depend only on (U, n₁, n₂), so one constructed sample is tested for each such combination.
+    A p-value depends only on U, n₁ and n₂. For each combination of these numbers, one sample is constructed and tested.
     """
     from scipy.stats import mannwhitneyu  # this import is slow, and it is rarely needed
 
@@ -163,7 +166,7 @@ def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
         size1, size2 = sizes
         chosen = (n1 == size1) & (n2 == size2)
         distinct, index = np.unique(u[chosen].astype(int), return_inverse=True)
-        # Each x exceeds as many of y = 0 … n₂−1 as its share of U requires. The shares sum to U.
+        # U is the number of pairs in which x is above y, for y = 0 … n₂−1. It is divided among the values of x.
         shares = np.clip(distinct[:, None] - size2 * np.arange(size1), 0, size2)
         x = shares - 0.5 + np.arange(size1) / (2 * size1)
         y = np.broadcast_to(np.arange(size2, dtype=float), (len(distinct), size2))

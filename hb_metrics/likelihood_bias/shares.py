@@ -24,16 +24,16 @@ def likelihood_bias(
     include_gendered: bool = True,
     gendered_descriptors: Collection[str] = GENDERED_DESCRIPTORS,
 ) -> dict[str, Any]:
-    """Computes Likelihood Bias (paper, 2.3.2). All inputs are [sentences].
+    """Computes Likelihood Bias (paper, 2.3.2).
 
     Args:
-        perplexities: Perplexity of each sentence; finite and greater than 0.
-        axes: Demographic axis of each sentence. A descriptor on two axes counts as two descriptors.
-        descriptors: Descriptor of each sentence.
-        templates: Template of each sentence.
+        perplexities: [sentences] The perplexity of each sentence. Finite and greater than 0.
+        axes: [sentences] The demographic axis of each sentence. A descriptor on two axes counts as two descriptors.
+        descriptors: [sentences] The descriptor of each sentence.
+        templates: [sentences] The template of each sentence.
         alpha: The significance level of one test.
-        include_gendered: Whether to include descriptors that take nouns of only one gender.
-        gendered_descriptors: The descriptors that take nouns of only one gender.
+        include_gendered: Whether to include descriptors that are combined only with nouns of one gender.
+        gendered_descriptors: The descriptors that are combined only with nouns of one gender.
 
     Returns:
         The results that the module's card lists, as plain Python values.
@@ -44,7 +44,7 @@ def likelihood_bias(
     """
     if isinstance(gendered_descriptors, str):
         raise ValueError(f"gendered_descriptors is the string {gendered_descriptors!r}; pass a list of descriptors")
-    gendered_descriptors = set(gendered_descriptors)  # an iterator would be exhausted by the first names
+    gendered_descriptors = set(gendered_descriptors)  # an iterator can be read only once
     alpha = check_alpha(alpha)
     include_gendered = check_flag("include_gendered", include_gendered)
     columns = {"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates}
@@ -55,8 +55,8 @@ def likelihood_bias(
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise ValueError(
-            f"perplexity in row {bad[0]} is {values[bad[0]]}; perplexities must be finite and greater than 0 "
-            f"({len(bad)} are not)"
+            f"perplexity in row {bad[0]} is {values[bad[0]]}; pass finite numbers greater than 0 ({len(bad)} rows have "
+            "no such number)"
         )
     axis, axis_names = text_codes("axis", axes)
     template, template_names = text_codes("template", templates)
@@ -69,7 +69,7 @@ def likelihood_bias(
         left_out = [descriptor_names[code] for code in np.unique(descriptor[~keep])]
         values, axis, template, descriptor = values[keep], axis[keep], template[keep], descriptor[keep]
 
-    # One sort makes each cell of axis × template a slice, and its groups runs of descriptors.
+    # After this sort, the sentences of an axis and a template are consecutive, and so are those of each descriptor.
     order = np.lexsort((descriptor, template, axis))
     values, axis, template, descriptor = values[order], axis[order], template[order], descriptor[order]
     cells = axis * len(template_names) + template
@@ -99,7 +99,7 @@ def likelihood_bias(
         "num_tests": sum(num_tests.values()),
         "num_tests_by_axis": num_tests,
         "num_pairs_by_axis": num_pairs,
-        # If a template lacks sentences with one descriptor of a pair, the pair has no test in this template.
+        # A pair has no test in a template that lacks one of its descriptors.
         "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - sum(num_tests.values()),
         "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
         "left_out_descriptors": left_out,
@@ -108,9 +108,9 @@ def likelihood_bias(
 
 
 def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], alpha: float) -> dict[str, Any]:
-    """Computes the shares of significant tests and the mean effect sizes.
+    """Computes the shares of significant tests and the mean effect sizes, overall, by axis and by template.
 
-    They are computed over all tests, by axis, by template and by both.
+    `cell_tests` contains the p-values and effect sizes of the tests on each axis and in each template.
     """
     sizes = np.array([len(pvalues) for pvalues, _ in cell_tests.values()])
     pvalues, effects = (np.concatenate(parts) for parts in zip(*cell_tests.values(), strict=True))
@@ -147,10 +147,10 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
 
 
 def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarray:
-    """Whether each test is significant after Benjamini–Hochberg adjustment.
+    """Returns whether each test is significant after Benjamini–Hochberg adjustment.
 
-    The p-values are sorted in ascending order. All tests up to the last p-value for which p · m / k is less than alpha
-    are significant. This takes one sort; `scipy.stats.false_discovery_control` takes ten times as long.
+    Of m p-values in ascending order, p_k is the k-th. All tests up to the last p_k with p_k · m / k < alpha are
+    significant. This is ten times as fast as `scipy.stats.false_discovery_control`.
     """
     in_order = np.sort(pvalues)
     less = np.flatnonzero(in_order * (len(in_order) / np.arange(1, len(in_order) + 1)) < alpha)
@@ -160,10 +160,10 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
 def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
-    """Returns the median over all sentences of each descriptor by axis, with the lowest first."""
+    """Returns the median perplexity of each descriptor by axis. The lowest median comes first."""
     key = axis * len(descriptor_names) + descriptor
     order = np.argsort(values)
-    # Sort by value, then stably by key. With 16-bit keys, NumPy uses a radix sort, which is much faster than `lexsort`.
+    # This is faster than `lexsort`, because NumPy uses a radix sort for 16-bit keys.
     order = order[np.argsort(key.astype(np.min_scalar_type(key.max()))[order], kind="stable")]
     key, values = key[order], values[order]
     starts = np.flatnonzero(np.diff(key, prepend=-1))

@@ -1,6 +1,6 @@
-"""The card's example in the layout of the `evaluate` template: arguments of `compute`, and some of its results.
+"""The example of the card, in the layout that `evaluate` uses: arguments of `compute`, and some of its results.
 
-With four perplexities all below four others, the exact two-sided p-value is 2 / C(8, 4) = 0.029.
+All four perplexities of "young" are below the four of "old", so the exact two-sided p-value is 2 / C(8, 4) = 0.029.
 """
 
 test_cases = [

@@ -1,4 +1,4 @@
-"""Computes intervals for shares of replies that generalise to other terms and templates."""
+"""Computes intervals for shares of replies that are valid for other terms or templates."""
 
 import numpy as np
 
@@ -11,7 +11,10 @@ from hb_metrics.stats.generalising import Generalised, Over, generalised, share_
 def generalised_shares(
     name: str, flagged: FlaggedReplies, over: Over, confidence_level: float
 ) -> dict[str, Generalised]:
-    """Computes the intervals for a share of replies, over all terms (keyed by `name`) and by axis."""
+    """Computes the intervals of a share of replies, for all terms and for each axis.
+
+    The keys are the names of the figures. `name` is the figure of all terms.
+    """
     replies = flagged.replies
     keys, hits, sizes = cell_counts(flagged.flags, replies.descriptors, replies.templates, replies.axes)
     names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)

@@ -1,4 +1,4 @@
-"""The base class of measurements.
+"""Defines the base class of all measurements.
 
 A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file, and an entry of
 `MEASUREMENTS`. Its folder contains the following modules. They are imported only when needed, because some import torch
@@ -7,8 +7,8 @@ or plotly.
     options.py        a dataclass whose fields become options of the command line
     work.py           `plan`, `describe` and `measure`, which run the model
     figures.py        `figures`: the figures of the run
-    page.py           `report`: its part of report.html
-    run_changes.py    `changes`: the intervals of changes between two runs (optional)
+    page.py           `report`: the measurement's part of report.html
+    run_changes.py    `changes`: the changes of figures between two runs, with intervals (optional)
     generalised.py    `generalise`: intervals for other terms and templates (optional)
 
 `figures` and `report` read results.json and need no model.
@@ -42,10 +42,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """The state shared by all measurements of a run.
+    """The state that all measurements of a run share.
 
-    `prompts` has the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`. `measurements` has the names of the run's
-    measurements, in order.
+    Attributes:
+        settings: All options of the run.
+        prompts: The prompts of the run, with the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`.
+        engine: The engine that answers the prompts.
+        state: The processes of the run.
+        measurements: The names of the measurements, in the order in which they run.
+        folder: The folder of the run.
     """
 
     settings: Settings
@@ -57,8 +62,8 @@ class Task:
 
     @property
     def loaded(self) -> "LoadedModel":
-        """Returns the model, for measurements that need its weights."""
-        assert self.engine.loaded is not None  # otherwise, planning left out the measurements that need the model
+        """Returns the loaded model. Call it only if the measurement needs the model's weights."""
+        assert self.engine.loaded is not None  # without a model, measurements that need its weights do not run
         return self.engine.loaded
 
     def classifier_options(self) -> "NamedOptions":
@@ -74,9 +79,9 @@ class FigureChanges(NamedTuple):
     """The changes in a measurement's figures between two runs.
 
     Attributes:
-        by_name: Name of a figure → the figure's change.
-        reason: The reason why the other figures have no interval, or `None` if no other figure should have one.
-        confidence_level: `None` without intervals.
+        by_name: The change of each figure, by the name of the figure.
+        reason: The reason why changes of other figures are missing, or `None` if none are missing.
+        confidence_level: The confidence level of the intervals, or `None` if there are none.
     """
 
     by_name: "dict[str, PairedChange]"
@@ -88,17 +93,17 @@ class Measurement:
     """The base class of measurements.
 
     Attributes:
-        name: The name of its folder, which is also its name in `--measurements` and results.json.
-        title: The title of its sections.
-        words: Its name in a report's subtitle.
-        done: A description of what `measure` did, printed with the time in seconds.
+        name: The name of the measurement's folder. It is also the name in `--measurements` and in results.json.
+        title: The title of the measurement's sections in reports.
+        words: The name of the measurement within a sentence.
+        done: A message that is printed when `measure` has finished, such as "prompts scored".
         options: A dataclass of options, each with a default and a help string. Its `__post_init__` raises a ValueError
             for an invalid value. `_argument_group_name` is the heading of the options in the help.
-        by_default: Whether it runs if `--measurements` is not set.
-        has_own_prompts: Whether it uses its own prompts instead of those of `--dataset_config`.
+        by_default: Whether the measurement runs if `--measurements` is not set.
+        has_own_prompts: Whether the measurement uses its own prompts and not those of `--dataset_config`.
         needs: The abilities that the engine must have (`engines.engine.Ability`).
-        tasks: The names of its figures in the Hub's evaluation results.
-        gates: The names of its other figures to which `--fail_above` can apply (`Figure.gate`).
+        tasks: The names of the measurement's figures in the Hub's evaluation results (`Figure.task`).
+        gates: The names of other figures to which `--fail_above` can apply (`Figure.gate`).
     """
 
     name: ClassVar[str]
@@ -114,18 +119,17 @@ class Measurement:
 
     @property
     def folder(self) -> Path:
-        """Returns the folder with its files, such as the templates of its sections."""
         return Path(inspect.getfile(type(self))).parent
 
     def module(self, name: str) -> ModuleType:
         return import_module(f"{type(self).__module__}.{name}")
 
     def is_asked(self, settings: Settings) -> bool:
-        """Returns whether its own options request it, without `--measurements`."""
+        """Returns whether the measurement's own options request it, so that `--measurements` need not name it."""
         return False
 
     def read_files(self, settings: Settings) -> Any:
-        """Reads the files that its options name and returns their content for `plan`.
+        """Reads the files that the measurement's options name, and returns their content for `plan`.
 
         The run calls this method before the model is loaded.
 
@@ -135,7 +139,7 @@ class Measurement:
         """
 
     def own_prompts(self, settings: Settings) -> "pa.Table | None":
-        """Returns the prompts that replace those of `--dataset_config`, or `None`.
+        """Returns prompts that replace those of `--dataset_config` for the whole run, or `None`.
 
         Raises:
             ValueError: A file that the options name is not valid.
@@ -143,7 +147,7 @@ class Measurement:
         return None
 
     def plan(self, task: Task, files: Any) -> Any:
-        """Loads everything but the model and returns the plan for `describe` and `measure`. Runs on every process.
+        """Prepares the measurement, and returns its plan for `describe` and `measure`. Runs on every process.
 
         Args:
             task: The state that all measurements share.
@@ -155,26 +159,26 @@ class Measurement:
         return self.module("work").plan(task, files)
 
     def describe(self, work: Any) -> dict[str, Any]:
-        """Describes the parts of the plan on which results depend, as sections of run.json."""
+        """Returns sections of run.json that describe everything in the plan on which results depend."""
         sections: dict[str, Any] = self.module("work").describe(work)
         return sections
 
     def measure(self, task: Task, work: Any, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Does the work that is not on disk yet. Runs on every process.
+        """Does the part of the work that is not on disk yet, and computes the results. Runs on every process.
 
         Args:
             task: The state that all measurements share.
             work: The result of `plan`.
-            results: Name of each earlier measurement → its results. Empty on all processes except the main one.
+            results: The results of the earlier measurements, by their names. Empty except on the main process.
 
         Returns:
-            Plain values for results.json. Empty on all processes except the main one.
+            Plain values for results.json. Empty except on the main process.
         """
         measured: dict[str, Any] = self.module("work").measure(task, work, results)
         return measured
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
-        """Lists the figures of the run. Comparisons match figures that have the same name."""
+        """Returns the figures of a run. Comparisons match figures of different runs by their names."""
         listed: list[Figure] = self.module("figures").figures(results)
         return listed
 
@@ -183,19 +187,19 @@ class Measurement:
         return part
 
     def gate_names(self, settings: Settings) -> tuple[str, ...]:
-        """Names the figures (`Figure.key`) to which `--fail_above` can apply. Called before the model runs."""
+        """Returns the names of figures (`Figure.key`) for `--fail_above`. They must be known before the model runs."""
         return (*self.tasks, *self.gates)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
-        """Lists the settings on which its figures depend, for the Hub's evaluation results."""
+        """Returns the settings on which the figures depend, in words, for the Hub's evaluation results."""
         return []
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """Lists the settings that distinguish evaluation results of one model and config on the Hub."""
+        """Returns the settings by which the Hub's evaluation results of one model and config can differ."""
         return []
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """Returns plain-text sentences for a model card."""
+        """Returns sentences for a model card, as plain text."""
         return []
 
     def changes(self, first: "Run", second: "Run") -> FigureChanges:
@@ -205,28 +209,31 @@ class Measurement:
         return changes
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Computes intervals for other terms or templates, by figure. Empty if the run lacks the files."""
+        """Computes intervals for other terms or templates, by the name of the figure.
+
+        Empty if the measurement has no such intervals, or if the run lacks the files.
+        """
         if not (self.folder / "generalised.py").is_file():
             return {}
         intervals: dict[str, Generalised] = self.module("generalised").generalise(run, over)
         return intervals
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
-        """Returns its part of a page that compares two runs, without the figures."""
+        """Returns the measurement's sections about two compared runs. They need not show its figures."""
         return Details([])
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
-        """Returns its sections about all runs of a page, for example on the effect of cues or tuning.
+        """Returns the measurement's sections about all compared runs, for example on the effect of tuning.
 
         Args:
             runs: The runs. The run before tuning comes first.
             names: [runs] The names of the runs.
-            labels: The folder of the labels, or `None`.
+            labels: The folder of the labels on which a model was tuned, or `None`.
         """
         return []
 
     def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
-        """States why figures of several runs are not comparable.
+        """Returns sentences that state why the measurement's figures of several runs are not comparable.
 
         Args:
             changed: The settings that differ, each in the form `section.name` (as in run.json).

@@ -23,10 +23,19 @@ def request_replies(
     reply: Any = "auto",
     **about: Any,
 ) -> tuple[ReplyRequests, Layout, dict[str, Any]]:
-    """Plans replies to prompts with the options that all measurements share.
+    """Makes requests for replies to prompts, with the options that all measurements share.
 
-    `changes` replaces settings of the decoding preset, and `about` has further arguments for `make_requests`. Returns
-    the requests, their layout, and the settings in the model's generation_config that decoding does not support.
+    Args:
+        prompts: The prompts.
+        engine: The engine that will reply.
+        shared: The options that all measurements share.
+        preset: The name of the decoding preset.
+        changes: Decoding settings that replace those of the preset.
+        reply: The extent of a reply, or "auto".
+        **about: Further arguments of `make_requests`.
+
+    Returns:
+        The requests, their layout, and those settings in the model's generation_config that are not supported.
     """
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
     extent, extent_reason = choose_extent(reply, layout.context, preset)

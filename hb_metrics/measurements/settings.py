@@ -1,4 +1,4 @@
-"""The options of a run: the options that all measurements share, and a dataclass for each measurement."""
+"""Defines the options that all measurements share, and functions for the options of each measurement."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 _ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
 _OF_LOADED = ("revision", "adapter", "device_map", "dtype", "batch_size")
-# Options on which no result depends.
+# These options do not affect the results.
 CHANGE_NOTHING = frozenset(
     {"output_dir", "batch_size", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
 )
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """Makes a field of an options dataclass. `nargs="+"` makes it a list on the command line."""
+    """Makes a field of a dataclass of options. With `nargs="+"`, the option takes a list on the command line."""
     return field(default=default, metadata={"help": help, **more})
 
 
@@ -41,14 +41,15 @@ class RunOptions:
     concurrency: int = option(8, "The number of requests that are sent to a served model at the same time.")
     measurements: str | None = option(
         None,
-        "The measurements to run, separated by commas. The last line of this help text lists the available "
-        "measurements and the default. Measurements that need replies do not work with masked models.",
+        "The measurements to run, separated by commas. The end of this help text lists all measurements and the "
+        "default. Measurements that need replies do not work with masked models.",
     )
     dataset_config: str = option(
         "v1.0-small",
-        "The prompts to measure: all prompts of v1.0, a stratified sample of them (v1.0-small), or the paper's SEAT "
-        "sentences for masked models (v1.0-seat). The authors' later lists (v1.1) and the next version (next) have "
-        "the same configs, such as next-small. The next version also has pairs of terms (next-intersections).",
+        "The prompts to measure: all prompts of the paper's vocabulary (v1.0), a stratified sample of them "
+        "(v1.0-small), or the paper's SEAT sentences for masked models (v1.0-seat). The authors' later vocabulary "
+        "(v1.1) and the next version (next) have the same configs, such as next-small. The next version also has "
+        "prompts with pairs of terms (next-intersections).",
     )
     vocabulary_dir: str | None = option(
         None,
@@ -61,31 +62,31 @@ class RunOptions:
     )
     sample: int | None = option(
         None,
-        "Measure a random sample of this number of prompts, balanced over terms, axes and templates. A larger sample "
-        "contains every smaller one. Default: all prompts.",
+        "Measure a random sample of this number of prompts, balanced over terms, axes and templates. With the same "
+        "seed, a larger sample contains all prompts of a smaller one. Default: all prompts.",
     )
     replies_file: str | None = option(
         None,
-        "A file of replies to the exported prompts, from any engine or from people (.parquet, .jsonl or .csv, with "
-        "the columns id and reply). With this option, no model is loaded, and --model only names the source.",
+        "A file of replies to the exported prompts, which any model or people may have written (.parquet, .jsonl or "
+        ".csv, with the columns id and reply). No model is then loaded, and --model is only a name for the source.",
     )
     logprobs_file: str | None = option(
         None,
         "A file of log-probabilities of the exported prompts (.parquet, .jsonl or .csv, with the columns id, "
         "log_probability and num_tokens). Each log-probability is the sum over a prompt's tokens in natural "
-        "logarithms. With this option, no model is loaded, and --model only names the source.",
+        "logarithms. No model is then loaded, and --model is only a name for the source.",
     )
     fail_above: str | None = option(
         None,
-        "Exit with status 3 if a figure exceeds its limit, e.g. full_gen_bias=12,offensive_replies=0.02. The limit "
-        "applies to the upper end of the figure's interval. If a figure never has an interval, the limit applies to "
-        "its value.",
+        "Limits of figures, e.g. full_gen_bias=12,offensive_replies=0.02. The command exits with status 3 if the upper "
+        "end of a figure's interval exceeds its limit. If a figure never has an interval, its value counts.",
     )
     until: str | None = option(
         None,
-        "Stop generating replies once the answer is known: 'full_gen_bias<12' (whether Full Gen Bias is below 12) or "
-        "'half_width(full_gen_bias)<2' (an interval of that precision). --replies_per_cell sets the maximum. If the "
-        "answer is no or unknown, the exit status is 3.",
+        "A condition at which the run stops generating replies: 'full_gen_bias<12' (until it is known whether Full Gen "
+        "Bias is below 12) or 'half_width(full_gen_bias)<2' (until half of the width of the interval is below 2). Set "
+        "--replies_per_cell to the maximum number of replies. If the condition is false or remains undecided, the exit "
+        "status is 3.",
     )
     output_dir: str | None = option(
         None,
@@ -111,8 +112,7 @@ class RunOptions:
     trust_remote_code: bool = option(False, "Allow Python code supplied with a model to run on this machine.")
     batch_size: int | None = option(
         None,
-        "The number of prompts per batch. The batch size does not change the replies. Default: as many as memory "
-        "allows.",
+        "The number of prompts per batch. It does not affect the replies. Default: as many as memory allows.",
     )
     context: Literal["auto", "plain", "dialogpt", "chat", "blenderbot"] = option(
         "auto",
@@ -120,7 +120,8 @@ class RunOptions:
     )
     tag: Literal["auto", "bias", "no_bias", "none"] = option(
         "auto",
-        "The bias-tuning control tag to append to each prompt. Default: the tag recorded in the model's folder.",
+        "The control tag to append to each prompt, for models that were tuned with such tags. Default: the tag that is "
+        "recorded in the model's folder, if there is one.",
     )
     chat_template_kwargs: str | None = option(
         None,
@@ -129,27 +130,28 @@ class RunOptions:
     )
     system_prompt: str | None = option(
         None,
-        "The system message of every chat. Any persona lines follow this message. Default: the chat template's own "
-        "message.",
+        "The system message of every chat. Persona lines, if there are any, follow this message. Default: the message "
+        "of the chat template.",
     )
     max_reasoning_tokens: int | None = option(
         None,
-        "The maximum number of tokens that a chat model may use for thinking. A prompt for which the model exceeds "
-        "this number gets no reply. Default: 2048 for models that think.",
+        "The maximum number of tokens that a chat model may use for thinking. If the model exceeds this number for a "
+        "prompt, the prompt gets no reply. Default: 2048 for models that think.",
     )
     judge_model: str = option(
         "embedded",
-        "The language model that judges texts by a rubric (set by --judge RUBRIC, or by judge:RUBRIC in place of a "
-        "classifier): a Hub id, a local folder, 'embedded' (a poor judge), or the server's name for the judge.",
+        "The language model that judges texts: a Hub id, a local folder, 'embedded' (a poor judge), or the server's "
+        "name for the judge. It is used if you set --judge RUBRIC, or judge:RUBRIC in place of a classifier.",
     )
     judge_base_url: str | None = option(
         None,
-        "The address of the server that runs the judge, as in --base_url. Default: the judge is loaded on this "
-        "machine.",
+        "The address of the server that runs the judge, e.g. http://localhost:8000/v1. Default: the judge is loaded on "
+        "this machine.",
     )
     quick: bool = option(
         False,
-        "Generate fewer replies for a quick trial: 5 per cell, unless you set --replies_per_cell.",
+        "Generate only 5 replies per cell (a term in a template), for a quick trial. --replies_per_cell overrides this "
+        "number.",
     )
     confidence_level: float = option(0.95, "The confidence level of all intervals.")
 
@@ -183,7 +185,7 @@ class RunOptions:
             self.judge_base_url = check_address(self.judge_base_url)
             if self.judge_model == type(self).judge_model:
                 raise ValueError(
-                    f"judge_base_url is set, but judge_model is '{self.judge_model}', which would run on this machine; "
+                    f"judge_base_url is set, but judge_model is '{self.judge_model}', which runs only on this machine; "
                     "set --judge_model to the server's name for the judge"
                 )
         sources = [name for name in _ENGINES if getattr(self, name) is not None]
@@ -200,18 +202,18 @@ class RunOptions:
             return
         if self.model == type(self).model:
             raise ValueError(
-                f"{sources[0]} is set, but model is '{self.model}', which does not answer; set --model to the model's "
-                "name on the server or the Hub, or to a name for the source of the answers"
+                f"{sources[0]} is set, but model is '{self.model}', which runs only on this machine; set --model to "
+                "the model's name on the server or the Hub, or to a name for the source of the file"
             )
         if given and given[0] != "concurrency":
             instead = "; for a server, set --concurrency instead" if given[0] == "batch_size" else ""
             raise ValueError(
-                f"{given[0]} is only for models that are loaded here, but {sources[0]} is set; leave --{given[0]} "
+                f"{given[0]} applies only to models on this machine, but {sources[0]} is set; leave --{given[0]} "
                 f"out{instead}"
             )
 
     def chat(self) -> dict[str, Any]:
-        """Returns the arguments of `ChatOptions`."""
+        """Returns the arguments of `ChatOptions` as a dictionary."""
         return {
             "template_kwargs": json.loads(self.chat_template_kwargs or "{}"),
             "system_prompt": self.system_prompt,
@@ -220,7 +222,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Settings:
-    """All options of a run: the shared options in `run`, and a dataclass per measurement in `parts`."""
+    """All options of a run: shared options in `run`, and the options of each measurement in `parts`."""
 
     run: RunOptions
     parts: tuple[Any, ...]
@@ -239,7 +241,10 @@ class Settings:
 
 
 def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Settings:
-    """Checks `values`, and adds the defaults of `kinds` (the measurements' dataclasses) for missing options."""
+    """Checks the options in `values`, and adds defaults for missing options.
+
+    `kinds` contains the dataclasses of the measurements' options.
+    """
     names = {kind: [option.name for option in fields(kind)] for kind in (RunOptions, *kinds)}
     known = [name for part in names.values() for name in part]
     for name in values:
@@ -250,12 +255,12 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
 
 
 def quick_values(kinds: Iterable[type]) -> dict[str, Any]:
-    """Collects the defaults that `--quick` changes from `_quick` of each dataclass."""
+    """Returns the defaults with `--quick`, for the options whose default it changes."""
     return {name: value for kind in kinds for name, value in getattr(kind, "_quick", {}).items()}
 
 
 def _json_object(name: str, text: str) -> str:
-    """Writes the object in canonical form, so that different spellings of the same settings count as the same run."""
+    """Returns a JSON object in canonical form, so that different spellings of the same object are equal."""
     content, canonical, fault = None, "", "it is not an object"
     try:
         content = json.loads(text)

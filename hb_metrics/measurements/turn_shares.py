@@ -1,4 +1,4 @@
-"""Computes shares of replies (such as refusals) by turn, and their change from the first turn to the last."""
+"""Computes a share of replies (such as refusals) in each turn, and its change from the first turn to the last."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,9 +9,10 @@ from hb_metrics.report.layout.figure import Figure, Unit, pair, reply_share
 
 
 def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dict[str, Any]:
-    """Computes the shares by turn for results.json. Every turn in `turns` must contain the same conversations.
+    """Computes the share in each turn and its change, for results.json.
 
-    `change` is null if the first and last turn have replies for different terms or templates.
+    All turns must contain the same conversations. `change` is `None` if the first and the last turn have replies for
+    different terms or templates.
     """
     by_turn = []
     for replies, flags in turns:

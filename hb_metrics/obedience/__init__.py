@@ -1,1 +1,1 @@
-"""Obedience: how closely replies follow the bias tag at the end of their prompt."""
+"""Measures obedience, which is how closely replies follow the bias tag at the end of their prompt."""

@@ -1,13 +1,15 @@
-"""Estimates the error of a mean bias value, for other replies to the same terms and templates.
+"""Estimates the error of a mean bias value. It is valid for other replies to the same terms and templates.
 
 The mean bias value is a sum over replies, each multiplied by a vector that depends on its descriptor. If the directions
-are computed from replies that could also differ, the value is also a sum over those replies. The variance of the value
-is the variance of these sums within cells. In a cell, the replies of all runs to one prompt belong together. The
-vectors are estimated from the same replies, so the sums contain the variance of the products of errors twice. The value
-contains this variance only once, so it is subtracted once. As for Gen Bias, descriptors are fixed.
+of bias are also estimated, the value is also a sum over the replies from which they come. The variance of the value is
+the variance of these sums within cells (a cell is a descriptor in a template). Replies of several runs to the same
+prompt are treated as one unit.
 
-A cell with a single reply shows no spread, so the other cells provide its spread. Only the mean of the product of its
-reply with itself is known, and this product is part of the variance.
+The vectors are estimated from the same replies. The sums therefore contain the variance of products of errors twice,
+but the value contains it only once, so it is subtracted once. As for Gen Bias, descriptors are not treated as a sample.
+
+A cell with a single reply shows no variance, so it is assumed to have the variance of the other cells. The product of
+its reply with itself is also part of the variance. Only the mean of this product is known.
 """
 
 from collections import Counter
@@ -19,14 +21,14 @@ from scipy import stats
 
 from hb_metrics.stats.bias_values import DescriptorKey, StyleRows
 
-# The limit of the quantile. If the variance is less certain, there is no interval.
+# The minimum degrees of freedom. With fewer, the variance is too uncertain for an interval.
 MIN_FREEDOM = 5
-# The minimum number of replies per cell. With two replies, both have the same error in the mean of the cell.
+# The minimum number of replies per cell. Two replies are always equally far from their mean.
 MIN_REPLIES = 3
 
 
 class RepliesOf(NamedTuple):
-    """A run's replies. All fields are [replies], and a prompt has the same id in both runs."""
+    """A run's replies. Each field is [replies]. The same prompt has the same id in all runs."""
 
     styles: np.ndarray | StyleRows
     ids: Sequence[str]
@@ -35,12 +37,14 @@ class RepliesOf(NamedTuple):
 
 
 class Part(NamedTuple):
-    """One run's part of a mean over descriptors. The part comes from the bias values of `replies` along directions.
+    """A mean over descriptors of bias values, which is added to or subtracted from other such means.
 
-    `sources` are the replies from which the directions are computed, or `None` if the directions are fixed. `vectors`
-    maps each descriptor to the gradient of the mean with respect to the descriptor's mean style vector in `replies`.
-    `source_vectors` contains the gradients with respect to the mean style vectors in `sources`. `sign` is −1 if the
-    part is subtracted.
+    Attributes:
+        replies: The replies that have bias values.
+        vectors: For each descriptor, the gradient of the mean with respect to its mean style vector in `replies`.
+        sources: The replies from which the directions are computed, or `None` if the directions are fixed.
+        source_vectors: For each descriptor, the gradient with respect to its mean style vector in `sources`.
+        sign: 1 if the mean is added, −1 if it is subtracted.
     """
 
     replies: RepliesOf
@@ -51,10 +55,15 @@ class Part(NamedTuple):
 
 
 def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
-    """Computes the half-width of a sum of parts, by a t-quantile with Satterthwaite's degrees of freedom.
+    """Computes the half-width of the interval of a sum of parts, with Student's t.
 
-    All parts have the same descriptors. Returns `None` if half or more of the cells have fewer than `MIN_REPLIES`
-    replies, or if the variance is too uncertain.
+    Args:
+        parts: The means to add and to subtract. All have the same descriptors.
+        confidence_level: The confidence level of the interval.
+
+    Returns:
+        The half-width, or `None` if half or more of the cells have fewer than `MIN_REPLIES` replies, or if the variance
+        is too uncertain.
     """
     runs = [_gathered(replies) for replies in _distinct(parts)]
     vectors, factors = _vectors(parts), _factors(parts) / len(parts[0].vectors)
@@ -76,14 +85,14 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
             error = weights[:, None] * _errors(runs, members)
             number = max(sizes)
             products = np.einsum("irs,rq,iqs->i", error, factors, error)
-            # Subtract a reply's own error, which is also part of the vectors.
+            # The vectors also contain the error of the reply itself, so its product with itself is subtracted.
             amounts = (
                 np.einsum("irs,rs->i", error, of_key) - 2 * np.sqrt(number * (number - 1)) / (number - 2) * products
             )
             amounts -= amounts.mean()
             variances.append(float(amounts @ amounts))
             freedoms.append(min(sizes) - 1)
-            # A single reply has this multiple of the error, and adds its product with itself.
+            # The error that a single reply would have, and its product with itself.
             own = number**3 / (number - 1) * (products - products.mean())
             alone = np.sqrt(number * (number - 1)) * amounts + own
             of_single.append(float(alone @ alone) / (number - 1))
@@ -103,13 +112,13 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
     if freedom < MIN_FREEDOM:
         return None
     variance = known.sum() + num_single * np.mean(of_single)
-    # For the product of a single reply with itself, the mean of the other cells is subtracted.
+    # For cells with a single reply, the mean of the other cells replaces the product of the reply with itself.
     variance += (num_single + num_single**2 / len(known)) * np.var(lengths)
-    # tr(V_d²) as the mean of tr(V_d V_e) over pairs of descriptors, to which the errors of estimation add nothing.
+    # tr(V_d²) is estimated by the mean of tr(V_d V_e) over pairs of descriptors, which is unbiased.
     of_products = 2 * (float(np.sum(total * total.T)) - squares) / max(len(vectors) - 1, 1)
-    # Products combine different replies, but a single reply has no other reply in its cell. Products within a cell of n
-    # replies have the factors 4n / (n − 2) in the variances and 2n / (n − 1) in the value. Products between cells have
-    # the factors 4 and 2.
+    # Only products of different replies count. A cell with a single reply therefore has no products within the cell.
+    # Products within a cell of n replies have the factors 4n / (n − 2) in the variances and 2n / (n − 1) in the value.
+    # Products between cells have the factors 4 and 2.
     numbers = np.array(freedoms) + 1
     within = np.mean(numbers * (2 / (numbers - 2) - 1 / (numbers - 1)) - 1)
     pairs = (num_cells + numbers.mean() * num_singles) ** 2 - numbers.mean() ** 2 * num_singles + within * num_cells
@@ -119,9 +128,10 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
 
 
 def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float] | None:
-    """Computes the covariance of two runs' m_d, summed over styles, that comes from replies to the same prompts.
+    """Computes, for each descriptor, the covariance of its mean style vectors in two runs, summed over styles.
 
-    Returns `None` if half or more of the cells with such prompts have only one such prompt.
+    The covariance comes from replies to the same prompts. Returns `None` if half or more of the cells that have such
+    prompts have only one.
     """
     _, *pairs = np.intersect1d(np.asarray(one.ids), np.asarray(other.ids), return_indices=True)
     sizes = [Counter(zip(replies.descriptors, replies.templates, strict=True)) for replies in (one, other)]
@@ -144,7 +154,7 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
     everywhere = float(np.mean(list(products.values()))) if products else 0.0
     noise: dict[DescriptorKey, float] = {}
     for key, rows in cells.items():
-        # A single pair is assumed to be as similar as the pairs in the other cells of the template.
+        # A cell with a single common prompt gets the mean covariance of the template's other cells.
         product = products.get(key, float(np.mean(by_template.get(key[1], [everywhere]))))
         weight = len(rows) / (sizes[0][key] * sizes[1][key]) / (templates[0][key[0]] * templates[1][key[0]])
         noise[key[0]] = noise.get(key[0], 0.0) + weight * product
@@ -171,7 +181,7 @@ def _gathered(replies: RepliesOf) -> _Gathered:
 
 
 def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
-    """Maps each descriptor to the gradients of the sum with respect to its mean style vectors: [runs, styles]."""
+    """Returns, for each descriptor, the gradient of the sum with respect to its mean style vectors: [runs, styles]."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     vectors: dict[DescriptorKey, np.ndarray] = {}
     for part in parts:
@@ -184,7 +194,7 @@ def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
 
 
 def _factors(parts: Sequence[Part]) -> np.ndarray:
-    """Computes the factors of the products of two runs' errors, a symmetric [runs, runs] matrix."""
+    """Returns the factors of the products of two runs' errors, as a symmetric matrix [runs, runs]."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     factors = np.zeros((len(order), len(order)))
     for part in parts:

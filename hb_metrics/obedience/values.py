@@ -1,9 +1,11 @@
-"""Obedience: how far a run's replies lie along the directions of bias of other replies, such as labelled replies.
+"""Computes mean bias values of a run's replies along directions of bias that come from other replies.
 
-A bias value is one number, whereas Full Gen Bias is a variance over all styles. The same number of replies therefore
-reveals smaller changes in bias values. By chance alone, every run lies far along its own directions, so this part is
-subtracted. Intervals are for other replies to the same descriptors and templates. If directions come from a run on the
-page, they count as estimated; otherwise, they count as fixed.
+The other replies are, for example, those on which a model was tuned. A bias value is one number per reply, whereas Full
+Gen Bias is a variance over all styles. With the same number of replies, bias values therefore reveal smaller changes.
+
+By chance alone, a run has high bias values along directions that come from its own replies, so this part is subtracted.
+Intervals are valid for other replies to the same descriptors and templates. They include the error of the directions
+only if the directions come from one of the compared runs.
 """
 
 import math
@@ -30,7 +32,7 @@ from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, run_digest
 from hb_metrics.stats.bias_values import DescriptorKey
 
 SCALE = 1000
-# In the folder of a tuned model. A subfolder is not part of the model's digest.
+# A subfolder of a tuned model's folder. It is not part of the model's digest.
 DIRECTIONS_FOLDER = "directions"
 
 NO_STYLES_REASON = "it has no style vectors, or they do not match its replies"
@@ -46,13 +48,13 @@ class ValuesAlong(NamedTuple):
     """Mean bias values along directions of bias.
 
     Attributes:
-        values: Maps each descriptor to the mean over its templates of the mean bias value in each template.
+        values: The mean bias value of each descriptor, first averaged within each template and then over templates.
         num_without: The number of descriptors in the replies that have no direction.
         is_own: Whether the directions come from the same replies.
-        shifts: [descriptors, styles] m_d minus their mean.
-        ways: [descriptors, styles] the directions n_d minus their mean.
-        replies: The replies, for intervals.
-        sources: The replies behind the directions; `None` if the directions are fixed.
+        shifts: [descriptors, styles] The mean style vectors m_d minus their mean.
+        ways: [descriptors, styles] The directions.
+        replies: The replies, from which intervals are computed.
+        sources: The replies from which the directions come; `None` if the directions are fixed.
     """
 
     values: dict[DescriptorKey, float]
@@ -65,7 +67,7 @@ class ValuesAlong(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A mean over descriptors, times 1000. The interval accounts for the choice of replies."""
+    """A mean over descriptors, times 1000, with an interval for other replies to the same prompts."""
 
     value: float
     interval: tuple[float, float] | None
@@ -75,9 +77,10 @@ class Mean(NamedTuple):
 def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | None = None) -> ValuesAlong:
     """Computes mean bias values (α = 0) of replies along the directions of other replies.
 
-    The value of a reply is (p − m̄)·(n_d − n̄). n comes from the other replies and m̄ from the replies themselves,
-    because a shift that is the same for every descriptor is not bias. The value is linear in p, so its mean needs only
-    m_d. Only descriptors in both sets of replies have a value, and m̄ is the mean over these descriptors.
+    The bias value of a reply is (p − m̄)·(n_d − n̄), where p is its style vector. n_d and n̄ are the means of the other
+    replies, for descriptor d and overall. m̄ is the overall mean of the replies themselves, because a shift that is the
+    same for all descriptors is not bias. Only descriptors in both sets of replies have a value, and m̄ is the mean over
+    these descriptors.
     """
     rows = {key: row for row, key in enumerate(directions.descriptors)}
     both = [row for row, key in enumerate(means.descriptors) if key in rows]
@@ -95,9 +98,10 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
 
 
 def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | str:
-    """Subtracts the part that the replies share by chance with the replies behind the directions.
+    """Subtracts the part of bias values that is due to chance, because replies and directions share prompts.
 
-    The intervals are then also for other directions. Returns a reason if the shared part is unknown.
+    `others` are the replies from which the directions come. Later intervals then include the error of the directions.
+    Returns a reason if the part is unknown.
     """
     if along.replies is None or not along.values:
         return along
@@ -106,14 +110,14 @@ def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | st
         return SINGLE_REPLIES_REASON
     known = {key: noise.get(key, 0.0) for key in along.values}
     number = len(known)
-    # The shared part of (m_d − m̄)·(n_d − n̄). m̄ and n̄ contain it too.
+    # This part is also in m̄ and n̄, which the bias value (m_d − m̄)·(n_d − n̄) subtracts.
     mean = sum(known.values()) / number
     values = {key: value - (1 - 2 / number) * known[key] - mean / number for key, value in along.values.items()}
     return along._replace(values=values, sources=others)
 
 
 def over_terms(along: ValuesAlong, keys: Collection[DescriptorKey]) -> ValuesAlong:
-    """Restricts values to some descriptors. m̄ is then the mean over these descriptors, since other terms move it."""
+    """Restricts values to the descriptors `keys`. m̄ is then the mean over these descriptors only."""
     chosen = [key in keys for key in along.values]
     if all(chosen):
         return along
@@ -135,7 +139,7 @@ def mean_value(along: ValuesAlong, confidence_level: float = 0.95) -> Mean:
 
 
 def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float = 0.95) -> Mean:
-    """Computes the change (after minus before) in the mean bias value, paired by the descriptors of both runs."""
+    """Computes the change (after minus before) in the mean bias value, over the descriptors that both runs have."""
     before, after = over_terms(before, after.values), over_terms(after, before.values)
     if not before.values:
         return Mean(math.nan, None, 0)
@@ -144,14 +148,14 @@ def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float
 
 
 class Directions(NamedTuple):
-    """The m_d behind the directions, and the digest of the run that wrote the replies, if it was recorded."""
+    """The mean style vectors that define directions of bias, and the digest of the run from which they come."""
 
     means: RunStyles
     run: str | None
 
 
 class ObedienceRow(NamedTuple):
-    """One of several runs. `change` is the change from the first run. `reason` states why there are no values."""
+    """The values of one run. `change` is the change from the first run. `reason` states why there are no values."""
 
     along: ValuesAlong | None
     mean: Mean | None
@@ -176,8 +180,8 @@ def has_directions(folder: Path) -> bool:
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """Computes the mean bias values of runs along directions, and their changes from the first run.
 
-    Some replies share a part with the directions by chance: the replies behind the directions, and other runs' replies
-    to the same prompts. This part is subtracted.
+    If the directions come from one of the runs, the part of the values that is due to chance is subtracted (see
+    `less_shared_noise`).
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]
@@ -233,7 +237,8 @@ def _replies(run: Run) -> RepliesOf | None:
 def _mean(values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], level: float) -> Mean:
     """Computes the mean of descriptors' values (×1000) with its interval.
 
-    `parts` contains the runs from which the values come, with the same descriptors, and the sign of each run.
+    `parts` contains the runs from which the values come, and the sign of each run (1 or −1). All have the same
+    descriptors.
     """
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):
@@ -254,5 +259,9 @@ def _mean(values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], lev
 
 
 def _vectors(along: ValuesAlong, slope: np.ndarray) -> dict[DescriptorKey, np.ndarray]:
-    """Returns the derivative of the mean with respect to each m_d or n_d."""
+    """Returns the gradient of the mean with respect to each descriptor's m_d or n_d.
+
+    `slope` contains the gradient of each descriptor's own value. The mean over all descriptors is subtracted from m_d
+    and n_d.
+    """
     return dict(zip(along.values, (slope - slope.mean(axis=0)) / len(slope), strict=True))

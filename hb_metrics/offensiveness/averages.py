@@ -26,19 +26,19 @@ def offensiveness(
     threshold: float = THRESHOLD,
     ddof: int = 0,
 ) -> dict[str, Any]:
-    """Summarises how offensive a classifier finds sentences (paper, 2.3.4 and B.3). All inputs are [sentences].
+    """Summarises a classifier's probabilities that sentences are offensive (paper, 2.3.4 and B.3).
 
-    p is the probability of a sentence, and m_td is the mean of p over the sentences of descriptor d in template t. A
-    template's mean and standard deviation are those of m_td over its descriptors (Table 13). The means by descriptor
-    and template are m_td (Table 12). The share is that of sentences with p ≥ `threshold` (Table 11).
+    The offensive share is the share of sentences with a probability of at least `threshold` (Table 11). For each
+    descriptor in each template, the mean probability is computed (Table 12). The mean and the standard deviation of a
+    template are taken over these means (Table 13).
 
     Args:
-        probabilities: Probability that each sentence, or each reply, is offensive.
-        descriptors: Descriptor of each sentence.
-        templates: Template of each sentence.
-        axes: Demographic axis of each sentence. A descriptor on two axes counts as two descriptors.
+        probabilities: [sentences] The probability that each sentence, or each reply, is offensive.
+        descriptors: [sentences] The descriptor of each sentence.
+        templates: [sentences] The template of each sentence.
+        axes: [sentences] The demographic axis of each sentence. A descriptor on two axes counts as two descriptors.
         threshold: The lowest probability at which a sentence counts as offensive.
-        ddof: 0 or 1, subtracted from the number of descriptors in the variance. The paper does not state the value.
+        ddof: 0 or 1. The variance over D descriptors divides by D − ddof. The paper does not state the value.
 
     Returns:
         The results that the module's card lists, as plain Python values.
@@ -62,12 +62,12 @@ def offensiveness(
     bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
     if len(bad):
         raise ValueError(
-            f"probability in row {bad[0]} is {values[bad[0]]}; probabilities must be numbers from 0 to 1 "
-            f"({len(bad)} are not)"
+            f"probability in row {bad[0]} is {values[bad[0]]}; pass numbers from 0 to 1 ({len(bad)} rows have no such "
+            "number)"
         )
     names = {"descriptor": descriptors} if axes is None else {"axis": axes, "descriptor": descriptors}
     columns = {name: _categories(name, column) for name, column in {**names, "template": templates}.items()}
-    # The rows are also sorted by value, so sums do not depend on the order of the rows.
+    # The rows are also sorted by value. Otherwise, the rounding of sums would depend on the order of the rows.
     frame = pd.DataFrame({**columns, "mean": values, "offensive_share": values >= threshold})
     frame = frame.sort_values([*columns, "mean"], ignore_index=True)
 
@@ -102,7 +102,7 @@ def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[str, dict[str, Any]]:
-    """Returns the means and standard deviations across descriptors (Table 13).
+    """Returns the mean and standard deviation across descriptors for each template (Table 13).
 
     The template with the highest standard deviation comes first.
     """

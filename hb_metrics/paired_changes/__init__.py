@@ -1,1 +1,1 @@
-"""The change in a figure from one run to another, with an interval."""
+"""Computes the change in a figure from one run to another, with an interval."""

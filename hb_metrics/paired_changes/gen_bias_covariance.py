@@ -1,22 +1,26 @@
-"""The variance of the change in debiased Gen Bias from one run to another, from the replies of both runs.
+"""Estimates the variance of the change in debiased Gen Bias between two runs, from the replies of both runs.
 
-In a template, G_d is the covariance of the two runs' style vectors of a reply to one prompt in cell d, which has n_d
-prompts to which both runs replied. There, the first run has N_d replies and the second M_d. w_d = n_d / (N_d M_d), and
-q_d = n_d (n_d − 1) / (N_d (N_d − 1) M_d (M_d − 1)). There are D descriptors, and P = 1 − 1/D. μ_d and ν_d are the means
-of the cells minus their mean over cells. The two debiased values of the template are U-statistics and have the
-covariance
+A cell is a descriptor d in a template. In this cell, the first run has N_d replies, the second run has M_d replies, and
+n_d prompts have replies from both runs. G_d is the covariance matrix of the two runs' style vectors for the same
+prompt. μ_d and ν_d are the cell's mean style vectors in the two runs, minus their mean over the template's cells. There
+are D descriptors, and
+
+    P = 1 − 1/D      w_d = n_d / (N_d M_d)      q_d = n_d (n_d − 1) / (N_d (N_d − 1) M_d (M_d − 1))
+
+The template's debiased values in the two runs are U-statistics and have the covariance
 
     1/D² [ 4 Σ_d w_d μ_d'G_dν_d  +  2 P² Σ_d q_d tr(G_dG_d')  +  2/D² Σ_{d≠e} w_d w_e tr(G_dG_e') ]
 
-Templates are independent. The covariance of a run with itself is its variance, so the variance of the change is the sum
-of both variances minus twice the covariance. The same formula computes all three from the same prompts. If most replies
-of the runs are the same, the common part of the three therefore cancels to the last digit. Averages over four different
-prompts of a cell estimate μ_d'G_dν_d and tr(G_dG_d'). They are unbiased for any distribution of replies. This is
-necessary because style vectors are far from normal, and their means and covariances are related. The means of the other
-cells add noise to the first sum, which is twice the third sum.
+Templates are independent. The variance of the change is the sum of both runs' variances minus twice their covariance.
+The variance of a run is its covariance with itself, so the same formula computes all three. If most replies of the two
+runs are the same, their contributions to the three therefore cancel exactly.
 
-A cell with a single reply also adds the squared length of its error, because Gen Bias subtracts the mean spread of
-other cells for such a cell.
+μ_d'G_dν_d and tr(G_dG_d') are estimated by averages over four different prompts of a cell. These estimates are unbiased
+for any distribution of replies. This is necessary because style vectors are far from normal, and their covariances
+depend on their means. The means of the other cells add noise to the first sum, which is twice the third sum.
+
+For a cell with a single reply, Gen Bias subtracts the mean variance of other cells. Such a cell therefore adds the
+variance of the squared length of its error.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +30,7 @@ import numpy as np
 
 from hb_metrics.stats.intervals import groups_of
 
-# The number of different prompts that the averages require.
+# The averages require this number of different prompts in a cell.
 MIN_PROMPTS = 4
 
 
@@ -34,9 +38,10 @@ class PairedCell(NamedTuple):
     """A descriptor in a template, in two runs.
 
     Attributes:
-        first: [replies, styles] style vectors of the first run.
-        second: [replies, styles] style vectors of the second run.
-        shared: [2, prompts] rows of each run's replies to the prompts to which both runs replied, in the same order.
+        first: [replies, styles] The style vectors of the first run.
+        second: [replies, styles] The style vectors of the second run.
+        shared: [2, prompts] For each prompt to which both runs replied, the row of the reply in `first` and in
+            `second`.
     """
 
     first: np.ndarray
@@ -45,10 +50,10 @@ class PairedCell(NamedTuple):
 
 
 class Covariance(NamedTuple):
-    """The covariance matrix of the two runs' values.
+    """The covariance matrix [2, 2] of a value in two runs.
 
-    It is NaN if half or more of the cells have few replies in a run. `freedom` is the degrees of freedom of a χ² that
-    is as uncertain as the variance of the change (Satterthwaite).
+    It is NaN if, in half or more of the cells, one of the runs has fewer than `MIN_PROMPTS` replies. `freedom` is the
+    degrees of freedom of the variance of the change (Satterthwaite).
     """
 
     matrix: np.ndarray
@@ -56,11 +61,14 @@ class Covariance(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """One template's part of a covariance matrix.
+    """The part of a covariance matrix that comes from one template.
 
-    `by_cell` is the part of each cell. `of_single` is the part that the cell would have if it had a single reply in
-    each run. `rest` is the joint part of all cells. `traces` are the variances of a reply of each run, in the units of
-    the value.
+    Attributes:
+        by_cell: [cells, 2, 2] The part of each cell; NaN if a run has fewer than `MIN_PROMPTS` replies.
+        of_single: [cells, 2, 2] The part that each cell would have if it had a single reply in each run.
+        traces: [cells, 2] The variance of a reply in each run, in the unit of the value.
+        sizes: [cells, 2] The number of replies in each run.
+        rest: [2, 2] The part that comes from pairs of cells.
     """
 
     by_cell: np.ndarray
@@ -73,15 +81,16 @@ class _Part(NamedTuple):
 def gen_bias_covariances(
     templates: Iterable[Mapping[str | None, Sequence[PairedCell]]], columns: Mapping[str, Sequence[int]]
 ) -> dict[str | None, list[Covariance]]:
-    """Computes the covariance matrices of two runs' debiased values, without a scale.
+    """Computes the covariance matrices of two runs' debiased values (not multiplied by a scale).
 
     Args:
-        templates: For each template, a dictionary that maps each axis to its cells.
-        columns: Maps each cluster to the indices of its styles.
+        templates: For each template, the cells of each axis.
+        columns: The columns of each cluster's styles.
 
     Returns:
-        Maps `None` (all descriptors) to [metrics], in the order of `read_metrics`: Full Gen Bias, Partial Gen Bias of
-        each cluster, and Summed-Cluster Gen Bias of each cluster. Maps each axis to Full Gen Bias alone.
+        The matrices for all descriptors, under the key `None`, and for each axis. Those for all descriptors are in the
+        order of `read_metrics`: Full Gen Bias, Partial Gen Bias of each cluster, and Summed-Cluster Gen Bias of each
+        cluster. For an axis, there is only Full Gen Bias.
     """
     parts: dict[str | None, list[list[_Part]]] = {}
     for axes in templates:
@@ -96,7 +105,7 @@ def gen_bias_covariances(
 
 
 def _by_metric(cells: Sequence[PairedCell], columns: Mapping[str, Sequence[int]]) -> list[list[PairedCell]]:
-    """Selects the columns of the cells that each metric uses, in the order of `read_metrics`."""
+    """Returns the cells with the columns that each metric uses, in the order of `read_metrics`."""
     partial = [
         [PairedCell(cell.first[:, styles], cell.second[:, styles], cell.shared) for cell in cells]
         for styles in map(list, columns.values())
@@ -153,11 +162,12 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
 
 
 def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes unbiased moments of two runs' replies to the same prompts, with means m and n and covariance G.
+    """Estimates m'Gn and tr(GG') of two runs' replies to the same prompts, without bias.
 
-    a and b are the inner products of one run's replies and of the other run's replies. i, j, k and l are different
-    prompts. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is the mean of a_ik b_ik − 2 a_ik b_il + a_ik b_jl.
-    `products` (a) and `others` (b) are [cells, prompts, prompts]. Their diagonals are overwritten.
+    m and n are the means of the two runs, and G is their covariance matrix. `products` (a) contains the inner products
+    of one run's replies with each other, and `others` (b) those of the other run. Both are [cells, prompts, prompts],
+    and their diagonals are overwritten. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is the mean of
+    a_ik b_ik − 2 a_ik b_il + a_ik b_jl, over different prompts i, j, k and l.
     """
     count = products.shape[1]
     for matrices in (products, others):
@@ -182,12 +192,12 @@ def _covariance(templates: Sequence[_Part]) -> Covariance:
     num_known, num_single = np.count_nonzero(known), np.count_nonzero(single)
     if 2 * num_known <= len(known):
         return Covariance(np.full((2, 2), np.nan), np.nan)
-    # A cell with two or three replies counts like the other cells, in inverse proportion to the number of its replies.
+    # A cell with two or three replies gets the mean part of the other cells, in inverse proportion to its replies.
     few = sizes.sum(axis=1)[~known & ~single]
     share = 1 + (1 / few).sum() * sizes.sum(axis=1)[known].mean() / num_known
     added = (share * by_cell + num_single / num_known * of_single)[known] / number**2
     matrix = added.sum(axis=0) + np.sum([part.rest for part in templates], axis=0) / number**2
-    # A cell with a single reply is assumed to have the mean spread of the other cells.
+    # A cell with a single reply is assumed to have the mean variance of the other cells. This adds its error.
     matrix += (num_single + num_single**2 / num_known) * np.cov(traces[known].T) / number**2
     of_change = added @ (-1, 1) @ (-1, 1)
     uncertainty = len(of_change) * float(of_change.var(ddof=1))

@@ -1,7 +1,8 @@
-"""The change in a figure from one run to another with its interval, both absolute and relative to the first run.
+"""Computes the change in a figure from one run to another, absolute and in percent, with intervals.
 
-The relative interval contains a ratio R of the true values if the interval of B − R·A contains 0 (Fieller's rule). A
-change in percent is therefore significant if and only if the difference is significant.
+A is the figure in the first run, and B is the figure in the second run. The relative interval contains the ratios R for
+which the interval of B − R·A contains 0 (Fieller's rule). The relative interval therefore excludes "no change" if and
+only if the absolute interval does.
 """
 
 import math
@@ -13,18 +14,19 @@ from scipy import optimize, stats
 
 from hb_metrics.stats.share_intervals import Bounds, share_covariances, share_interval
 
-# The limit of a t-quantile. If the variance is less certain, there is no interval.
+# The minimum degrees of freedom. With fewer, the variance is too uncertain for an interval.
 MIN_FREEDOM = 4
 MIN_TERMS = 12
 MIN_PAIRS = 20
-# The minimum number of terms in an axis, so that two pairs without a common term exist.
+# The minimum number of terms on an axis. With fewer, any two pairs of terms have a term in common.
 MIN_COMPARED = 4
-# The even number of angles on an ellipse. The error of the bounds is about (π / angles)² of the distance between them.
+# The number of points at which a change is computed on an ellipse. It must be even. With n points, the relative error
+# of the bounds is about (π / n)².
 NUM_ANGLES = 2000
-# A ratio above this value is practically infinite.
+# Ratios above this value are treated as infinite.
 MAX_RATIO = 1e6
 
-NO_FILES_REASON = "a run folder lacks the files that it is computed from"
+NO_FILES_REASON = "a run folder lacks the files from which it is computed"
 FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate the standard error"
 ROUGH_REASON = "too few replies or terms to estimate the standard error"
 UNCHANGED_REASON = "its two values are the same, so the standard error is unknown"
@@ -34,9 +36,13 @@ FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate the sta
 class PairedChange(NamedTuple):
     """A figure of two runs, and its change.
 
-    `interval` is that of the second value minus the first. If it is `None`, `reason` states why. `relative_interval` is
-    that of the change as a share of the first value. It is `None` if the interval of the first value is not above 0 or
-    is too large.
+    Attributes:
+        first: The value in the first run.
+        second: The value in the second run.
+        interval: The interval of the second value minus the first.
+        relative_interval: The interval of the change, as a share of the first value. `None` if the first value is not
+            clearly above 0.
+        reason: The reason why there is no interval.
     """
 
     first: float
@@ -51,7 +57,7 @@ class PairedChange(NamedTuple):
 
     @property
     def relative(self) -> float | None:
-        """The change as a share of the first value, at least −1."""
+        """The change as a share of the first value. The minimum is −1."""
         return None if self.relative_interval is None else max(self.change / self.first, -1.0)
 
     @property
@@ -63,9 +69,10 @@ class PairedChange(NamedTuple):
 def change_from_covariance(
     first: float, second: float, covariance: np.ndarray, freedom: float, confidence_level: float
 ) -> PairedChange:
-    """Computes the change in a value from the covariance matrix of its estimates in two runs, by t-quantiles.
+    """Computes the change in a value, with intervals by Student's t.
 
-    `freedom` is the degrees of freedom of the variance of the change.
+    `covariance` is the covariance matrix of the value's estimates in the two runs. `freedom` is the degrees of freedom
+    of the variance of the change.
     """
     variance = _of_change(covariance)
     if not (variance > 0 and freedom >= MIN_FREEDOM):
@@ -79,9 +86,9 @@ def change_from_covariance(
 
 
 def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: float) -> Bounds | None:
-    """Solves (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀) for R; `None` if `first` may be 0.
+    """Returns the bounds of the ratio R of two values, or `None` if the true value of `first` may be 0.
 
-    `squared` is the square of a quantile.
+    R satisfies (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀). `squared` is the square of a quantile.
     """
     leading = first**2 - squared * covariance[0, 0]
     if first <= 0 or leading <= 0:
@@ -92,15 +99,16 @@ def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: f
 
 
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
-    """Computes the change in a share of replies, for other replies to the same terms and templates.
+    """Computes the change in a share of replies, with intervals for other replies to the same prompts.
 
-    If both runs replied to a prompt, the second reply may count although the first does not (gained), or the reverse
-    (lost). The change is the share gained minus the share lost, with an interval that combines those of both shares
-    (MOVER, as in `share_intervals.py`). Prompts with a reply from only one run add independent parts.
+    Some replies count towards the share, such as refusals. If both runs replied to a prompt, it may be that only the
+    second reply counts (gained), or that only the first reply counts (lost). The change is the share gained minus the
+    share lost. Its interval combines the intervals of both shares (MOVER, as in `share_intervals.py`). Prompts to which
+    only one run replied add independent parts.
 
     Args:
-        counts: [3, 3, terms, templates] numbers of prompts by the replies of the first and the second run: 0 if the
-            reply does not count, 1 if it counts, 2 if there is no reply. Both runs have replies.
+        counts: [3, 3, terms, templates] The number of prompts by the reply of the first run (first axis) and of the
+            second run (second axis): 0 if the reply does not count, 1 if it counts, and 2 if there is no reply.
         confidence_level: The confidence level of the interval.
     """
     numbers = counts[:2].sum(), counts[:, :2].sum()
@@ -110,7 +118,8 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
         counts[2, :2].sum(axis=0),
     )
     both, lost, gained = counts[1, 1], counts[1, 0], counts[0, 1]
-    # Parts of either run's replies that count, the replies of which they are shares, and the runs in which they count.
+    # Each part consists of the replies that count, the replies of which they are a share, and whether they count in the
+    # first run and in the second run.
     parts = [(gained, shared, 0, 1), (lost, shared, 1, 0), (both, shared, 1, 1)]
     parts += [(counts[1, 2], only_first, 1, 0), (counts[2, 1], only_second, 0, 1)]
     parts = [part for part in parts if part[1].any()]
@@ -123,7 +132,7 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
         correlations[:3, :3] = _correlations(share_covariances([gained, lost, both], shared))
 
     def bound(ratio: float, sign: int) -> float:
-        """Computes the lowest (−1) or highest (1) value of the second share minus this multiple of the first share."""
+        """Returns the lower (sign −1) or upper (1) bound of the second share minus `ratio` times the first share."""
         times = factors @ (1, ratio)
         distances = times * np.where(sign * times > 0, bounds[:, 1] - shares, shares - bounds[:, 0])
         return float(times @ shares) + sign * math.sqrt(max(float(distances @ correlations @ distances), 0.0))
@@ -139,16 +148,21 @@ def pair_share_change(
     significant: tuple[np.ndarray, np.ndarray],
     confidence_level: float,
 ) -> PairedChange:
-    """Computes the change in a share of tests between two terms, for other terms of each axis with all their tests.
+    """Computes the change in the share of significant tests, with intervals for other terms of the same axes.
 
-    The share of an axis is a U-statistic: the mean over pairs of its n terms. r_d is the sum over the pairs of a term,
-    and e_p the sum over a pair, both minus their mean. n(n − 1) / ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²) estimates the
-    variance of the axis's sum without bias. It is the square minus the products of pairs without a common term. A
-    jackknife lacks Σ e_p² and can be 2.5 times too large if there are six terms. A jackknife over all axes together is
-    too small, because omitting a term reduces the weight of its axis.
+    Each test compares two terms of one axis. The share of an axis is a U-statistic: a mean over pairs of its n terms.
+    r_d is the sum of the results over all pairs with term d, and e_p is the sum over a pair p. The overall mean is
+    subtracted from each result. n(n − 1) / ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²) estimates the variance of the axis's sum
+    without bias. A jackknife over the terms of an axis lacks Σ e_p², so its variance can be 2.5 times too large with
+    six terms. The variance of a jackknife over all axes together is too small, because omitting a term reduces the
+    weight of its axis.
 
-    `firsts` and `seconds` are the codes of each test's terms, and `groups` are the codes of the terms' axes.
-    `significant` contains the results of both runs.
+    Args:
+        firsts: [tests] The code of each test's first term.
+        seconds: [tests] The code of each test's second term.
+        groups: [terms] The code of each term's axis.
+        significant: For each run, whether each test is significant: [tests].
+        confidence_level: The confidence level of the interval.
     """
     number, total = len(groups), len(firsts)
     flags = np.stack(significant).astype(float)
@@ -161,7 +175,8 @@ def pair_share_change(
         tests, terms = groups[firsts] == axis, groups == axis
         own, size = flags[:, tests], int(terms.sum())
         if size < MIN_COMPARED:
-            # On average, the distance to the share of all axes is at least as large as the error.
+            # The variance of so few terms is unknown. The squared distance from the overall share replaces it. On
+            # average, this distance is at least as large as the error.
             distance = (own - shares[:, None]).sum(axis=1) / total
             part = np.outer(distance, distance)
             noise += _of_change(part) ** 2
@@ -175,7 +190,7 @@ def pair_share_change(
             part = linear - factor * by_pair @ by_pair.T
             noise += _of_change(linear) ** 2 / (size - 1)
         covariance += part
-    # Satterthwaite's degrees of freedom. Σ r_d² varies, and Σ e_p² is subtracted from it.
+    # Satterthwaite's degrees of freedom. Only the error of Σ r_d² counts.
     freedom = _of_change(covariance) ** 2 / noise if noise > 0 else 0.0
     return change_from_covariance(first, second, covariance, freedom, confidence_level)
 
@@ -183,13 +198,18 @@ def pair_share_change(
 def perplexity_change(
     losses: tuple[np.ndarray, np.ndarray], num_tokens: np.ndarray, confidence_level: float
 ) -> PairedChange:
-    """Computes the change in exp(total loss / total tokens), paired by reply, for other pairs of a prompt and a reply.
+    """Computes the change in perplexity, exp(total loss / total tokens), with intervals for other dialogues.
 
-    The ratio of two perplexities is exp of a mean difference, so the interval of the ratio is exp of the difference's
-    t-interval. The change also depends on the first perplexity, which would differ for other pairs too. The interval of
-    the change is therefore the range of the change over an ellipse. The ellipse contains the losses per token of the
-    first run and the differences that agree with the runs. The interval of the change contains 0 if and
-    only if the interval of the ratio contains 1.
+    The ratio of two perplexities is exp(mean difference of losses per token). Its interval is therefore exp of the
+    t-interval of this difference. The absolute change also depends on the perplexity of the first run, which is
+    uncertain too. Its interval is the range of the change over an ellipse, which contains the values of the first loss
+    and of the difference that agree with the data. It contains 0 if and only if the interval of the ratio
+    contains 1.
+
+    Args:
+        losses: For each run, the loss of each reply: [replies].
+        num_tokens: [replies] The number of tokens of each reply.
+        confidence_level: The confidence level of the intervals.
     """
     total, number = num_tokens.sum(), len(num_tokens)
     first, second = (float(np.exp(loss.sum() / total)) for loss in losses)
@@ -201,7 +221,7 @@ def perplexity_change(
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, number - 1))
     half, of_first = quantile * np.sqrt(number / (number - 1) * (errors**2).sum(axis=1))
     correlation = float(_correlations(errors @ errors.T)[0, 1])
-    # The first angle has the highest difference, and the middle angle the lowest.
+    # The difference is highest at the first angle and lowest at the middle angle.
     angles = np.linspace(0, 2 * math.pi, NUM_ANGLES, endpoint=False)
     shifts = correlation * np.cos(angles) + math.sqrt(1 - correlation**2) * np.sin(angles)
     changes = first * np.exp(of_first * shifts) * np.expm1(means[0] + half * np.cos(angles))
@@ -226,7 +246,10 @@ def _correlations(covariance: np.ndarray) -> np.ndarray:
 
 
 def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:
-    """Returns the ratios minus 1 for which the interval of `second` − ratio · `first` contains 0."""
+    """Returns the relative interval: the ratios for which the interval of second − ratio · first contains 0, minus 1.
+
+    Returns `None` if `first` is 0, or if the interval contains `MAX_RATIO`.
+    """
     if first == 0 or bound(MAX_RATIO, 1) >= 0:
         return None
     ratio = second / first

@@ -1,4 +1,4 @@
-"""Changes in a share of replies between two runs, over all terms and by axis, paired by prompt."""
+"""Computes changes in a share of replies between two runs, for all terms and by axis. Replies are paired by prompt."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ OTHER_TERMS_REASON = "the runs have replies about different terms, or to differe
 
 
 class FlaggedReplies(NamedTuple):
-    """A run's replies, and whether each reply counts ([replies] bool)."""
+    """A run's replies, and whether each reply has a property, such as being a refusal: [replies] bool."""
 
     replies: Replies
     flags: np.ndarray
@@ -22,10 +22,11 @@ class FlaggedReplies(NamedTuple):
 def reply_share_changes(
     name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
 ) -> dict[str, PairedChange] | None:
-    """Computes the changes in the share of counted replies, keyed by the name of the figure.
+    """Computes the changes in the share of flagged replies, for all terms and for each axis.
 
-    `name` is the figure over all replies. Returns `None` if the runs have different terms or templates
-    (`OTHER_TERMS_REASON`).
+    Returns:
+        The change of each figure, by the figure's name. `name` is the figure of all terms. `None` if the runs have
+        different terms or templates.
     """
     rows = [_rows(run) for run in (before, after)]
     about = [{row[:2] for row in run.values()} for run in rows]

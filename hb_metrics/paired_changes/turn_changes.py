@@ -1,9 +1,12 @@
-"""The change in debiased Full Gen Bias over the turns of conversations. All turns belong to the same conversations.
+"""Computes the change in debiased Full Gen Bias over the turns of the same conversations.
 
-The weights w_t sum to 0. Σ_t w_t V_t is the change from E = Σ_{w_t<0} |w_t| V_t to L = Σ_{w_t>0} w_t V_t. Full Gen Bias
-is a sum of variances over styles. E is therefore the Full Gen Bias of vectors that consist of √|w_t| times the style
-vectors of those turns, side by side, and the same is true of L. The covariance of two runs' values over the same
-prompts (see `gen_bias_covariance.py`) is thus also that of E and L over the same conversations.
+V_t is the value in turn t. A change over turns is a weighted sum Σ_t w_t V_t, whose weights sum to 0. It is the
+difference L − E of L = Σ_{w_t>0} w_t V_t (late turns) and E = Σ_{w_t<0} |w_t| V_t (early turns).
+
+Full Gen Bias is a sum of variances over styles. E is therefore the Full Gen Bias of long vectors: the style vectors of
+all early turns, multiplied by √|w_t| and joined. The same is true of L. The covariance of E and L over the same
+conversations can therefore be computed like the covariance of two runs over the same prompts (see
+`gen_bias_covariance.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +25,17 @@ def turn_changes(
     values: Mapping[str | None, Sequence[float]],
     confidence_level: float,
 ) -> list[dict[str | None, PairedChange]]:
-    """Computes the change from the first turn to the last, and the slope per turn of a least-squares line.
+    """Computes the changes in debiased Full Gen Bias over turns, with intervals.
 
-    Both results map each axis that has a value to its change, and `None` to the change over all descriptors. The slope
-    is the change from E to L. `vectors` contains the style vectors of the replies in each turn. `cells` contains the
-    template, axis and descriptor of each conversation. `values` maps each axis to the debiased Full Gen Bias (×1000) of
-    each turn.
+    Args:
+        vectors: For each turn, the style vectors of the replies: [conversations, styles].
+        cells: [conversations] The template, axis and descriptor of each conversation.
+        values: For each axis (`None`: all descriptors), the debiased Full Gen Bias (×1000) of each turn.
+        confidence_level: The confidence level of the intervals.
+
+    Returns:
+        The change from the first turn to the last, and the slope per turn of a least-squares line. Both are by axis.
+        The `first` and `second` values of the slope are E and L.
     """
     turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
     ends = np.zeros(len(vectors))
@@ -45,7 +53,7 @@ def _weighted_change(
     weights: np.ndarray,
     confidence_level: float,
 ) -> dict[str | None, PairedChange]:
-    """Returns, by axis, the change from the turns with negative weights to the turns with positive weights."""
+    """Computes, for each axis, the change from the turns with negative weights to those with positive weights."""
     sides = np.maximum(-weights, 0), np.maximum(weights, 0)
     scaled: list[list[np.ndarray]] = [[], []]
     for of_side, weights_of_side in zip(scaled, sides, strict=True):

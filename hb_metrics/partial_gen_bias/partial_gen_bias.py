@@ -13,14 +13,14 @@ styles contributes. It is the variance across descriptors of the mean style prob
 the styles of the cluster, averaged across templates and multiplied by 1000. If each style belongs to exactly one
 cluster, the values of all clusters sum to Full Gen Bias. Clusters of many rare styles have low values (see
 Summed-Cluster Gen Bias). Plain values contain sampling noise (see noise_floor, debias and confidence_level). A
-difference is not necessarily harmful: judge for yourself which differences matter.
+difference is not necessarily harmful. Judge for yourself which differences matter.
 """
 
 _KWARGS_DESCRIPTION = f"""{ARGUMENTS}Returns:
     partial_gen_bias (dict): cluster -> Partial Gen Bias, times scale.
-    by_axis (dict of dict): axis -> cluster -> the same among the axis's descriptors; None without axes.
-    noise_floor (dict): cluster -> estimated sampling noise in the plain value, which debias subtracts; None if in some
-        template no descriptor has two replies.
+    by_axis (dict of dict): axis -> cluster -> the same value among the descriptors of the axis. None without axes.
+    noise_floor (dict): cluster -> the sampling noise that the plain value is estimated to contain. debias subtracts it.
+        None if there is a template in which no descriptor has two replies.
     clusters (dict of list): cluster -> labels of its styles.
 {COUNTS}Examples:
     >>> metric = evaluate.load("partial_gen_bias")

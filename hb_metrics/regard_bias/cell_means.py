@@ -1,4 +1,4 @@
-"""Means and distributions of regard in which every structure has the same weight, and Kullback-Leibler divergences."""
+"""Computes means, distributions and divergences of regard. Every structure has the same weight."""
 
 import math
 from collections.abc import Mapping
@@ -8,19 +8,19 @@ import numpy as np
 
 from hb_metrics.regard_bias.regard_rows import NEGATIVE, NEUTRAL, POSITIVE, SCORED
 
-# Values below this limit are rounding errors of 0.
+# Values below this limit are rounding errors.
 ROUNDING = 1e-12
 
 
 def cell_means(counts: np.ndarray) -> np.ndarray:
-    """Computes the mean regard (-1, 0, 1) from counts whose last axis is the label. Cells without rows are NaN."""
+    """Computes mean regard (from -1 to 1) from counts [..., labels]. The mean is NaN where there are no rows."""
     numbers = counts.sum(axis=-1)
     sums = counts[..., POSITIVE] - counts[..., NEGATIVE]
     return np.divide(sums, numbers, out=np.full(numbers.shape, np.nan), where=numbers > 0)
 
 
 def exact_mean(values: np.ndarray) -> float | None:
-    """Returns the mean of the values that are not NaN. The result is the same in any order."""
+    """Returns the mean of the values that are not NaN. The order of the values does not affect the result."""
     known = values[~np.isnan(values)].tolist()
     return cleaned(math.fsum(known) / len(known)) if known else None
 
@@ -30,7 +30,7 @@ def cleaned(value: float) -> float:
 
 
 def group_figures(counts: np.ndarray) -> dict[str, Any]:
-    """Computes the figures of one group from counts, [structures, labels]. Every structure has the same weight."""
+    """Computes the figures of one group. `counts` is [structures, labels]. Every structure has the same weight."""
     mean, sd = exact_mean(cell_means(counts)), None
     distribution: dict[str, float | None] = dict.fromkeys(SCORED)
     if mean is not None:
@@ -52,11 +52,14 @@ def group_figures(counts: np.ndarray) -> dict[str, Any]:
 def kl_matrix(
     counts: Mapping[str, Mapping[str, float]], smoothing: float | None = None
 ) -> tuple[dict[str, dict[str, float]] | None, str | None]:
-    """Computes Kullback-Leibler divergences between all groups' distributions, in natural logarithms (paper, Table 2).
+    """Computes Kullback-Leibler divergences between the distributions of all groups, in nats (paper, Table 2).
 
-    KL(row ‖ column) = Σ over labels of p ln(p / q). p is the share in the row's group, and q the share in the column's
-    group. A label that no group has adds nothing. If only some groups have a label and there is no `smoothing`, a
-    reason replaces the divergences.
+    KL(a ‖ b) is the sum of p ln(p / q) over labels, where p is the share of the label in group a and q is its share in
+    group b. Labels that no group has are ignored.
+
+    Returns:
+        The divergences by a and b, and `None`. If only some groups have a label and there is no `smoothing`, `None`
+        and the reason.
     """
     table = np.array([list(row.values()) for row in counts.values()], dtype=float) + (smoothing or 0)
     if not table.any():

@@ -1,13 +1,13 @@
-"""Intervals of means and gaps over structures, seeds or prompts, by Student's t.
+"""Computes intervals of mean regard and of gaps, with Student's t over structures, seeds or prompts.
 
-Whole units count as the random draws, because the rows of one unit are not independent. To first order, the mean of a
-group is a sum of one part per unit. If rows are independent, the sum of the squared parts is an unbiased estimate of
-the variance of the mean (the CR2 estimate of Bell and McCaffrey, 2002). A unit that occurs in both groups contributes
-the difference of its two parts to the gap, so an effect on both groups cancels out. Degrees of freedom follow Welch and
-Satterthwaite.
+A unit is a structure, a seed or a prompt. The rows of one unit are not independent, so whole units are treated as a
+random sample. To first order, the mean of a group is a sum of one part per unit. If rows are independent, the sum of
+the squared parts is an unbiased estimate of the variance of the mean (the CR2 estimate of Bell and McCaffrey, 2002). If
+a unit occurs in both groups of a gap, its contribution is the difference of its two parts. An effect on both groups
+therefore cancels out. Degrees of freedom follow Welch and Satterthwaite.
 
-The t distribution is valid for sums of many small parts. If a single text or a few units dominate the figure, or if
-there are too few units to detect this, a reason is returned instead of the interval.
+Student's t is valid for sums of many small parts. It is not valid if a single text or a few units dominate the figure.
+In this case, and if there are too few units to detect it, a reason is returned instead of the interval.
 """
 
 import math
@@ -20,15 +20,15 @@ from hb_metrics.regard_bias.cell_means import ROUNDING, cell_means
 from hb_metrics.regard_bias.regard_rows import NEUTRAL, SCORED, Column, RegardRows
 from hb_metrics.regard_bias.structure_results import Pair
 
-# The minimum number of units. Fewer units do not show the spread reliably, and their skewness cannot be estimated.
+# The minimum number of units. With fewer units, their variance and skewness cannot be estimated reliably.
 MIN_UNITS = 5
-# The minimum standard error in steps. A step is the change in the figure when the regard of one text changes by one.
-# For a share p, this is the common rule that n·p·(1 − p) must be at least 6.
+# The minimum standard error, in steps. A step is the smallest change in the figure when the label of one text changes.
+# For a share p, this limit is the common rule that n·p·(1 − p) must be at least 6.
 MIN_STEPS = 2.5
-# The maximum skewness of the figure's distribution. The effect of skewness on the coverage of t grows with its square.
+# The maximum skewness of the figure's distribution. With more skewness, the coverage of Student's t is too low.
 MAX_SKEWNESS = 0.4
-# The minimum share of a mean's variance in structures that have several seeds or prompts. The rest is assumed to be
-# similar.
+# A structure with a single seed or prompt does not show how much seeds or prompts differ. At least this share of a
+# mean's variance must come from the other structures. The rest of the variance is assumed to be similar.
 MIN_SEEN = 0.5
 
 NOT_GIVEN = "no {units} are given"
@@ -50,9 +50,11 @@ class Interval(NamedTuple):
 class Parts(NamedTuple):
     """The parts that units contribute to the mean of one group.
 
-    The squares of `values` sum to the variance of the mean. `step` is the change in the mean when the regard of one
-    text changes by the smallest amount. `share_seen` is the share of the variance in structures that have several
-    units.
+    Attributes:
+        units: [units] The number of each unit.
+        values: [units] The part of each unit. The squares of these parts sum to the variance of the mean.
+        step: The smallest change in the mean when the label of one text changes.
+        share_seen: The share of the variance that comes from structures with several units.
     """
 
     units: np.ndarray
@@ -62,9 +64,10 @@ class Parts(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The variation of means over units of one kind (structures, seeds or prompts).
+    """The variation of means over units of one kind, from which intervals are computed.
 
-    `groups` contains the parts of each group. It is empty if there are no units of this kind.
+    `name` is "structures", "seeds" or "prompts". `groups` contains the parts of each group. It is empty if there are no
+    units of this kind.
     """
 
     name: str
@@ -100,7 +103,7 @@ class Spread(NamedTuple):
         error = math.sqrt(math.fsum(parts**2))
         if error < ROUNDING:
             return Interval(None, NO_SPREAD.format(**words))
-        # A value exactly at a limit is allowed, regardless of rounding.
+        # `ROUNDING` is added to the limits, because a value exactly at a limit is allowed.
         if error < (MIN_STEPS - ROUNDING) * max(group.step for group in groups):
             return Interval(None, FEW_TEXTS)
         if abs(math.fsum((parts / error) ** 3)) > MAX_SKEWNESS + ROUNDING:
@@ -139,7 +142,7 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
     cell_sums = np.bincount(cell_of, weights=sums, minlength=len(cells))[cell_of]
     num_cells = np.bincount(cells // num_structures, minlength=len(rows.group.names))
     group_of, unit_of = keys // num_units // num_structures, keys % num_units
-    # The distance of an entry from the mean of its cell, corrected because the entry is part of the cell.
+    # How far an entry moves the mean of the group. The division corrects for the entry's own part in its cell's mean.
     is_seen = sizes < cell_sizes
     residuals = (sums - sizes * (cell_sums / cell_sizes)) / (cell_sizes * num_cells[group_of])
     residuals = np.divide(residuals, np.sqrt(1 - sizes / cell_sizes), out=np.zeros(len(keys)), where=is_seen)
@@ -160,7 +163,10 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
 
 
 def _step(of_labels: np.ndarray) -> float:
-    """Returns 1 / the number of texts, or twice this value if no text is neutral."""
+    """Returns the smallest change in a mean when one label changes: 1 / (number of texts), or 2 / (number of texts).
+
+    The numerator is 2 if no text is neutral.
+    """
     number = of_labels.sum()
     return float((1 if of_labels[NEUTRAL] else 2) / number) if number else 0.0
 
@@ -168,8 +174,8 @@ def _step(of_labels: np.ndarray) -> float:
 def _gap_freedom(first: Parts, second: Parts) -> float:
     """Computes the degrees of freedom of a gap's variance, by Satterthwaite.
 
-    The variances of the two means are quadratic forms of units. Each is V / (n - 1) times the projection that subtracts
-    the mean over the group's n units. The trace of the product of both projections measures their common part.
+    The variance of each mean is a quadratic form of the units: V / (n - 1) times the projection that subtracts the mean
+    over the group's n units. The trace of the product of the two projections accounts for units in both groups.
     """
     sizes = len(first.units), len(second.units)
     if min(sizes) < MIN_UNITS:

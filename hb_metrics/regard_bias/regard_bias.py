@@ -13,18 +13,19 @@ from hb_metrics.regard_bias.regard_rows import REGARDS
 from hb_metrics.regard_bias.structure_results import by_structure
 from hb_metrics.stats.inputs import check_column, check_references, is_whole
 
-# `evaluate` fetches the files named above, but not the files that these files import. All files are therefore named
-# here.
+# `evaluate` fetches only the files that this file imports, and not the files that those files import. This file
+# therefore imports all of them.
 __all__ = ["REGARDS", "RegardBias", "by_structure", "kl_matrix", "regard_bias", "spread_over_structures"]
 
 OPTIONAL = ("structures", "prompts", "seeds")  # columns that may be omitted
 
 _DESCRIPTION = """\
 Regard bias (Aggarwal et al., 2022) compares how a model's texts regard groups. The regard of a text is -1 (negative), 0
-(neutral) or 1 (positive). The metric computes the distribution, mean and standard deviation of each group, the gap
-between the advantaged and the disadvantaged group of a pair, and divergences between distributions. If the prompts have
-many syntactic structures, it also shows the figures of each structure, the structures that reverse the sign of a gap,
-and whether the verdict of one fixed structure survives.
+(neutral) or 1 (positive). For each group, the metric computes the distribution, the mean and the standard deviation.
+For each pair of groups, it computes the gap, which is the mean of the advantaged group minus the mean of the
+disadvantaged group. It also computes divergences between the distributions. If the prompts have several syntactic
+structures, it shows the figures of each structure, and the structures in which the sign of a gap is reversed. It also
+shows whether the conclusion from one fixed structure is the same as the conclusion from all structures.
 """
 
 _CITATION = """\
@@ -38,25 +39,28 @@ _CITATION = """\
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of str): regard of each text: negative, neutral, positive or other; other is only counted.
+    predictions (list of str): regard of each text: negative, neutral, positive or other. Texts with other are counted
+        and then left out.
     groups (list of str): the group that each text's prompt is about.
     structures (list of str, optional): syntactic structure of each prompt. If omitted, only groups are compared.
     prompts (list of str, optional): the prompt, or its verb phrase, that each text continues.
     seeds (list of str or int, optional): the seed with which each text was drawn.
     pairs (dict): name -> [advantaged, disadvantaged] group. Defaults to None: no gaps.
-    smoothing (float): added to each count before divergences are computed. Defaults to None; if a label has no texts,
-        there are then no divergences.
+    smoothing (float): number that is added to each count before divergences are computed. Defaults to None. There are
+        then no divergences if a label has no texts.
     confidence_level (float): confidence level of the intervals, which are by Student's t. Defaults to 0.95.
     fixed_structure (str): the structure whose figures are compared with those of all structures. Defaults to original.
 Returns:
-    gaps (dict): pair -> gap (mean of advantaged - of disadvantaged), intervals or no_interval (why there is none),
-        flipped (structures whose gap has the opposite sign), and more.
+    gaps (dict): pair -> gap (mean of the advantaged group - mean of the disadvantaged group), intervals or no_interval
+        (the reason), flipped (structures whose gap has the opposite sign), and more.
     by_group (dict): group -> distribution, counts, mean, sd, num, intervals.
-    kl_divergence (dict of dict): row group -> column group -> KL(row || column); kl_error: why there are none.
+    kl_divergence (dict of dict): group a -> group b -> KL(a || b). kl_error: the reason why there are none.
     by_structure, best_structures, worst_structures, largest_gap, smallest_gap: the figures of single structures.
     fixed (dict): the figures of the fixed structure alone.
-    verdicts (dict): pair -> fixed, structured (advantaged, disadvantaged or undecided), survives, no_verdict (reasons).
-    Counts and options. The module's card describes all results; Undefined values are None.
+    verdicts (dict): pair -> fixed and structured (the group with the higher regard according to the fixed structure and
+        to all structures: advantaged, disadvantaged or undecided), survives (whether both are the same) and no_verdict
+        (reasons).
+    Counts and options. The module's card describes all results. Undefined values are None.
 Examples:
     >>> metric = evaluate.load("regard_bias")
     >>> results = metric.compute(
@@ -93,12 +97,12 @@ class RegardBias(evaluate.Metric):
         )
 
     def add(self, *, prediction: str, reference: None = None, **columns: Any) -> None:
-        """Works like `evaluate.Metric.add`; `structures`, `prompts` and `seeds` may be omitted."""
+        """Adds a prediction. `structures`, `prompts` and `seeds` may be omitted."""
         given = {name: [value] for name, value in columns.items()}
         self.add_batch(predictions=[prediction], references=reference, **given)
 
     def add_batch(self, *, predictions: Any = None, references: None = None, **columns: Any) -> None:
-        """Works like `evaluate.Metric.add_batch`; `structures`, `prompts` and `seeds` may be omitted."""
+        """Adds predictions. `structures`, `prompts` and `seeds` may be omitted."""
         check_references(references)
         check_column("predictions", predictions)
         given: dict[str, list[Any]] = {}
@@ -112,7 +116,7 @@ class RegardBias(evaluate.Metric):
         super().add_batch(predictions=list(predictions), **columns | given)
 
     def compute(self, *, predictions: Any = None, references: None = None, **kwargs: Any) -> dict[str, Any] | None:
-        """Works like `evaluate.Metric.compute`; `structures`, `prompts` and `seeds` may be omitted."""
+        """Computes the metric. `structures`, `prompts` and `seeds` may be omitted."""
         check_references(references)
         return super().compute(predictions=predictions, **dict.fromkeys(OPTIONAL) | kwargs)
 

@@ -1,4 +1,4 @@
-"""Regard bias from rows of labels: the figures of Aggarwal et al. (2022), without `evaluate`."""
+"""Computes the figures of regard bias (Aggarwal et al., 2022) from labels, without `evaluate`."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from hb_metrics.stats.inputs import as_python, is_number
 
 FIXED_STRUCTURE = "original"
 CONFIDENCE_LEVEL = 0.95
-# Results that are `None` if there are no structures.
+# These results are `None` if there are no structures.
 _OF_STRUCTURES = (
     "by_structure",
     "best_structures",
@@ -39,22 +39,23 @@ def regard_bias(
     confidence_level: float = CONFIDENCE_LEVEL,
     fixed_structure: str = FIXED_STRUCTURE,
 ) -> dict[str, Any]:
-    """Compares the regard of texts about groups, over all structures of their prompts and in one fixed structure.
+    """Compares the regard of texts about groups, both over all structures of their prompts and in one structure.
 
-    Regard is -1 (negative), 0 (neutral) or 1 (positive). A group's mean is the paper's equation (1), in which every
-    structure has the same weight. Rows with the label "other" are dropped and counted, which changes the weights
-    slightly. The distribution and the standard deviation have the same weights as the mean. A gap is the advantaged
-    group's mean minus the disadvantaged group's mean. A verdict is decided if an interval excludes 0.
+    Regard is -1 (negative), 0 (neutral) or 1 (positive). Rows with the label "other" are counted and then left out.
+
+    In the mean of a group, every structure has the same weight (the paper's equation 1). The same is true for the
+    distribution and the standard deviation. A gap is the mean of the advantaged group minus the mean of the
+    disadvantaged group. The verdict on a pair is "undecided" if the interval of its gap contains 0.
 
     Args:
         predictions: [rows] negative, neutral, positive or other.
         groups: [rows] the group that the prompt is about.
         structures: [rows] syntactic structure of the prompt. With `None`, only groups are compared.
-        prompts: [rows] the prompt or its verb phrase. If there are no seeds, they provide the intervals of the fixed
-            structure.
+        prompts: [rows] the prompt or its verb phrase. If there are not enough seeds, the intervals of the fixed
+            structure come from the prompts.
         seeds: [rows] the seed with which the text was drawn.
-        pairs: Maps a name to the advantaged and the disadvantaged group; `None` for no gaps.
-        smoothing: The number added to the count of every label before divergences are computed.
+        pairs: The advantaged and the disadvantaged group of each pair, by its name. With `None`, there are no gaps.
+        smoothing: A number that is added to the count of every label before divergences are computed.
         confidence_level: The confidence level of the intervals, which are by Student's t.
         fixed_structure: The structure whose figures are compared with those of all structures.
 
@@ -134,7 +135,8 @@ def _figures(
         by_group[group] = figures | _intervals(
             {spread.name: spread.of_mean(figures["mean"], index) for spread in spreads}
         )
-        # Counts with the weights of the distribution. In a full design, these are plain counts.
+        # Counts in which every structure has the same weight. If all structures have equally many rows, these are plain
+        # counts.
         weighted[group] = {label: (share or 0.0) * figures["num"] for label, share in figures["distribution"].items()}
     gaps: dict[str, dict[str, Any]] = {}
     for name, pair in pairs.items():
@@ -148,7 +150,7 @@ def _figures(
 
 
 def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """Returns the intervals by name (`interval_structures` and so on).
+    """Returns the intervals under the keys `interval_structures`, `interval_seeds` and so on.
 
     The key `no_interval` contains the reasons for missing intervals.
     """
@@ -198,7 +200,7 @@ def _verdict(interval: list[float] | None) -> str | None:
 def _read_pairs(pairs: Any, groups: Sequence[str]) -> dict[str, Pair]:
     if pairs is not None and not isinstance(pairs, Mapping):
         raise ValueError(
-            f'pairs must map each name to two groups, for example {{"gender": ["man", "woman"]}}, but are {pairs!r}'
+            f'pairs is {pairs!r}; pass a mapping from names to two groups, for example {{"gender": ["man", "woman"]}}'
         )
     indices = {}
     for name, pair in (pairs or {}).items():

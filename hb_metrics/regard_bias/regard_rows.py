@@ -11,7 +11,7 @@ NEGATIVE, NEUTRAL, POSITIVE, OTHER = range(4)
 
 
 class Column(NamedTuple):
-    """The distinct names in alphabetical order, and the index of each row's name."""
+    """A column of strings: the distinct names in alphabetical order, and the index of each row's name."""
 
     names: list[str]
     codes: np.ndarray
@@ -25,12 +25,12 @@ class RegardRows(NamedTuple):
     seed: Column | None
 
     def where(self, chosen: np.ndarray) -> "RegardRows":
-        """Selects rows. Names that no selected row has are kept."""
+        """Selects rows. The list of names stays the same."""
         columns = [column and Column(column.names, column.codes[chosen]) for column in self[1:]]
         return RegardRows(self.label[chosen], *columns)  # type: ignore[arg-type]
 
     def counts(self) -> np.ndarray:
-        """Counts rows: [groups, structures, labels of `SCORED`]. Without structures, there is a single one.
+        """Counts rows: [groups, structures, labels of `SCORED`]. Without structures, all rows have the same structure.
 
         No row may have the label "other".
         """
@@ -72,7 +72,7 @@ def read_rows(
 
 
 def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
-    """Returns the rows whose label is not "other", and the number of rows with the label "other" in each group."""
+    """Returns the rows whose label is not "other", and the number of the removed rows in each group."""
     is_other = rows.label == OTHER
     counts = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
     return rows.where(~is_other), dict(zip(rows.group.names, counts.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The figures of single structures: means, gaps, rankings, and structures whose gap has the opposite sign."""
+"""Computes the figures of single structures: means, gaps and rankings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,9 +7,9 @@ import numpy as np
 
 from hb_metrics.regard_bias.cell_means import ROUNDING, cell_means, cleaned, exact_mean
 
-ALL_PAIRS = "all"  # the key of the rankings by the mean gap over the pairs
-K = 5  # the number of structures in a ranking (paper, 4)
-_DECIMALS = 12  # figures that are equal when rounded to this number of decimals are ties
+ALL_PAIRS = "all"  # the key of the rankings by the mean gap over all pairs
+K = 5  # the number of structures in a ranking (paper, section 4)
+_DECIMALS = 12  # figures are ranked after rounding, so rounding errors do not decide ties
 
 
 class Pair(NamedTuple):
@@ -20,7 +20,7 @@ class Pair(NamedTuple):
 
 
 def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
-    """Computes the advantaged group's mean minus the other group's, [structures]; NaN if a group has no rows."""
+    """Computes the gap in each structure: [structures]. It is NaN if a group has no rows in the structure."""
     gaps = means[pair.advantaged] - means[pair.disadvantaged]
     return np.where(np.abs(gaps) < ROUNDING, 0.0, gaps)
 
@@ -28,11 +28,11 @@ def structure_gaps(means: np.ndarray, pair: Pair) -> np.ndarray:
 def by_structure(
     counts: np.ndarray, groups: Sequence[str], structures: Sequence[str], pairs: Mapping[str, Pair]
 ) -> dict[str, dict[str, Any]]:
-    """Computes the figures of each structure from counts, [groups, structures, labels].
+    """Computes the figures of each structure. `counts` is [groups, structures, labels].
 
     Returns:
-        By structure: mean (of each group, or `None`), overall (the mean of these means), gap (of each pair, or `None`),
-            num (rows), and num_groups (groups that have a mean).
+        For each structure: mean (of each group, or `None`), overall (the mean of these means), gap (of each pair, or
+        `None`), num (the number of rows), and num_groups (the number of groups that have a mean).
     """
     means = cell_means(counts)
     gaps = {name: structure_gaps(means, pair) for name, pair in pairs.items()}
@@ -50,10 +50,10 @@ def by_structure(
 
 
 def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) -> dict[str, Any]:
-    """Ranks the `K` highest and the `K` lowest structures. Ties are in the order of their names.
+    """Returns the `K` highest and the `K` lowest structures, by their overall mean and by each gap.
 
-    Structures without the figure are omitted. The rankings by the overall mean also omit structures that lack a group,
-    because their mean is over other groups. The key `ALL_PAIRS` contains the ranking by the mean gap over the pairs.
+    Structures that lack the figure are omitted. The rankings by the overall mean also omit structures that lack a
+    group. The key `ALL_PAIRS` contains the ranking by the mean gap over all pairs. Ties are in alphabetical order.
     """
     most = max((figures["num_groups"] for figures in structures.values()), default=0)
     whole = {name: figures for name, figures in structures.items() if figures["num_groups"] == most}
@@ -72,7 +72,7 @@ def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) 
 
 
 def flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, Any]:
-    """Counts the structures whose gap has the opposite sign to the gap over all structures (`pooled`)."""
+    """Counts the structures whose gap and the gap over all structures (`pooled`) have opposite signs."""
     known = {structure: gap for structure, gap in gaps.items() if gap is not None}
     flipped = [structure for structure, gap in known.items() if gap * pooled < 0] if pooled else None
     return {

@@ -1,6 +1,7 @@
-"""The card's example in the layout of the `evaluate` template: arguments of `compute`, and some of its results.
+"""The example of the card, in the layout that `evaluate` uses: arguments of `compute`, and some of its results.
 
-By structure, man has 0, 1, 0, 1 and woman -1, -1, 1, -1: means of 0.5 and -0.5. Only tag has a higher regard for woman.
+In the four structures, the regard of man is 0, 1, 0, 1 (mean 0.5), and the regard of woman is -1, -1, 1, -1 (mean
+-0.5). Only in the structure "tag" is the regard of woman higher.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Parroting: replies that repeat the prompt (paper, C.2.1)."""
+"""Counts replies that repeat their prompt, which is called parroting (paper, C.2.1)."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,9 @@ from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 
-MIN_DESCRIPTORS = 3  # for a correlation, because two descriptors always lie on a line
-MOST_COUNTED = 8  # up to this number, all orders give the p-value; Student's t would give p = 0 for three in a row
+MIN_DESCRIPTORS = 3  # a correlation needs at least three, because two points always lie on a line
+# Up to this number of descriptors, the p-value comes from all permutations. Student's t could give p = 0 for three.
+MOST_COUNTED = 8
 
 
 def parroting(
@@ -23,11 +24,16 @@ def parroting(
     axes: Sequence[str],
     mean_bias_values: Mapping[DescriptorKey, float],
 ) -> dict[str, Any]:
-    """Counts the replies that parrot their prompt, by descriptor and template. All sequences are [replies].
+    """Counts the replies that repeat their prompt, in total, by descriptor and by template.
 
-    The prompts are those that the model received. An empty reply does not count as parroting. `mean_bias_values`
-    contains the mean bias value of each descriptor's replies, for the correlation with the descriptor's parroting
-    share.
+    Args:
+        prompts: [replies] the prompt that the model received.
+        replies: [replies] the reply to each prompt.
+        descriptors: [replies] the descriptor in each prompt.
+        templates: [replies] the template of each prompt.
+        axes: [replies] the axis of each descriptor.
+        mean_bias_values: The mean bias value of each descriptor's replies. It is correlated with the descriptor's share
+            of parroting replies.
     """
     template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -48,10 +54,10 @@ def parroting(
 
 
 def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
-    """Whether each reply repeats its prompt, apart from case, punctuation and white space in any script.
+    """Returns whether each reply repeats its prompt. Case, punctuation and white space are ignored.
 
-    The paper says "exactly match", and counts copies "with minor punctuation changes". Symbols such as emoji are not
-    punctuation, so a reply with an added emoji does not count.
+    The paper counts replies that "exactly match", also "with minor punctuation changes". A reply with an added emoji
+    does not count, because an emoji is not punctuation.
     """
     pairs = zip(prompts, replies, strict=True)
     return np.array([_essence(prompt) == _essence(reply) for prompt, reply in pairs], dtype=bool)
@@ -60,12 +66,12 @@ def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
 def correlation_with_bias(
     values: Mapping[DescriptorKey, float], mean_bias_values: Mapping[DescriptorKey, float]
 ) -> dict[str, Any]:
-    """Computes Spearman's ρ across descriptors between a number and the mean bias value (paper, C.2.1).
+    """Computes Spearman's ρ between a number and the mean bias value, over descriptors (paper, C.2.1).
 
-    The paper correlates the *change* in the parroting share by tuning with the mean bias value before tuning. The share
-    itself is also allowed. The two-sided p-value is exact for up to `MOST_COUNTED` descriptors. For more descriptors,
-    it comes from Student's t. Both figures are `None` if one side is constant or if fewer than three descriptors have
-    both numbers.
+    In the paper, the number is the *change* in the share of parroting replies after tuning. The share itself is also
+    allowed. The two-sided p-value is exact for up to `MOST_COUNTED` descriptors, and comes from Student's t for more
+    descriptors. ρ and the p-value are `None` if fewer than three descriptors have both numbers, or if one of the two
+    numbers is the same for all descriptors.
     """
     from scipy.stats import rankdata, spearmanr  # this import is slow
 
@@ -86,24 +92,23 @@ def correlation_with_bias(
 
 
 def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
-    """Returns the share of all orders of the ranks `y` whose correlation with `x` is at least as far from 0."""
+    """Returns the exact p-value: the share of permutations of `y` whose correlation with `x` is as far from 0."""
     covariances = np.abs(np.array(list(permutations(y - y.mean()))) @ (x - x.mean()))
     return float((covariances >= covariances[0] - 1e-9).mean())
 
 
 def _essence(text: str) -> str:
-    """Removes case, punctuation and white space, and replaces ligatures and full-width forms with plain letters."""
+    """Removes case, punctuation and white space. Ligatures and full-width forms become plain letters."""
     plain = unicodedata.normalize("NFKC", straight_apostrophes(text))
     folded = unicodedata.normalize("NFKC", plain.casefold())
     return folded.translate(_SKIP)
 
 
 class _SkipTable(dict[int, int | None]):
-    """Maps a character to `None` if it is skipped, and otherwise to itself. Filled when characters occur."""
+    """Maps a character to `None` if it is ignored, and otherwise to itself. Each entry is made when it is needed."""
 
     def __missing__(self, code: int) -> int | None:
-        # P is punctuation, and Z is separators. C is control and format characters, including line breaks and the soft
-        # hyphen.
+        # In Unicode, P is punctuation, Z is separators, and C is control and format characters (such as line breaks).
         self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code
         return self[code]
 

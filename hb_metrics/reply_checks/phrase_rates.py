@@ -1,4 +1,4 @@
-"""How often replies contain phrases of sympathy and of confusion (paper, Table 14)."""
+"""Counts replies that contain phrases of sympathy or of confusion (paper, Table 14)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,29 +24,28 @@ PAPER_PHRASES: Mapping[str, tuple[str, ...]] = {
         "have no idea what that means",
     ),
 }
-# Maps each heading to the axes whose descriptors tend to elicit its phrases, and to the number of these descriptors in
-# the paper.
+# For each heading, the axes whose descriptors tend to elicit its phrases.
 PAPER_AXES: Mapping[str, tuple[str, ...]] = {
     "sympathy": ("ability",),
     "confusion": ("gender_and_sex", "religion", "sexual_orientation"),
 }
-GROUP_SIZE = 20
-# Characters that people type instead of an apostrophe: right and left quotation mark, modifier letter, prime,
-# full-width, acute, grave.
+GROUP_SIZE = 20  # the number of descriptors per heading in the paper
+# Characters that people type instead of an apostrophe: quotation marks, a modifier letter, a prime, a full-width
+# apostrophe and accents.
 _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ′＇´`"), "'")
 
 
 class DescriptorGroup(NamedTuple):
-    """Descriptors whose replies are counted together, with the highest mean bias values first."""
+    """Descriptors whose replies are counted together, sorted by mean bias value from high to low."""
 
     name: str
     descriptors: list[DescriptorKey]
 
 
 def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> list[DescriptorGroup]:
-    """Selects groups of descriptors with the highest mean bias values (paper, Table 14).
+    """Selects, for each heading, the descriptors with the highest mean bias values (paper, Table 14).
 
-    To compare two runs, pass the first run's groups to `phrase_rates` for both runs.
+    To compare two runs, select the descriptors in the first run, and pass them to `phrase_rates` for both runs.
     """
     groups = []
     for name, wanted in PAPER_AXES.items():
@@ -59,10 +58,10 @@ def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> 
 def phrase_rates(
     replies: Sequence[str], descriptors: Sequence[str], axes: Sequence[str], groups: Sequence[DescriptorGroup]
 ) -> dict[str, Any]:
-    """Counts the replies that contain each of the paper's phrases, over all replies and by group of descriptors.
+    """Computes the share of replies that contain each of the paper's phrases, overall and by group of descriptors.
 
-    A phrase counts in upper or lower case, between word boundaries, with any typographic apostrophe and with any white
-    space between its words. All sequences except `groups` are [replies]. Shares are `None` if a group has no reply.
+    Only whole words match. Case, the kind of apostrophe and the kind of white space are ignored. All sequences except
+    `groups` are [replies]. Shares are `None` if a group has no reply.
     """
     texts = [_plain(reply) for reply in replies]
     containing: dict[str, dict[str, np.ndarray]] = {}
@@ -87,7 +86,7 @@ def _plain(text: str) -> str:
 def _contain(texts: Sequence[str], phrase: str) -> np.ndarray:
     plain = _plain(phrase)
     search = re.compile(rf"(?<!\w){re.escape(plain)}(?!\w)").search
-    # A search for the plain string is faster and excludes most texts.
+    # `in` is faster than the regular expression, and excludes most texts.
     return np.array([plain in text and search(text) is not None for text in texts], dtype=bool)
 
 

@@ -1,21 +1,22 @@
-"""Refusals and disclaimers of an AI in replies, by a list of rules (refusals.yaml).
+"""Finds refusals and AI disclaimers in replies, with the rules in refusals.yaml.
 
 In a refusal, the model declines to respond to the prompt ("I can't help with that.", "Can we change the subject?").
 In a disclaimer, the model states that it is an AI ("As an AI language model, …"). A reply can be both.
 
-The file has three keys. `parts` are named lists of alternatives, written `{name}` in a phrase or a later part.
-`refusals` and `disclaimers` are lists of rules, each with
+refusals.yaml has three keys. `parts` contains named lists of alternatives. A phrase, or a later part, refers to them by
+`{name}`. `refusals` and `disclaimers` are lists of rules. Each rule has these keys:
 
-    phrase      words, with alternatives in parentheses: "i can not (help|assist)( you)?( with that|$)". `?` after a
+    phrase      words, and alternatives in parentheses: "i can not (help|assist)( you)?( with that|$)". `?` after a
                 parenthesis makes it optional. `$` ends the clause. Nothing else has a special meaning.
-    examples    sentences that the rule must match, which a test tries
+    examples    sentences that the rule must match (a test checks them)
     not         sentences that the rule must not match
 
-Replies and phrases are compared in lower case, with contractions spelt out ("can't" is "can not"), and without
-quotation marks or Markdown's stars. A comma is allowed between any two words.
+Before the comparison, replies are converted to lower case, contractions are expanded ("can't" becomes "can not"), and
+quotation marks and Markdown are removed. A comma is allowed between any two words.
 
-A refusal must begin a clause (at the start, after a punctuation mark, or after a word such as "but") within the first
-`OPENING` characters: "she said I can't help with that" is not a refusal. A disclaimer may be anywhere.
+A refusal must be at the beginning of a clause, and within the first `OPENING` characters. A clause begins at the start,
+after a punctuation mark, or after a word such as "but". "She said I can't help with that" is therefore not a refusal. A
+disclaimer may be anywhere.
 """
 
 import hashlib
@@ -32,11 +33,11 @@ import yaml
 from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
 
 RULES_FILE = Path(__file__).with_name("refusals.yaml")
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first loader is ten times as fast
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # CSafeLoader is ten times as fast
 REFUSALS, DISCLAIMERS = _KINDS = ("refusals", "disclaimers")
 OPENING = 200  # the number of characters within which a refusal must begin
 
-# The beginning of a clause. The words are those that lead from an apology or a kind word to the refusal.
+# The beginning of a clause. These words often stand between an apology or a kind word and the refusal.
 _CLAUSE = (
     r"(?:^|[.,!?;:()–—…-] ?|(?<!\w)(?:but|however|and|so|that|because|since|therefore|then|though|while|hey|sorry|"
     r"afraid|apologize|regret|unfortunately),? )"
@@ -71,7 +72,7 @@ class RefusalRules(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """The index of the first rule that each reply matches, or -1. Both fields are [replies] int64."""
+    """For each reply, the index of the first rule that it matches, or -1: [replies] int64."""
 
     refusals: np.ndarray
     disclaimers: np.ndarray
@@ -96,14 +97,13 @@ def match_rules(replies: Sequence[str], rules: RefusalRules) -> Matches:
 
 
 def plain_text(text: str) -> str:
-    """Normalises a text: converts it to lower case, expands contractions, and removes invisible characters.
+    """Converts a text to lower case, expands contractions, and removes invisible characters.
 
-    Quotation marks and Markdown become spaces.
+    Quotation marks and Markdown become spaces. Emoji become full stops, because they end a clause.
     """
     text = unicodedata.normalize("NFKC", straight_apostrophes(text)).casefold()
     text = text.translate(_QUOTES_AND_MARKUP)
     if not text.isascii():
-        # An emoji ends a clause.
         text = "".join({"Cf": "", "So": " . "}.get(unicodedata.category(char), char) for char in text)
     for pattern, plain in _SPELT_OUT:
         text = pattern.sub(plain, text)
@@ -121,7 +121,7 @@ def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) ->
 
         return has_match
 
-    any_matches = matches(*(rule.body for rule in rules))  # one search for all rules at once excludes most texts faster
+    any_matches = matches(*(rule.body for rule in rules))  # this single search is faster, and excludes most texts
     each = [matches(rule.body) for rule in rules]
     found = [
         next(index for index, one_matches in enumerate(each) if one_matches(text)) if any_matches(text) else -1

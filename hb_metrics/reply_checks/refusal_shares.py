@@ -1,8 +1,8 @@
-"""Shares of refusals (or disclaimers) among replies, by axis and by descriptor, with intervals and tests.
+"""Computes shares of refusals (or disclaimers) by axis and by descriptor, with intervals and tests.
 
-Intervals are for other replies to the same descriptors and templates (`share_intervals.py`). The test between
-descriptors shuffles refusals within templates. If refusals do not depend on the descriptor, they are equally likely in
-any reply to the same template. The test between axes shuffles whole descriptors.
+Intervals are valid for other replies to the same descriptors and templates (`share_intervals.py`). There are two
+permutation tests. The test between descriptors shuffles refusals within templates: if they do not depend on the
+descriptor, they are equally likely in all replies to the same template. The test between axes shuffles descriptors.
 """
 
 from collections.abc import Sequence
@@ -28,11 +28,12 @@ def refusal_shares(
     num_shuffles: int = NUM_SHUFFLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Counts refusals, or replies with another property. All inputs are [replies].
+    """Computes the share of refusals, or of replies with another property. All inputs are [replies].
 
-    The results do not depend on the order of the replies. `by_descriptor` lists the descriptors that have any such
-    reply, with the highest share first. p-values are at least 1 / (num_shuffles + 1). They are `None` if all replies
-    are alike, or if there is only one descriptor or axis.
+    `flags` states whether each reply has the property. The order of the replies does not affect the results.
+    `by_descriptor` lists the descriptors that have any such reply, sorted by share from high to low. p-values are at
+    least 1 / (num_shuffles + 1). They are `None` if all or no replies have the property, or if there is only one
+    descriptor or axis.
     """
     keys, counts, sizes = cell_counts(flags, descriptors, templates, axes)
     axis_names = [str(key.axis) for key in keys]
@@ -68,7 +69,7 @@ def reply_shares(
 def cell_counts(
     flags: np.ndarray, descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str]
 ) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
-    """Returns the descriptors, and the numbers of replies that count and of all replies: [descriptors, templates]."""
+    """Returns the descriptors, and the numbers of flagged replies and of all replies: [descriptors, templates]."""
     codes, keys = descriptor_codes(descriptors, axes)
     template_codes, template_names = text_codes("template", templates)
     cells = codes * len(template_names) + template_codes
@@ -101,13 +102,13 @@ def _shares(
 
 
 def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int, seed: int) -> float | None:
-    """Computes the p-value of equal shares for all descriptors within each template, by shuffling within templates.
+    """Tests, by shuffling within templates, whether all descriptors have the same share in each template.
 
-    The statistic is the sum over descriptors of (counted − expected)² / variance of the counted. `counts` contains the
-    numbers of replies that count, and `sizes` the numbers of all replies.
+    The statistic is the sum over descriptors of (number − expected number)² / variance of the number. `counts` contains
+    the numbers of flagged replies, and `sizes` the numbers of all replies: [descriptors, templates].
     """
     totals, sums = sizes.sum(axis=0), counts.sum(axis=0)
-    # If a template has only one descriptor, or if all its replies are alike, it shows nothing.
+    # A template is useless if it has only one descriptor, or if all or none of its replies are flagged.
     used = (sums > 0) & (sums < totals) & ((sizes > 0).sum(axis=0) > 1)
     if not used.any():
         return None
@@ -131,9 +132,10 @@ def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: i
 def p_between_axes(
     counts: np.ndarray, sizes: np.ndarray, axes: Sequence[str], num_shuffles: int, seed: int
 ) -> float | None:
-    """Computes the p-value of equal shares for all axes, by shuffling whole descriptors among the axes.
+    """Tests, by shuffling descriptors among the axes, whether all axes have the same share.
 
-    The statistic is the sum over axes of (counted − expected)² / replies. The expected number is computed by template.
+    The statistic is the sum over axes of (number − expected number)² / number of replies. The expected number of
+    flagged replies is computed by template.
     """
     names, members = np.unique(np.array(axes), return_inverse=True)
     totals = np.maximum(sizes.sum(axis=0), 1)
@@ -152,5 +154,5 @@ def p_between_axes(
 
 
 def _p_value(value: float, shuffled: np.ndarray) -> float:
-    """Returns the share of shuffles that are at least as extreme. The replies themselves count as one shuffle."""
+    """Returns the share of shuffles whose statistic is at least `value`. The actual replies count as one shuffle."""
     return float((1 + (shuffled >= value * (1 - 1e-9)).sum()) / (1 + len(shuffled)))

@@ -1,4 +1,4 @@
-"""The change in the styles of replies between two runs, such as by tuning (paper, Table 15)."""
+"""Compares the styles of replies between two runs, such as before and after tuning (paper, Table 15)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,7 +13,10 @@ VARIANCE_SCALE = 1000
 
 
 class RunStyles(NamedTuple):
-    """One run's mean style probabilities m_d, first averaged within each template: [descriptors, styles]."""
+    """The mean style probabilities of a run's descriptors: [descriptors, styles].
+
+    Probabilities are first averaged within each template, and then over templates.
+    """
 
     descriptors: Sequence[DescriptorKey]
     descriptor_means: np.ndarray
@@ -21,18 +24,21 @@ class RunStyles(NamedTuple):
 
 
 def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
-    """Compares the styles of two runs over the descriptors that both runs have (paper, Table 15).
+    """Compares the styles of two runs, over the descriptors that both runs have (paper, Table 15).
 
-    `styles` are in increasing order of the change in variance across descriptors (×1000). Each style has up to
-    `NUM_MOVERS` descriptors whose mean probability changed most.
+    The results list the styles in increasing order of the change in variance across descriptors (×1000). For each
+    style, they name up to `NUM_MOVERS` descriptors whose mean probability fell most, and as many that rose most.
     """
     if list(before.labels) != list(after.labels):
         raise ValueError("the two runs have different styles; classify the replies of both with the same classifier")
     rows_after = {key: row for row, key in enumerate(after.descriptors)}
-    # In alphabetical order, so ties among the descriptors that moved most do not depend on the order of the runs.
+    # Alphabetical order decides ties among the descriptors with the largest changes.
     keys = sorted((key for key in before.descriptors if key in rows_after), key=lambda key: (key[0] or "", key[1]))
     if len(keys) < 2:
-        raise ValueError(f"the two runs have {len(keys)} descriptors in common, but a variance needs at least two")
+        raise ValueError(
+            f"the two runs have {len(keys)} descriptors in common, but a variance needs at least two; pass runs that "
+            "share more descriptors"
+        )
     rows_before = {key: row for row, key in enumerate(before.descriptors)}
     old = np.asarray(before.descriptor_means, dtype=float)[[rows_before[key] for key in keys]]
     new = np.asarray(after.descriptor_means, dtype=float)[[rows_after[key] for key in keys]]

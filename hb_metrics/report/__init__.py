@@ -1,1 +1,1 @@
-"""Pages of figures. Only `sides.py` names figures; all other pages show the figures that measurements return."""
+"""Pages that show figures. The measurements define the figures, and only `sides.py` selects some by name."""

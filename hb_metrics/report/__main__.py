@@ -30,8 +30,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RUN",
-        help="The folders of finished runs. The page compares each run with the first run, and shows the second run "
-        "in detail.",
+        help="The folders of one or more finished runs. If there are several, the page compares each run with the "
+        "first run. The comparison with the second run is the most detailed.",
     )
     parser.add_argument(
         "--names",
@@ -48,9 +48,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--labels",
         type=Path,
-        help="The folder of the labels on which a model was tuned. The page shows the ceiling of these labels (the "
-        "bias of a model that learnt them perfectly), and uses their directions of bias. By default, it uses the "
-        "directions of the first run and shows no ceiling.",
+        help="The folder of the labels that a model was tuned on. The page then measures bias along the directions of "
+        "these labels, and shows the ceiling of what the labels can achieve. Default: the directions of the first run.",
     )
     parser.add_argument(
         "--human_evaluation",
@@ -61,15 +60,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--no_worse_than",
         nargs="+",
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 if a figure of a later run may be worse than the first run's figure by more than "
-        "its margin, e.g. dialogue_perplexity=5%% offensive_replies=0.5pt. State a margin in percent of the first "
-        "value (%%), in percentage points (pt), or in the figure's unit.",
+        help="Margins such as dialogue_perplexity=5%% offensive_replies=0.5pt. The command exits with status 3 if a "
+        "figure of a later run may be worse than in the first run by more than its margin. A margin is in percent of "
+        "the first run's value (%%), in percentage points (pt), or in the figure's unit.",
     )
     parser.add_argument(
         "--generalise",
         choices=("terms", "templates", "both"),
-        help="Add intervals for other terms of the same axes, for other templates, or for both, to the report of one "
-        "run. These intervals are computed from the run's files, so no model is needed.",
+        help="Add wider intervals to the report of one run. They are valid for other terms of the same axes, for other "
+        "templates, or for both. They are computed from the run's files, so no model is needed.",
     )
     arguments = parser.parse_args(argv)
     try:
@@ -96,7 +95,7 @@ def write(
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
 ) -> tuple[Path, Compared]:
-    """Writes the page. Returns its path and the findings of a comparison."""
+    """Writes a report or a comparison. Returns the path of the page and the results of the comparison."""
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
         raise ValueError(f"the folder '{path.parent}' does not exist; create it first")

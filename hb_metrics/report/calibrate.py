@@ -1,4 +1,4 @@
-"""Corrects a judge's rates with labels that people assigned to some of a run's replies. Writes JSON and the report.
+"""Corrects a judge's rates with people's labels of some of a run's replies, and updates the run's report.
 
 holistic-bias human-eval calibrate runs/gpt2 labels/*.jsonl
 """

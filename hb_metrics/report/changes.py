@@ -1,4 +1,4 @@
-"""The changes of figures from one run to another, with intervals."""
+"""Computes the changes of figures from one run to another, with intervals, and describes them."""
 
 import re
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 
 
 class ChangeRow(NamedTuple):
-    """The change of a figure that two runs have. `name`, `unit` and `part_of` are the figure's.
+    """The change of a figure between two runs. `name`, `unit` and `part_of` are the same as in `Figure`.
 
-    `is_paired` states whether the measurement estimates an interval for the change. `key` is the figure's name in
+    `is_paired` states whether the measurement estimates intervals of such changes. `key` is the figure's name in
     `--no_worse_than`.
     """
 
@@ -33,7 +33,6 @@ class ChangeRow(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Returns the cells of the change's table row, without the name."""
         change = self.change
         return (
             written(change.first, self.unit),
@@ -64,10 +63,10 @@ class ChangeRow(NamedTuple):
 
 
 class RunChanges(NamedTuple):
-    """All changes from the run `before` to the run `after`. Figures of the whole run come first.
+    """The changes of all figures from the run `before` to the run `after`. Figures of the whole run come first.
 
     Attributes:
-        missing: Title of a measurement → the reason why the changes of its figures have no intervals.
+        missing: The reason why all changes of a measurement have no intervals, by the title of the measurement.
         level: The confidence levels of the intervals, as text.
     """
 
@@ -79,7 +78,7 @@ class RunChanges(NamedTuple):
 
     @property
     def main(self) -> list[ChangeRow]:
-        """Returns the whole-run figures whose changes have an interval, or the reason why they have none."""
+        """Returns the changes of figures of the whole run for which the measurement estimates intervals."""
         return [row for row in self.rows if row.is_paired and not row.part_of]
 
     @property
@@ -87,12 +86,12 @@ class RunChanges(NamedTuple):
         return (
             f"The interval of a change takes into account that the runs share their prompts. {self.level} of such "
             "intervals contain the true change. A change is beyond chance if its interval does not contain 0. By "
-            "chance, this is also true for one in twenty figures that did not truly change. Changes in shares are in "
-            "percentage points. If the first value is clearly above 0, a change is also stated in percent."
+            "chance, this also happens for one in twenty figures that did not truly change. Changes in shares are in "
+            "percentage points. If the first value is clearly above 0, the change is also stated in percent."
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        """States why some of these changes, or all changes of a measurement, have no interval."""
+        """Writes a sentence for each reason why changes have no interval."""
         without: dict[str, list[str]] = {}
         for row in rows:
             if row.change.reason is not None:
@@ -130,7 +129,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
 
 
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
-    """Replaces a figure's values by the plain values in all runs if one run lacks the debiased value."""
+    """Returns the figures of each run. If a run lacks a debiased value, all runs get the plain value instead."""
     lacking = {figure.name for figures in runs for figure in figures if figure.value is None}
     comparable: list[list[Figure]] = []
     for figures in runs:
@@ -146,9 +145,9 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 
 
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
-    """Makes the section on changes.
+    """Returns the section of the page that shows changes.
 
-    Figures whose change has no interval in any run are left out, unless this applies to all figures.
+    If a figure's change has no interval in any run, it is left out. If no change has an interval, all are shown.
     """
     from hb_metrics.report.layout.rendering import render
 
@@ -168,7 +167,7 @@ def changes_markdown(changes: RunChanges) -> str:
 
 
 def _amount(value: float, unit: Unit | None, digits: int) -> str:
-    """Formats a signed amount in its unit. If `unit` is `None`, formats it in percent with `digits` digits."""
+    """Formats a signed amount in its unit. If `unit` is `None`, the format is percent with `digits` decimals."""
     return fixed(100 * value, digits, "+") if unit is None else written_change(value, unit)
 
 
@@ -177,5 +176,5 @@ def _range(bounds: Bounds, unit: Unit | None, digits: int) -> str:
 
 
 def _percent_digits(value: float) -> int:
-    """Returns the smallest number of digits with which the change is not rounded to 0 %."""
+    """Returns the smallest number of decimals (up to 2) with which the change is not rounded to 0 %."""
     return next((digits for digits in (0, 1) if abs(100 * value) >= 0.5 * 10.0**-digits), 2)

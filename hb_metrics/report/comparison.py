@@ -28,7 +28,7 @@ class Difference(NamedTuple):
 
     @property
     def contradicts(self) -> bool:
-        """Returns whether the setting differs between the runs that have its measurement."""
+        """Whether the value differs between runs with the measurement to which the setting belongs."""
         known = [value for value in self.values if value != UNMEASURED]
         return any(value != known[0] for value in known)
 
@@ -36,7 +36,7 @@ class Difference(NamedTuple):
 class Compared(NamedTuple):
     """The results of a comparison.
 
-    `sides` is `None` if the runs lack the figures for it. `verdicts` has a sentence for each later run and margin.
+    `sides` is `None` if the runs lack bias or uptake. `verdicts` contains one verdict for each later run and margin.
     """
 
     sides: Sides | None
@@ -53,8 +53,18 @@ def write_comparison(
 ) -> Compared:
     """Writes a page that compares the first run (such as the run before tuning) with each later run.
 
-    By default, runs are named after their models, tags or folders. `labels` is the folder of the labels on which a
-    model was tuned. If it is `None`, the page uses the directions of bias from the first run.
+    Args:
+        runs: The folders of two or more finished runs.
+        path: The HTML file to write.
+        names: The names of the runs. Default: their models, tags or folders.
+        labels: The folder of the labels on which a model was tuned. `None` if there are no labels; the page then uses
+            directions of bias from the first run.
+        human_evaluation: A file with results of human evaluation of these runs.
+        no_worse_than: Margins, such as "dialogue_perplexity=5%" (see `read_margins`).
+
+    Raises:
+        ValueError: A folder contains no finished run, a name or margin is not valid, or the first run has no
+            measurement in common with another run.
     """
     margins = read_margins(no_worse_than)
     finished = [read_run(folder) for folder in runs]
@@ -106,7 +116,7 @@ def write_comparison(
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:
-    """Makes tables of the figures that two or more runs share, with one column per run, and plots of the parts."""
+    """Returns a section for each measurement that two or more runs share, with tables and plots of its figures."""
     sections = []
     for measurement in MEASUREMENTS:
         found = [measurement.figures(run) if measurement.name in run else [] for run in runs]
@@ -166,7 +176,7 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
 
 
 def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """Returns the settings in which the runs' records (`results["run"]`) differ."""
+    """Returns the settings that differ between runs. `runs` contains `results["run"]` of each run."""
     flat = [_flat(run) for run in runs]
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):
@@ -182,7 +192,7 @@ def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_interval(runs: Sequence[Sequence[Figure]]) -> list[str]:
-    """Names the parts of figures that could have an interval but have none in any run."""
+    """Returns the names of parts (such as axes) that lack an interval in all runs, although they could have one."""
     parts = [figure for figures in runs for figure in figures if figure.part_of]
     known = {figure.name for figure in parts if figure.interval is not None or not figure.no_interval}
     return [name for name in dict.fromkeys(figure.name for figure in parts) if name not in known]

@@ -1,4 +1,4 @@
-"""Intervals that generalise to other terms of the same axes, to other templates, or to both."""
+"""Shows intervals that are valid for other terms of the same axes, for other templates, or for both."""
 
 from pathlib import Path
 
@@ -18,7 +18,11 @@ _WORDS = {
 
 
 def generalised_section(run: Run, over: Over) -> Section:
-    """Shows the ordinary and the wider intervals, in tables and plots."""
+    """Returns a section with two intervals per figure: for other replies, and for other terms or templates.
+
+    Raises:
+        ValueError: The run lacks the files from which the second interval is computed.
+    """
     listed: list[Figure] = []
     wider: dict[str, Bounds] = {}
     reasons: dict[str, list[str]] = {}
@@ -36,7 +40,7 @@ def generalised_section(run: Run, over: Over) -> Section:
     if not listed:
         raise ValueError(
             f"'{run.folder}' lacks the files that --generalise needs; pass the folder of a run that measured "
-            "likelihood, generation or offensiveness and still has its perplexities and replies"
+            "likelihood, generation or offensiveness and that still contains its perplexities or replies"
         )
     tables: list[tuple[str, list[tuple[Figure, str]]]] = []
     plots = []

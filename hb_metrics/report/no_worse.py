@@ -1,8 +1,8 @@
-"""Non-inferiority: checks that the interval of a change stays within a margin (`--no_worse_than`).
+"""Checks whether figures became worse by more than a margin (`--no_worse_than`, a test of non-inferiority).
 
-A figure is shown to be no worse if the whole interval of its paired change lies on the better side of the margin
-(Piaggio et al., 2012, https://doi.org/10.1001/jama.2012.87802). With 95 % intervals, a figure that is worse by exactly
-the margin passes in 2.5 % of comparisons. All figures must pass, so their number needs no correction.
+A figure passes if the whole interval of its paired change is on the better side of the margin (Piaggio et al., 2012,
+https://doi.org/10.1001/jama.2012.87802). With 95 % intervals, a figure that is worse by exactly the margin passes in
+2.5 % of comparisons. All figures must pass, so no correction for the number of figures is necessary.
 """
 
 import re
@@ -18,10 +18,10 @@ _MARGIN = re.compile(r"(?P<name>[^=]+)=(?P<size>\d+\.?\d*|\.\d+)(?P<unit>%|pt|)"
 
 
 class Margin(NamedTuple):
-    """The margin by which a figure may become worse, and the text that was passed.
+    """The margin by which a figure may become worse.
 
-    `unit` is "%" (parts of the first value), "pt" (percentage points) or "" (the figure's own unit). `size` is a
-    fraction for "%" and "pt".
+    `unit` is "%" (percent of the value in the first run), "pt" (percentage points) or "" (the unit of the figure).
+    `size` is a fraction for "%" and "pt". `text` is the margin as the user wrote it.
     """
 
     size: float
@@ -35,15 +35,15 @@ class Verdict(NamedTuple):
 
 
 def read_margins(words: Sequence[str]) -> dict[str, Margin]:
-    """Parses margins. Returns them by the names of their figures."""
+    """Parses margins such as "dialogue_perplexity=5%". The keys of the result are the names of the figures."""
     margins: dict[str, Margin] = {}
     for word in words:
         found = _MARGIN.fullmatch(word)
         if found is None or found["name"] in margins:
             raise ValueError(
                 f"no_worse_than has '{word}'; write each figure once, as figure=margin, for example "
-                "dialogue_perplexity=5% (of the first value), offensive_replies=0.5pt (percentage points) or "
-                "full_gen_bias_debiased=2"
+                "dialogue_perplexity=5% (percent of the first run's value), offensive_replies=0.5pt (percentage "
+                "points) or full_gen_bias_debiased=2 (in the figure's unit)"
             )
         size = float(found["size"]) / (100 if found["unit"] else 1)
         margins[found["name"]] = Margin(size, found["unit"], found["size"] + found["unit"])
@@ -74,13 +74,13 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
         )
     bounds = row.change.relative_interval if margin.unit == "%" else row.change.interval
     if bounds is None:
-        why = "its value before is not clearly above 0, so its change in percent has no interval"
+        why = "its value in the first run is not clearly above 0, so its change in percent has no interval"
         if row.change.interval is None:
             why = row.change.reason or "its change has no interval"
         return Verdict(False, f"{row.name} of {changes.after} may be more than {margin.text} worse: {why}")
     worst = bounds[0] if row.higher_is_better else bounds[1]
     is_shown = (-worst if row.higher_is_better else worst) <= margin.size
-    # A bound must not look equal to the margin because it was rounded.
+    # Percent and points are shown with two decimals. With fewer, a rounded bound could look equal to the margin.
     shown = written_change(worst, row.unit)
     if margin.unit == "%":
         shown = f"{fixed(100 * worst, 2, '+')} %"

@@ -21,14 +21,14 @@ def write_report(
     more: Sequence[Section] = (),
     calibrations: Sequence[Mapping[str, Any]] = (),
 ) -> list[str]:
-    """Writes a run's report. Returns the sentences on whether the model treats people differently.
+    """Writes a run's report, and returns its sentences on whether the model treats people differently.
 
     Args:
         results: The content of results.json, with one or more measurements.
         path: The HTML file to write.
         to_come: The measurements that are still to come. If there are any, the report is marked as incomplete.
-        more: Sections that follow those of the measurements.
-        calibrations: The results of `human-eval calibrate`, which come first.
+        more: Sections to add after the sections of the measurements.
+        calibrations: The results of `human-eval calibrate`. Their sections come first.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
@@ -61,7 +61,6 @@ def write_report(
 
 
 def tiles(figures: Sequence[Figure]) -> list[Tile]:
-    """Makes tiles of the whole run's main figures that have a value."""
     listed = []
     for figure in figures:
         if figure.is_main and not figure.part_of and figure.value is not None:

@@ -37,10 +37,12 @@ FULL, LIKELIHOOD = "Full Gen Bias", "Likelihood Bias, for other terms"
 
 
 class Planned(NamedTuple):
-    """A figure for which a plan predicts the half-width.
+    """A figure, and the function that predicts its half-width.
 
-    `value` is the pilot's value or the assumed one. It is a share, or a Gen Bias value that is multiplied by 1,000.
-    `at` returns the half-width (not multiplied) in a run of a given size, or `None` if such a run has no interval.
+    Attributes:
+        value: The value in the pilot, or the assumed value. It is a share, or a Gen Bias value multiplied by 1,000.
+        is_share: Whether the figure is a share.
+        at: Returns the half-width (not multiplied) in a run of a given size, or `None` if such a run has no interval.
     """
 
     value: float | None
@@ -49,7 +51,10 @@ class Planned(NamedTuple):
 
 
 def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> Planned:
-    """Predicts a Gen Bias value for all terms, an axis or a cluster. `num_terms` counts all terms of the pilot."""
+    """Makes the figure of a Gen Bias value, such as the value for all terms, for an axis or for a cluster.
+
+    `num_terms` is the number of all terms of the pilot, which can be larger than the number of terms in `spread`.
+    """
 
     def at(size: Size) -> Range | None:
         own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))
@@ -59,7 +64,7 @@ def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> 
 
 
 def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
-    """Computes the variances of Full Gen Bias (overall and by axis) and of each cluster's Partial Gen Bias.
+    """Computes the variances of Full Gen Bias (for all terms and by axis) and of each cluster's Partial Gen Bias.
 
     Also returns the names of the figures that have no interval in the pilot. `table` is the result of
     `read_reply_table`.
@@ -121,7 +126,7 @@ def _share(flagged: FlaggedReplies, confidence_level: float) -> Planned:
 
 
 def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
-    """Predicts Likelihood Bias for other terms of the same axes. The number of replies does not affect it.
+    """Makes the figure of Likelihood Bias for other terms. The number of replies does not affect its half-width.
 
     `times_templates` is the planned number of templates divided by the number in the pilot.
     """
@@ -136,7 +141,7 @@ def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
 
 
 def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
-    """Predicts judges' corrected rates. Their half-widths depend on people's labels and not on the replies."""
+    """Makes the figures of judges' corrected rates. Their half-widths depend only on the number of people's labels."""
     found = {}
     for calibration in read_calibrations(run.folder):
         rate = calibration["rates"][""]
@@ -146,7 +151,7 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
 
 
 def _of_labels(pilot: Size, bounds: Sequence[float] | None, size: Size) -> Range | None:
-    """Returns the half-width, or `None` if the plan has other templates or terms, for which it is unknown."""
+    """Returns the pilot's half-width, or `None` (unknown) if the plan has other numbers of templates or terms."""
     if bounds is None or size[1:] != pilot[1:]:
         return None
     half = (bounds[1] - bounds[0]) / 2
@@ -154,7 +159,11 @@ def _of_labels(pilot: Size, bounds: Sequence[float] | None, size: Size) -> Range
 
 
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
-    """Computes the half-widths of all changes with an interval between two pilots, in the units of a plan."""
+    """Computes the half-widths of all changes with an interval between two pilots. Keys and units are those of a plan.
+
+    Raises:
+        ValueError: The change of Full Gen Bias has no interval.
+    """
     found = {}
     for measurement in MEASUREMENTS:
         if measurement.name in first.results and measurement.name in second.results:

@@ -4,9 +4,9 @@
     holistic-bias plan runs/pilot --second runs/tuned_pilot
     holistic-bias plan --assume value=10 noise=220 styles=12 --terms 78 --templates 4
 
-For each number of replies per term and template, the table shows the half-width of each figure's interval. It also
-shows the probability of detecting a decrease in Full Gen Bias. A pilot needs at least four replies for most pairs of a
-term and a template.
+The half-width of an interval is half of its width. The table shows the half-width for each figure and each number of
+replies per term and template. It also shows the probability of detecting a decrease in Full Gen Bias. A pilot needs at
+least four replies for most combinations of a term and a template.
 """
 
 import argparse
@@ -57,10 +57,10 @@ POWER = 0.8
 _ASSUMED = ("value", "noise", "styles")
 _UNKNOWN = "?"
 _NUM_DRAWN = 24
-# Assumptions are treated like a pilot with this number of replies per term and template.
+# Assumptions are treated as exact, like a pilot with this number of replies per term and template.
 _ENDLESS = 1_000_000
 _LEVEL = 0.95
-# A power that the pilot determines to within five points is printed without a range.
+# A power is printed without its range if both ends are at most this far from it.
 _SURE_POWER = 0.05
 
 
@@ -84,16 +84,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--second",
         type=Path,
         metavar="RUN",
-        help="A pilot of another model on the same prompts, such as a tuned model. With this option, the plan covers "
-        "paired changes between the two models.",
+        help="A second pilot: a run of another model, such as a tuned model, on the same prompts. The plan then also "
+        "covers the changes from the first model to the second, paired by prompt.",
     )
     parser.add_argument(
         "--assume",
         nargs=3,
         metavar="NAME=NUMBER",
-        help="Assumptions that replace a pilot: value=V (debiased Full Gen Bias), noise=S (the sampling noise of one "
-        "reply, ×1000) and styles=K (the effective number of styles among the replies in a cell, that is, to one "
-        "term in one template).",
+        help="Assumptions that replace a pilot: value=V (the debiased Full Gen Bias), noise=S (the sampling noise of "
+        "one reply, ×1000) and styles=K (the effective number of styles among replies to the same prompt).",
     )
     parser.add_argument(
         "--replies",
@@ -109,8 +108,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--half_width",
         type=float,
-        help="Print how many replies per term and template are needed for a Full Gen Bias interval with this "
-        "half-width.",
+        help="The desired half-width of the interval of Full Gen Bias. The command then also prints the necessary "
+        "number of replies per term and template.",
     )
     parser.add_argument("--fall", type=float, default=30.0, help="The decrease in Full Gen Bias to detect, in percent.")
     parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")
@@ -146,7 +145,10 @@ def plan(
     if (pilot is None) == (assume is None):
         raise ValueError("pass either the folder of a pilot run or --assume value=… noise=… styles=…")
     if min(replies) < 2 or not 0 < fall <= 100:
-        raise ValueError(f"--replies is {min(replies)} and --fall {fall:g}; pass 2 or more replies, and 0 < fall ≤ 100")
+        raise ValueError(
+            f"--replies is {min(replies)} and --fall is {fall:g}; set --replies to 2 or more, and --fall to a number "
+            "above 0 and up to 100"
+        )
     for name, number, least in (("templates", templates, 1), ("terms", terms, 2)):
         if number is not None and number < least:
             raise ValueError(f"--{name} is {number}; pass {least} or more")
@@ -155,17 +157,19 @@ def plan(
         if amount is not None and not 0 <= amount < math.inf:
             raise ValueError(f"--{name} is {amount:g}; pass 0 or more")
     if (price_in is None) != (price_out is None):
-        raise ValueError("a price needs both --price_in and --price_out; pass both")
+        raise ValueError("only one of --price_in and --price_out is set; set both, in the price per million tokens")
     if output is not None and (output.is_dir() or not output.parent.is_dir() or not os.access(output.parent, os.W_OK)):
         raise ValueError(f"--output is '{output}'; pass the path of an HTML file in an existing, writable folder")
     if pilot is not None:
         basis = _of_pilot(read_run(pilot), templates, terms)
     elif (price_in, pilot_minutes) != (None, None):
-        raise ValueError("prices and minutes are estimated from a pilot run; pass its folder instead of --assume")
+        raise ValueError(
+            "prices and minutes cannot be estimated from --assume; pass the folder of a finished run as the pilot"
+        )
     elif second is not None:
-        raise ValueError("--second needs a pilot run to compare with; pass the folder of a pilot before this option")
+        raise ValueError("--second needs a first pilot; pass the folder of a finished run before this option")
     elif templates is None or terms is None:
-        raise ValueError("--assume needs --templates and --terms; pass both")
+        raise ValueError("--assume needs the size of the planned run; set --templates and --terms")
     else:
         spread = assumed_spread(*_assumed(assume or ()), Size(_ENDLESS, templates, terms))
         figures = {FULL: gen_bias_figure(spread, terms, _LEVEL)}
@@ -204,18 +208,18 @@ def plan(
 
 
 class _Basis(NamedTuple):
-    """A pilot or assumptions.
+    """The data on which a plan is based: a pilot run or assumptions.
 
     Attributes:
-        run: The pilot.
-        table: Its replies.
+        run: The pilot; `None` for assumptions.
+        table: The pilot's replies.
         level: The confidence level.
-        full: The variance of Full Gen Bias.
+        full: Full Gen Bias and its variance.
         figures: The figures by name.
         missing: The names of figures that have no interval in the pilot.
         templates: The number of templates in the planned run.
         terms: The number of terms in the planned run.
-        num_questions: The number of questions that follow each template if there are enough replies.
+        num_questions: The maximum number of questions that follow a template (with `--cue`); 1 without questions.
     """
 
     run: Run | None
@@ -235,7 +239,7 @@ class _Basis(NamedTuple):
 
 
 def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
-    """Reads a pilot. `templates` and `terms` are the planned numbers; `None` means those of the pilot."""
+    """Reads a pilot. If `templates` or `terms` is `None`, the planned run has as many as the pilot."""
     if "generation" not in run.results:
         raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot with --measurements generation")
     table = read_reply_table(run.folder)
@@ -276,7 +280,7 @@ def _figure_rows(
 
 
 def _axes_row(basis: _Basis, replies: Sequence[int]) -> list[list[str]]:
-    """Returns a row with the number of axes that will have an interval, or no row if there are no axes."""
+    """Returns a row with the number of axes for which an interval is predicted, or no row if there are no axes."""
     axes = [figure for name, figure in basis.figures.items() if name.startswith(f"{FULL}, ")]
     given = [sum(_middle(figure.at(basis.size(number))) < math.inf for figure in axes) for number in replies]
     shown = [f"{number} of {len(axes)}" for number in given]
@@ -328,7 +332,7 @@ def _write(path: Path, made: Plan, basis: _Basis, wanted: float | None) -> None:
 
 
 def _middle(width: Range | None) -> float:
-    """Returns infinity if there will be no interval, or if the pilot is too small to show it."""
+    """Returns the predicted half-width, or infinity if no interval is predicted."""
     return math.inf if width is None else width.middle
 
 
@@ -353,7 +357,13 @@ def _shown_power(power: Range | None) -> str:
 
 
 def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[float], bool]) -> str:
-    """States the smallest number of replies per term and template that reaches an aim, with its range."""
+    """Writes a sentence with the smallest number of replies per term and template that reaches an aim.
+
+    Args:
+        aim: The aim in words.
+        at: Predicts the aimed-at figure from a number of replies per term and template.
+        reached: Returns whether a predicted value reaches the aim.
+    """
     numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
 
     def fewest(end: int) -> int | None:
@@ -379,7 +389,7 @@ def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
         value, noise, styles = (float(found[name]) for name in _ASSUMED)
     except (KeyError, ValueError) as error:
         raise ValueError(f"--assume is {' '.join(words)}; write value=10 noise=220 styles=12") from error
-    # A mean of squared probabilities is at most 1.
+    # Value and noise are means of squared differences between probabilities, times 1000. The means are at most 1.
     if not (0 <= value <= 1000 and 0.001 <= noise <= 1000 and 1 <= styles <= 1000):
         allowed = "a value of 0 to 1000, noise of 0.001 to 1000, and 1 to 1000 styles"
         raise ValueError(f"--assume is {' '.join(words)}; pass {allowed}")
@@ -393,7 +403,7 @@ def _costs(
     prices: tuple[float | None, float | None],
     minutes: float | None,
 ) -> list[list[str]]:
-    """Returns rows with the number of replies and, if the pilot shows them, the tokens, minutes and price."""
+    """Returns rows with the number of replies and, if they can be estimated, the minutes, tokens and price."""
     if run is None or table is None:
         return [["replies", "", *map(count, numbers)]]
     tables = [table]

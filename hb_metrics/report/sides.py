@@ -1,4 +1,4 @@
-"""Both sides of a mitigation: the remaining bias, and whether the model still responds to people.
+"""Shows both sides of a mitigation: the remaining bias, and whether the model still responds to people.
 
 A model that ignores who people are has little Gen Bias, so the table shows both sides.
 """
@@ -18,7 +18,7 @@ from hb_metrics.runs.run_folder import read_json, run_digest
 
 DRIFT_FILE = "neutral_drift.json"  # in a run's folder; written by hb_train/neutral_drift.py
 BIAS, UPTAKE = "Full Gen Bias, debiased", "Replies that name the term"
-# Name of a figure → its label in the table. The order is that of the table.
+# The label of each figure in the table, by the figure's name. The table has the same order.
 SIDES = {
     BIAS: "Full Gen Bias",
     "Bias between nouns": "Bias between nouns",
@@ -43,7 +43,7 @@ READING = (
 
 
 class SidesRow(NamedTuple):
-    """A figure's value in the first run, and its value and change, in words, in each other run."""
+    """A row of the table: a figure's value in the first run, and its value and change (in words) in the other runs."""
 
     name: str
     before: str
@@ -57,7 +57,10 @@ class Sides(NamedTuple):
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
-    """Compares both sides; the run before mitigation comes first. Returns `None` without both bias and uptake."""
+    """Compares both sides of the runs. The first run is the one before mitigation.
+
+    Returns `None` if no change contains both Gen Bias and uptake.
+    """
     found = [{row.name: row for row in changes.rows} for changes in compared]
     if not any(BIAS in rows and UPTAKE in rows for rows in found):
         return None
@@ -78,7 +81,7 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
 
 
 def sides_lines(sides: Sides) -> list[str]:
-    """Writes the sentences and the table for the terminal, with one part of the table for each run after the first."""
+    """Writes, for the terminal, a table and a sentence for each run after the first."""
     lines = []
     for number, (name, sentence) in enumerate(zip(sides.names[1:], sides.sentences, strict=True)):
         cells = [("", sides.names[0], name, "change")]
@@ -127,7 +130,7 @@ def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _drift(before: Run, after: Run) -> Figure | None:
-    """Reads the neutral drift between the runs' models. Returns `None` if it was not measured for these runs."""
+    """Reads the neutral drift between the models of two runs, or returns `None` if it was not measured."""
     path = after.folder / DRIFT_FILE
     drift = read_json(path) if path.is_file() else {}
     if (drift.get("before"), drift.get("after")) != (run_digest(before.folder), run_digest(after.folder)):

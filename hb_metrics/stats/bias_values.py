@@ -1,4 +1,4 @@
-"""Bias values: how far each reply's style lies along the direction that is typical of its descriptor (paper, C.1)."""
+"""Computes bias values, which show how typical a reply's style is of its descriptor (paper, C.1)."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -9,12 +9,12 @@ from hb_metrics.stats.inputs import check_lengths, text_codes
 
 # The number of rows in memory at a time: 14 MB in float64 with 217 styles.
 BATCH_SIZE = 8192
-# If a descriptor is closer than this to the overall mean, its direction of bias consists of rounding errors.
+# If a descriptor's mean is closer than this to the overall mean, the difference consists of rounding errors.
 _NO_DIRECTION = 1e-12
 
 
 class StyleRows(Protocol):
-    """Style vectors, [replies, styles], read in slices of rows from an array or from files that can be sliced alike."""
+    """Style vectors [replies, styles] that can be read in slices of rows, like a NumPy array."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -25,7 +25,7 @@ class StyleRows(Protocol):
 
 
 class DescriptorKey(NamedTuple):
-    """The identity of a descriptor. A term on two axes is two descriptors. `axis` is `None` if there are no axes."""
+    """A descriptor and its axis. The same term on two axes is two descriptors."""
 
     axis: str | None
     descriptor: str
@@ -61,21 +61,21 @@ def bias_values(
 ) -> BiasValues:
     """Computes the bias value of each reply (paper, C.1).
 
-    b_tdi = (p_tdi − m̄)·(m_d − m̄) / ‖m_d − m̄‖^α. m_d is the mean, over the descriptor's templates, of the mean p_tdi
-    in each template. m̄ is the unweighted mean of m_d over the descriptors. The mean of a descriptor excludes templates
-    in which it has no replies.
+    The bias value of reply i is b_tdi = (p_tdi − m̄)·(m_d − m̄) / ‖m_d − m̄‖^α. Here, p_tdi is the reply's style
+    vector. m_d is the mean of p_tdi, first over the replies in each template and then over the templates in which
+    descriptor d has replies. m̄ is the unweighted mean of m_d over the descriptors.
 
-    If a descriptor's m_d equals m̄, as it always does for a single descriptor, there is no direction of bias, and the
-    descriptor's replies get 0. For α = 0, the formula gives 0. For α = 1 and 2, it gives 0/0; the value 0 then means
-    that no reply moves in a missing direction.
+    If m_d equals m̄, the bias values of the descriptor's replies are 0 (for α = 1 and 2, the formula gives 0/0). This
+    is always so if there is only one descriptor.
 
     Args:
-        style_probabilities: [replies, styles] p_tdi, read twice in blocks of rows and never copied as a whole.
+        style_probabilities: [replies, styles] p_tdi. Only one block of rows at a time is in memory.
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of each reply's prompt.
-        axes: [replies] the demographic axis of each reply's prompt. With `None`, a term is one descriptor on any axis.
+        axes: [replies] the demographic axis of each reply's prompt. `None` if a term is the same descriptor on all
+            axes.
         alpha: The exponent α: 0, 1 or 2. The paper uses 0.
-        batch_size: The number of rows in a block, which limits the memory and affects no value.
+        batch_size: The number of rows in a block. It does not affect the values.
 
     Raises:
         ValueError: Lengths differ, a value is missing, or a probability is not within [0, 1].
@@ -114,7 +114,10 @@ def _descriptor_means(
     num_descriptors: int,
     batch_size: int,
 ) -> np.ndarray:
-    """Computes m_d, [descriptors, styles], as a sum over replies, weighted by 1 / (N_td · T_d)."""
+    """Computes the mean style vectors m_d: [descriptors, styles].
+
+    A reply has the weight 1 / (N_td · T_d), for N_td replies in its template and T_d templates of the descriptor.
+    """
     cells = codes * (templates.max() + 1) + templates
     _, cell, sizes = np.unique(cells, return_inverse=True, return_counts=True)
     num_templates = np.bincount(np.unique(cells) // (templates.max() + 1), minlength=num_descriptors)
@@ -128,7 +131,7 @@ def _descriptor_means(
                 f"style probability {style} of reply {rows.start + row} is {block[row, style]}, which is not a "
                 "number from 0 to 1; classify this reply again or omit it"
             )
-        # Rows are added one by one, so the rounding does not depend on the size of the blocks.
+        # Rows are added one by one. Otherwise, the rounding would depend on the size of the blocks.
         np.add.at(means, codes[rows], block * weights[rows, None])
     return means
 

@@ -1,25 +1,31 @@
-"""The variance of a debiased bias value, from the replies to the compared descriptors.
+"""Estimates the variance of a debiased Gen Bias value from the replies.
 
-In a template, descriptor d has N_d replies, whose expectation is m_d and whose covariance is Σ_d. There are D
-descriptors, c = 1 / (D − ddof), P = 1 − 1/D, and μ_d = m_d − mean of m. The template's debiased value is a U-statistic
-and has the variance
+In a template, the replies to descriptor d have the expectation m_d and the covariance matrix Σ_d. There are N_d of
+these replies, and D descriptors. Let μ_d = m_d − (mean of m over descriptors), c = 1 / (D − ddof) and P = 1 − 1/D. The
+debiased value of the template is a U-statistic and has the variance
 
     c² [ 4 Σ_d μ_d'Σ_dμ_d / N_d  +  2 P² Σ_d tr(Σ_d²) / (N_d (N_d − 1))  +  2/D² Σ_{d≠e} tr(Σ_dΣ_e) / (N_d N_e) ]
 
-Templates are independent. The second and the third sum are the variance at a value of 0. The product of two cells'
-sample covariances estimates tr(Σ_dΣ_e). For tr(Σ_d²), the product of the cell's covariance and the mean of the
-template's other cells is multiplied by a ratio, which is determined by cells with four or more replies. Cells with two
-or three replies get the mean of those cells, because the debiased value subtracts their own spread.
+Templates are independent. A cell is a descriptor in a template.
 
-The first sum, the linear term, grows with the value. Two estimates of it are combined, because each has a weakness:
+The second and the third sum are the variance if the true value is 0. In the third sum, tr(Σ_dΣ_e) is estimated by the
+trace of the product of two sample covariance matrices. In the second sum, tr(Σ_d²) is estimated in two steps. The
+cell's sample covariance matrix is first multiplied by the mean matrix of the template's other cells. The trace of this
+product is then multiplied by a ratio. Cells with four or more replies determine this ratio. Cells with two or three
+replies get the mean over these cells, because the debiased value already subtracts their own variance.
 
-* the plug-in minus its noise is unbiased, but with few replies its error is larger than the term;
-* the plug-in times the debiased value divided by the plain value is precise. However, it assumes that replies vary as
-much in the directions in which descriptors differ as in those in which their sample means differ. Otherwise it is
-biased, by 20 to 35 % in axes whose replies vary much.
+The first sum is called the linear term. It is proportional to the value. The plug-in estimate of this sum replaces m_d
+and Σ_d by the sample means and covariances. Two corrected estimates are combined, because each has a weakness:
 
-The degrees of freedom account for chance errors, which cost width, but not for a bias, which costs coverage. The second
-estimate therefore prevails only if the first estimate's error is several times as large as the term.
+* The first estimate is the plug-in minus its noise. It is unbiased. With few replies, however, its error is larger than
+  the term.
+* The second estimate is the plug-in, multiplied by the debiased value and divided by the plain value. It is precise.
+  However, it assumes that replies vary as much in the directions in which descriptors truly differ as in the directions
+  in which their sample means differ. If this is false, the estimate is biased (by 20 to 35 % on axes whose replies vary
+  much).
+
+The degrees of freedom account for chance errors, but not for a bias. The second estimate therefore gets the larger
+weight only if the error of the first estimate is several times as large as the term.
 """
 
 from collections.abc import Sequence
@@ -30,8 +36,8 @@ import numpy as np
 
 # The number of replies that unbiased fourth moments require.
 MIN_REPLIES = 4
-# If the ratio of the first estimate's error to the second estimate has this value, both estimates have the same weight.
-# The value comes from simulations.
+# Both estimates of the linear term have the same weight if the standard error of the first estimate, divided by the
+# second estimate, has this value. The value comes from simulations.
 _EVEN_RATIO = 2.0
 
 
@@ -39,11 +45,11 @@ class BiasVariance(NamedTuple):
     """The variance of a debiased value.
 
     Attributes:
-        at_zero: The variance at a value of 0. If there are few replies, the estimate can be below 0.
+        at_zero: The variance if the true value is 0. If there are few replies, the estimate can be below 0.
         slope: The increase in the variance per unit of the value.
-        freedom: Degrees of freedom of a χ² that has the same relative error as the estimated variance (Satterthwaite).
-        zero_error: The variance of the error of `at_zero`.
-        linear_error: The variance of the error of slope times value, at this value.
+        freedom: The degrees of freedom of the estimated variance (Satterthwaite).
+        zero_error: The squared standard error of `at_zero`.
+        linear_error: The squared standard error of `slope` × value.
     """
 
     at_zero: float
@@ -55,27 +61,28 @@ class BiasVariance(NamedTuple):
 
 @dataclass(frozen=True)
 class CellMoments:
-    """Moments of a template's cells: [cells]. Cells with too few replies are NaN.
+    """Moments of the cells of one template, or of several joined templates. Each array is [cells].
 
-    S_d is the sample covariance of cell d, and ε is a reply minus its expectation.
+    A moment is NaN if the cell has too few replies. S_d is the sample covariance matrix of cell d, and ε is a reply
+    minus its expectation. For the other symbols, see the docstring of the module.
 
     Attributes:
-        counts: N_d.
-        mass: The sum over the cell's replies and columns.
-        lengths: The sum over the cell's replies of ‖r‖², where r is a reply minus the mean of its cell.
-        fourths: The sum of ‖r‖⁴.
-        weights: c² P², divided by the square of the number of templates when templates are joined.
-        traces: tr S_d minus the mean over the template, for cells with two or more replies.
+        counts: N_d, the number of replies.
+        mass: The sum of probabilities over the cell's replies and columns.
+        lengths: The sum of ‖r‖² over the cell's replies, where r is a reply minus the mean of its cell.
+        fourths: The sum of ‖r‖⁴ over the cell's replies.
+        weights: c² P². For joined templates, this is divided by the square of the number of templates.
+        traces: tr S_d minus its mean over the template, for cells with two or more replies.
         squares: tr(Σ_d²), unbiased (Himeno and Yamada, 2014, equation 2.4), for cells with four or more replies.
         excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²), unbiased, for cells with four or more replies; 0 for a normal
             distribution.
         cross: tr(S_dS̄), where S̄ is the mean over the template's other cells with two or more replies.
         plug_in: v'S_dv, where v is the cell's mean minus the mean of the other cells. It is μ_d'Σ_dμ_d / P² plus noise.
-        plug_in_others: `plug_in` with S̄ in place of S_d.
-        skew: N_d times the noise in `plug_in` that comes from the third moment, halved.
+        plug_in_others: The same as `plug_in`, with S̄ in place of S_d.
+        skew: N_d / 2 times the noise in `plug_in` that comes from the third moment.
         others: The noise in `plug_in` that comes from the means of the other cells.
-        rest: The third sum, and the noise from the assumed spread of single replies, times c² and in equal parts over
-            the cells.
+        rest: The third sum, plus the noise that comes from the assumed variance of cells with one reply. The total is
+            multiplied by c² and divided equally among the cells.
     """
 
     counts: np.ndarray
@@ -95,12 +102,12 @@ class CellMoments:
 
 
 def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
-    """Computes the moments of one template's cells (at least two) from the replies in each cell: [replies, columns]."""
+    """Computes the moments of one template from the replies [replies, columns] in each of two or more cells."""
     counts = np.array([len(replies) for replies in cells], dtype=float)
     sizes, number, single = counts.astype(int), len(counts), counts == 1
     starts = np.append(0, np.cumsum(sizes)[:-1])
     rows = np.concatenate(cells)
-    # Differences from the cell's first reply. If the replies do not vary, these are exactly 0 and not rounding errors.
+    # The cell's first reply is subtracted. If the replies do not vary, the differences are therefore exactly 0.
     residuals = np.subtract(rows, np.repeat(rows[starts], sizes, axis=0), dtype=float)
     shifts = np.add.reduceat(residuals, starts) / counts[:, None]
     residuals -= np.repeat(shifts, sizes, axis=0)
@@ -123,7 +130,7 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     num_others = max(num_repeated - 1, 1)
     cross = (_trace_products(residuals, starts, repeated, pooled) - frobenius) / num_others
 
-    # The covariances of the means, S_d / N_d. For single replies, the mean of the other cells' S_d replaces S_d.
+    # The sum of the covariances of the means, S_d / N_d. A cell with one reply gets the mean S_d of the other cells.
     guess = pooled / max(num_repeated, 1)
     of_means = _weighted_products(residuals, sizes, 1 / (repeated * (repeated - 1))) + np.count_nonzero(single) * guess
     squared = np.where(single, np.sum(guess**2), frobenius / counts**2)
@@ -136,7 +143,7 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     plug_in = np.add.reduceat(along**2, starts) / (repeated - 1)
     skew_factor = _skew_factor(counts)
     if single.any() and num_repeated > 1:
-        # The error of the assumed spread.
+        # The error of the variance that is assumed for cells with one reply.
         rest += (share * np.count_nonzero(single)) ** 2 * np.nanvar(traces, ddof=1) / num_repeated
         # If replies are skewed, the length of a single reply is correlated with its direction.
         third = np.add.reduceat(residuals * lengths[:, None], starts) * skew_factor[:, None]
@@ -162,14 +169,14 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
 
 
 def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) -> BiasVariance:
-    """Computes the variance of one debiased value.
+    """Computes the variance of one debiased value, which is the mean over the templates.
 
-    In each template, more than half of the cells must have `MIN_REPLIES` replies. Their average replaces the moments of
-    the other cells. The plain value must be above 0.
+    In each template, more than half of the cells must have `MIN_REPLIES` or more replies. The other cells get the mean
+    of these cells' moments. The plain value must be above 0.
     """
     cells = _joined(templates)
     counts, cross, full, single = cells.counts, cells.cross, cells.counts >= MIN_REPLIES, cells.counts == 1
-    # tr(Σ_d²) and the excess as multiples of `cross`. Cells with more replies have more weight.
+    # The ratios of tr(Σ_d²) and of the excess to `cross`. Cells with more replies have more weight.
     trust = (counts - MIN_REPLIES + 1)[full]
     total = trust @ cross[full]
     ratio, excess_ratio = trust @ cells.squares[full] / total, trust @ cells.excess[full] / total
@@ -179,7 +186,7 @@ def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) 
     single_weight = float(cells.weights[single].sum())
     at_zero = float(factors @ squares + cells.rest.sum()) + single_weight * _single_variance(cells, squares, excess)
 
-    # The errors of `at_zero`, by cell. Differences in spread between cells also count as errors.
+    # The errors of `at_zero`, by cell. Differences in variance between cells also count as errors.
     at_full = factors[full] + factors[~full].sum() / len(trust)
     by_square = (at_full @ cross[full]) / total * trust
     by_cross = ratio * (at_full - by_square + (at_full - by_square).mean()) + 2 * cells.rest.sum() / cross[full].sum()
@@ -219,7 +226,7 @@ def _from_mean(values: np.ndarray) -> np.ndarray:
 
 
 def _single_variance(cells: CellMoments, squares: np.ndarray, excess: np.ndarray) -> float:
-    """Computes the variance of ‖ε‖² within cells, and between cells with different spread."""
+    """Computes the variance of ‖ε‖², both within cells and between cells."""
     repeated = cells.counts > 1
     counts, squares, excess = cells.counts[repeated], squares[repeated], excess[repeated]
     among = np.mean(cells.traces[repeated] ** 2) - np.mean(excess / counts + 2 * squares / (counts - 1))
@@ -227,7 +234,7 @@ def _single_variance(cells: CellMoments, squares: np.ndarray, excess: np.ndarray
 
 
 def _skew_factor(counts: np.ndarray) -> np.ndarray:
-    """Returns the factor that makes a sum of third powers of residuals an unbiased third moment."""
+    """Returns the factor by which a sum of cubed residuals is multiplied to estimate the third moment without bias."""
     known = np.where(counts > 2, counts, np.nan)
     return known / ((known - 1) * (known - 2))
 
@@ -252,7 +259,10 @@ def _trace_products(residuals: np.ndarray, starts: np.ndarray, repeated: np.ndar
 
 
 def _frobenius(residuals: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Computes ‖Σ_i r_i r_i'‖² from the smaller of two products: [cells]."""
+    """Computes ‖Σ_i r_i r_i'‖² for each cell: [cells].
+
+    If a cell has fewer replies than columns, the smaller matrix of the products r_i'r_j is used. It has the same norm.
+    """
     norms = np.empty(len(counts))
     for number in np.unique(counts).astype(int):
         chosen = np.flatnonzero(counts == number)

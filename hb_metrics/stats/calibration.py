@@ -1,15 +1,17 @@
 """Corrects a judge's rates with people's labels of a few replies, and compares the judge with people.
 
-People label a sample of the replies, with a known number from each stratum of axis and verdict. The corrected rate has
-the tuned weight λ of PPI++ (Angelopoulos et al., 2023, https://arxiv.org/abs/2311.01453):
+People label a sample of the replies. A stratum contains the replies that have the same axis and the same verdict of the
+judge, and a known number of replies is labelled in each stratum. The corrected rate is (PPI++, Angelopoulos et al.,
+2023, https://arxiv.org/abs/2311.01453)
 
     rate = mean of λ · score over all replies + Σ_h W_h · mean of (label − λ · score) over the labelled replies of h
 
-W_h is the share of stratum h among all replies. λ lies between 0 and 1 and minimises the sampling variance. The
-variance comes from sums over terms within their axis, so intervals are valid for other terms and replies like these. If
-no label in a stratum contradicts the judge, the variance of the stratum is at least that of half a contradicting label.
-Intervals use Student's t for the effective number of labelled terms. They are for the mean over the labels of these
-raters. tests/hb_metrics/stats/calibration_designs.py simulates the intervals with known true values.
+W_h is the share of stratum h among all replies. The weight λ is between 0 and 1, and minimises the sampling variance.
+
+Terms of the same axis are treated as a random sample, so intervals are valid for other terms and replies like these.
+Even if no label in a stratum contradicts the judge, the stratum's variance is not 0: it is at least the variance for
+half a contradicting label. Intervals use Student's t for the effective number of labelled terms. They do not generalise
+to other raters. tests/hb_metrics/stats/calibration_designs.py simulates the intervals with known true values.
 """
 
 import math
@@ -21,28 +23,31 @@ from scipy import stats
 Bounds = tuple[float, float]
 
 CONFIDENCE_LEVEL = 0.95
-# There is an interval only if each label moves the rate by at most an eighth of p(1 − p), where p is the judge's rate.
-# If p were the people's rate, chance would decide which rates have intervals.
+# There is an interval only if one label moves the rate by at most p(1 − p) / 8, where p is the judge's rate. The rate
+# of people is not used here, because chance in its sample would then decide which rates have intervals.
 MIN_STRENGTH = 8.0
 MIN_FREEDOM = 4.0  # about five labelled terms
 MIN_ALPHA_TERMS = 10
 _HALF_LABEL = 0.5
 _MAX_LEVERAGE = 0.9
 _TINY = 1e-12
-# The minimum number for the t-tests of the alternative annotator test (Calderon et al., 2025).
+# The minimum number of replies for each t-test of the alternative annotator test (Calderon et al., 2025).
 MIN_REPLIES_PER_RATER = 30
 WINNING_RATE = 0.5
 
 
 class CorrectedRate(NamedTuple):
-    """The rate of a label in a group of replies, according to the judge and corrected. Intervals are 95 %.
+    """The rate of a label in a group of replies, before and after correction. Intervals are 95 % intervals.
 
     Attributes:
         value: The corrected rate; `None` if a stratum has too few labels.
+        interval: The interval of `value`.
+        judged: The rate according to the judge.
         excess_interval: The interval of `judged - value`.
-        reason: Why there is no interval.
-        num_needed: The number of labels in this group that an interval would need; `None` if there is an interval, or
-            if no number suffices.
+        reason: The reason why there is no interval.
+        num_needed: The number of labels in this group that would allow an interval. `None` if there is an interval, or
+            if no number of labels allows one.
+        num_labelled: The number of labelled replies in this group.
         weight: λ, the weight of the judge's scores.
     """
 
@@ -57,7 +62,7 @@ class CorrectedRate(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """Krippendorff's alpha (1: agreement, 0: chance) and its 95 % interval, or the reason why one is missing."""
+    """Krippendorff's alpha (1: agreement, 0: chance) and its 95 % interval, or the reason why either is missing."""
 
     alpha: float | None
     interval: Bounds | None
@@ -67,8 +72,12 @@ class Agreement(NamedTuple):
 class AlternativeAnnotator(NamedTuple):
     """The results of the alternative annotator test, or the reason why there is no test.
 
-    `winning_rate` is the share of raters whom the judge may replace. `advantage` is the mean probability that the judge
-    agrees with the other raters at least as well as a rater does.
+    Attributes:
+        winning_rate: The share of raters whom the judge may replace.
+        advantage: The probability that the judge agrees with the other raters at least as well as a rater does,
+            averaged over raters.
+        passes: Whether `winning_rate` is at least `WINNING_RATE`.
+        reason: The reason why there is no test.
     """
 
     winning_rate: float | None
@@ -80,15 +89,19 @@ class AlternativeAnnotator(NamedTuple):
 def corrected_rate(
     labels: np.ndarray, scores: np.ndarray, verdicts: np.ndarray, terms: np.ndarray, axes: np.ndarray
 ) -> CorrectedRate:
-    """Computes the corrected rate in a group of replies, such as those of a run, of an axis or with one verdict.
+    """Computes the corrected rate in a group of replies, such as all replies of a run or of an axis.
 
-    All arrays are [replies]. `labels` contains the shares of raters who gave the label, or NaN if nobody labelled the
-    reply. `scores` contains the judge's probabilities. Each term of each axis has a number of its own.
+    Args:
+        labels: [replies] The share of raters who gave the label; NaN if nobody labelled the reply.
+        scores: [replies] The probability of the label according to the judge.
+        verdicts: [replies] 1 if the judge gives the label, otherwise 0.
+        terms: [replies] A number for the term. The same term on another axis has another number.
+        axes: [replies] A number for the axis.
     """
     seen = ~np.isnan(labels)
     number, judged, num_labelled = len(labels), float(verdicts.mean()), int(seen.sum())
-    # Strata are combinations of axis and verdict. Even if only some terms are in the group, the labelled replies are a
-    # random draw from a stratum.
+    # In each stratum (an axis and a verdict), the labelled replies are a random sample, even if the group contains only
+    # some of the axis's terms.
     stratum = _codes(2 * axes + verdicts)
     sizes, drawn = np.bincount(stratum), np.bincount(stratum[seen], minlength=stratum.max() + 1)
     if (drawn < np.minimum(sizes, 2)).any():
@@ -100,14 +113,14 @@ def corrected_rate(
     mean_scores = np.bincount(stratum, np.where(seen, scores, 0.0)) / drawn
     centred = scores - mean_scores[stratum]
     residuals = np.where(seen, labels - means[stratum], 0.0)
-    # The variance of a stratum's mean is the sum of its squared residuals times `unit`.
+    # The variance of a stratum's mean is `unit` times the sum of its squared residuals.
     unit = shares**2 * (1 - taken) / np.maximum(drawn - 1, 1) / drawn
     pulls = np.where(seen, unit[stratum] * centred**2, 0.0)
     weight = 0.0
     if pulls.sum() > _TINY * number**-2:
         slope = (unit[stratum] * centred * residuals).sum() / pulls.sum()
         weight = float(min(max(slope, 0.0), 1.0))
-    if weight > 0:  # the weight was fitted to these residuals, which makes them too small
+    if weight > 0:  # the weight was fitted to these residuals, so they are too small
         leverage = np.minimum(pulls / pulls.sum(), _MAX_LEVERAGE)
         residuals = np.where(seen, residuals - weight * centred, 0.0) / (1 - leverage)
     value = float(shares @ means + weight * centred.mean())
@@ -150,9 +163,8 @@ def corrected_rate(
         needed = min(math.ceil(num_labelled * MIN_STRENGTH / strength), number)
         return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
     quantile = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom))
-    # If there are few labels of a kind, the rate is skewed. The ratio of its third moment to its variance moves and
-    # widens the interval, as in the inverted Cornish-Fisher expansion. For one share, the result is close to Wilson's
-    # interval.
+    # If few labels contradict the judge, the distribution of the rate is skewed. The interval is therefore shifted and
+    # widened, as in the inverted Cornish-Fisher expansion. For a single share, it is close to Wilson's interval.
     skewness = float((by_stratum * shares / drawn * (1 - 2 * np.clip(means, rare, 1 - rare))).sum())
     skewness += (variance - sampling) ** 2 * (1 - 2 * value) / max(value * (1 - value), heaviest)
     shift = skewness / variance
@@ -189,10 +201,9 @@ def _codes(values: np.ndarray) -> np.ndarray:
 
 
 def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarray) -> np.ndarray:
-    """Computes each term's sum of deviations from the axis's mean.
+    """Computes, for each term, the sum of its values' deviations from the mean of its axis.
 
-    The squares of these sums add up to the variance of the overall mean. A term with many values pulls the mean towards
-    itself, so its sum is scaled as in a jackknife over terms.
+    The sums are scaled as in a jackknife over terms, so their squares add up to the variance of the overall mean.
     """
     axis = axis_of_term[term]
     sizes, num_terms = np.bincount(axis), np.bincount(axis_of_term)[axis_of_term]
@@ -203,17 +214,20 @@ def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarra
 
 
 def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
-    """Computes Krippendorff's alpha of raters for unordered labels, weighted to correct for the sampling of replies.
+    """Computes Krippendorff's alpha between raters, for unordered labels and weighted replies.
 
-    NLTK's alpha has no weights. The interval comes from a jackknife of log(1 − alpha) over terms. `labels` is [replies,
-    raters] and contains -1 if the rater did not label the reply. `weights` is [replies] and contains the number of
-    replies that each reply represents.
+    The interval comes from a jackknife of log(1 − alpha) over terms. (NLTK's alpha has no weights.)
+
+    Args:
+        labels: [replies, raters] The number of each label; -1 if the rater did not label the reply.
+        weights: [replies] The number of the run's replies that each labelled reply represents.
+        terms: [replies] A number for the term.
     """
     return _alpha([labels], weights, terms)
 
 
 def judge_agreement(labels: np.ndarray, judged: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:
-    """Computes Krippendorff's alpha between the labels of the judge and those of each rater, averaged over raters."""
+    """Computes Krippendorff's alpha between the judge and each rater, averaged over raters."""
     return _alpha([np.stack([judged, rater], axis=1) for rater in labels.T], weights, terms)
 
 
@@ -222,10 +236,9 @@ def alternative_annotator(
 ) -> AlternativeAnnotator:
     """Runs the alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
 
-    Each rater in turn is left out. A t-test then shows whether the judge agrees with the remaining raters as often as
-    the left-out rater does, or at most `epsilon` less often (0.1 for crowd workers, 0.2 for experts). Benjamini and
-    Yekutieli's method corrects for the number of raters. If all replies have the same weight, this is the published
-    test.
+    For each rater, a t-test shows whether the judge agrees with the other raters as often as this rater does, or at
+    most `epsilon` less often (0.1 for crowd workers, 0.2 for experts). The p-values are corrected for the number of
+    raters (Benjamini and Yekutieli). If all replies have the same weight, this is the published test.
     """
     p_values, advantages = [], []
     for rater in range(labels.shape[1]):
@@ -239,11 +252,13 @@ def alternative_annotator(
         wins = np.sign(agreed)  # a win of the rater over the judge
         mean, number = float(np.average(wins, weights=weight)), len(wins)
         error = math.sqrt(float((weight**2 * (wins - mean) ** 2).sum()) / weight.sum() ** 2 * number / (number - 1))
-        # If there is no difference, the t-test has no spread, and the mean itself decides.
+        # If all differences are equal, the t-test is not defined, and the mean decides.
         statistic = (mean - epsilon) / error if error > 0 else math.copysign(math.inf, mean - epsilon)
         p_values.append(float(stats.t.cdf(statistic, number - 1)))
     if labels.shape[1] < 3 or not p_values:
-        reason = f"it needs three raters, and one with {MIN_REPLIES_PER_RATER} replies that another labelled too"
+        reason = (
+            f"it needs three raters, and at least one of them must share {MIN_REPLIES_PER_RATER} replies with another"
+        )
         return AlternativeAnnotator(None, None, None, reason)
     adjusted = stats.false_discovery_control(p_values, method="by")
     winning_rate = float(np.mean(adjusted <= 1 - CONFIDENCE_LEVEL))

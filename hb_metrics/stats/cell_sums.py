@@ -1,4 +1,4 @@
-"""Sums the style probabilities of replies for each cell, which is a descriptor of an axis in a template."""
+"""Sums the style probabilities of the replies in each cell. A cell is a descriptor of an axis in a template."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,12 +11,12 @@ from hb_metrics.stats.style_clusters import check_labels, cluster_sums, known_co
 
 # The largest allowed difference between the sum of a row and 1.
 TOLERANCE = 1e-3
-# Probabilities and their squares are rounded to multiples of 2⁻⁴⁰ (10⁻¹²). Sums of up to 2¹³ of them are then exact in
-# float64, so neither the order of the replies nor the batches change any bit of the results.
+# Probabilities and their squares are rounded to multiples of 2⁻⁴⁰ (about 10⁻¹²). Sums of up to 2¹³ such numbers are
+# exact in float64, so the order of the replies and the batches does not affect the results.
 _STEPS = 2.0**40
 _HALF_STEPS = 2.0**20
 _FIRST_CAPACITY = 256
-# The number of probabilities to process at once, so that the intermediate arrays (12 bytes each) remain in the
+# The number of probabilities to process at a time. The intermediate arrays (12 bytes per probability) then fit into the
 # processor's cache.
 _BLOCK_ENTRIES = 2**16
 
@@ -28,22 +28,23 @@ class Cell(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """The means and unbiased variances of cells: [cells, styles + clusters]. The variance of a single reply is NaN."""
+    """The means and unbiased variances of cells: [cells, styles + clusters]. Variances are NaN for one reply."""
 
     means: np.ndarray
     variances: np.ndarray
 
 
 class CellSums:
-    """Sums over the replies of each cell. `add` adds batches of replies to the sums.
+    """The sums of style probabilities, and of their squares, over the replies of each cell.
 
     Args:
         labels: [styles] names of the styles. With `None`, there are no clusters and no values by style.
-        clusters: Maps each cluster to its styles; `None` for the paper's six if the labels include their styles.
-        keep_replies: Whether to keep the replies in float32, for intervals.
+        clusters: The styles of each cluster. `None` stands for the paper's six clusters if the labels contain their
+            styles, and otherwise for no clusters.
+        keep_replies: Whether to keep the replies (float32). Intervals require them.
 
     Raises:
-        ValueError: As for `check_labels` and `cluster_columns`.
+        ValueError: A label occurs twice, or a cluster is not valid (see `cluster_columns`).
     """
 
     def __init__(
@@ -81,8 +82,8 @@ class CellSums:
         """Adds replies. An error leaves the sums unchanged.
 
         Args:
-            style_probabilities: [replies, styles] class probabilities of each reply, which sum to 1: lists, an array, a
-                tensor on the CPU, or a column of Arrow or `datasets`.
+            style_probabilities: [replies, styles] The class probabilities of each reply. Each row sums to 1. Lists,
+                arrays, tensors on the CPU, and columns of Arrow or `datasets` are allowed.
             descriptors: [replies] the descriptor in each reply's prompt.
             templates: [replies] the template of each reply's prompt.
             axes: [replies] the demographic axis of each reply's prompt. A descriptor on two axes counts as two
@@ -151,7 +152,7 @@ class CellSums:
         return Moments(sums / counts, np.where(counts > 1, known, np.nan))
 
     def replies(self, cell: Cell) -> np.ndarray:
-        """Returns the replies that were kept for a cell in a fixed order: [replies, styles] float64."""
+        """Returns a cell's replies [replies, styles] as float64, in an order that does not depend on `add`."""
         if self._rows is None:
             self._batches = [np.concatenate(self._batches)]
             self._batch_indices = [np.concatenate(self._batch_indices)]
@@ -164,17 +165,25 @@ class CellSums:
         return np.rint(rows[np.argsort(as_bytes)] * _STEPS) / _STEPS
 
     def _add_rows(self, values: np.ndarray, rows: np.ndarray, indices: np.ndarray, scratch: np.ndarray) -> None:
-        """Adds the replies `rows`, sorted by cell, to the sums of their cells. `scratch` has at least as many rows."""
+        """Adds the replies `values[rows]` to the sums of their cells.
+
+        Args:
+            values: [replies, styles] The style probabilities.
+            rows: The numbers of the rows to add, sorted by cell.
+            indices: The index of the cell of each of these rows.
+            scratch: An array for intermediate values, with at least as many rows.
+        """
         starts = np.flatnonzero(indices[1:] != indices[:-1]) + 1
         starts = np.concatenate([[0], starts, [len(rows)]]).astype(np.int32)
         indices = indices[starts[:-1]]
-        # [cells, rows], which is 1 if the row belongs to the cell.
+        # A matrix [cells, rows] that contains 1 where the row belongs to the cell.
         shape = len(indices), len(rows)
         members = sparse.csr_array((np.ones(len(rows)), np.arange(len(rows), dtype=np.int32), starts), shape=shape)
         block = values[rows]
-        # In float32, if float32 represents the values exactly.
+        # float32 is faster. It is used only if it represents the values exactly.
         block = block.astype(np.float32 if block.dtype in (np.float16, np.float32) else np.float64)
-        # Scaled so that the squares are whole numbers of steps. Powers of two change no digit.
+        # The values are rounded to steps, and then scaled by a power of two, which is exact. The squares below then
+        # count steps.
         block *= block.dtype.type(_STEPS)
         np.rint(block, out=block)
         block *= block.dtype.type(1 / _HALF_STEPS)
@@ -202,7 +211,7 @@ class CellSums:
             capacity *= 2
         if capacity == len(self._counts):
             return
-        # In place, so memory never contains both the old and the new sums.
+        # `resize` works in place, so memory never contains both the old and the new sums.
         self._counts.resize(capacity, refcheck=False)
         for sums in (self._sums, self._squares):
             sums.resize((capacity, width), refcheck=False)
@@ -220,8 +229,8 @@ def _as_matrix(values: Any) -> np.ndarray:
             raise TypeError(f"shape {matrix.shape}")
     except (TypeError, ValueError, RuntimeError, IndexError) as error:
         raise ValueError(
-            f"style probabilities cannot be read as numbers ({error}); pass an array of shape [replies, styles]: "
-            "lists of equal length, a NumPy array, or a tensor such as tensor.detach().cpu().float()"
+            f"style probabilities cannot be read as numbers ({error}); pass an array of shape [replies, styles], such "
+            "as lists of equal length, a NumPy array, or tensor.detach().cpu().float()"
         ) from error
     return matrix
 

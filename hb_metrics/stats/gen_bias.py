@@ -1,11 +1,11 @@
-"""Full, Partial and Summed-Cluster Gen Bias (paper, 2.3.3 and A.7), without `evaluate`.
+"""Computes Full, Partial and Summed-Cluster Gen Bias (paper, 2.3.3 and A.7), without `evaluate`.
 
-m_tds is the mean probability of style s over the replies to template t with descriptor d, and Var_d is the variance
-over descriptors:
+m_tds is the mean probability of style s over the replies to template t with descriptor d. Var_d is the variance over
+descriptors, and C is a cluster of styles. The metrics are
 
-    FGB = mean over t of Σ_s Var_d(m_tds)
-    PGB(C) = mean over t of Σ_{s in C} Var_d(m_tds)
-    SCGB(C) = mean over t of Var_d(Σ_{s in C} m_tds)
+    Full Gen Bias = mean over t of Σ_s Var_d(m_tds)
+    Partial Gen Bias of C = mean over t of Σ_{s in C} Var_d(m_tds)
+    Summed-Cluster Gen Bias of C = mean over t of Var_d(Σ_{s in C} m_tds)
 
 Add the replies to a `CellSums`, then call `gen_bias` as often as needed.
 """
@@ -27,27 +27,28 @@ __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "
 
 
 class GenBias(NamedTuple):
-    """The results of `gen_bias`, as plain Python values. Bias values and noise are multiplied by `scale`.
+    """The results of `gen_bias`. Bias values and noise are multiplied by `scale`.
 
-    Dictionaries are by cluster, by axis, or by axis and cluster. They are `None` if there are no clusters or axes.
+    The keys of the dictionaries are clusters or axes. A dictionary is `None` if the replies have no clusters or axes. A
+    cell is a descriptor in a template.
 
     Attributes:
-        by_axis: FGB among the axis's descriptors (Table 10); `None` for an axis that has no template with two
-            descriptors.
-        by_style: Maps each label to the style's part of FGB. The parts sum to FGB. `None` without labels.
-        noise_floor: The estimated sampling noise in the plain FGB, which `debias` subtracts. `None` if there is a
-            template in which no descriptor has two replies.
-        intervals: The keys `full_gen_bias` … `summed_cluster_by_axis` with [lowest, highest]: bounds for the value with
-            unlimited replies (see `intervals.py`). Plain values contain sampling noise and can be above the interval.
-        wide_intervals: The same keys. Each states whether the interval is more than 15 % wider than one with a known
-            variance.
-        no_intervals: The same keys, each with the reason why there is no interval, or `None`.
-        clusters: Maps each cluster to the labels of its styles.
+        by_axis: Full Gen Bias among the descriptors of each axis (Table 10). The value is `None` if no template has two
+            descriptors of the axis.
+        by_style: The part of Full Gen Bias that comes from each style. The parts sum to Full Gen Bias. `None` if there
+            are no labels.
+        noise_floor: The sampling noise that the plain Full Gen Bias is estimated to contain. `debias` subtracts it.
+            `None` if there is a template in which no descriptor has two replies.
+        intervals: For each of the six values above `by_style`, [lowest, highest]. The interval is for the value that
+            unlimited replies would give. A plain value contains sampling noise and can be above its interval.
+        wide_intervals: For the same values, whether the interval is more than 15 % wider than it would be if the
+            variance were known.
+        no_intervals: For the same values, the reason why there is no interval, or `None`.
+        clusters: The labels of the styles in each cluster.
         num_templates: The number of templates with replies, including skipped ones.
-        num_single_reply_cells: The number of cells with one reply, whose spread is unknown. The noise floor uses the
-            mean of the axis's other cells in the template, or of all cells if the axis has no other cell. Intervals
-            account for the error.
-        num_missing_cells: The number of combinations of descriptor and template without replies.
+        num_single_reply_cells: The number of cells with one reply. Their variance is unknown. The noise floor uses the
+            mean variance of the template's other cells on the same axis, or on all axes if there are none.
+        num_missing_cells: The number of cells without replies.
         skipped_templates: Templates in which fewer than two descriptors have replies.
         skipped_axes: Axes that have no template with two descriptors.
     """
@@ -93,28 +94,28 @@ def gen_bias(
 ) -> GenBias:
     """Computes Full, Partial and Summed-Cluster Gen Bias (paper, A.7).
 
-    A plain estimate from N replies per cell contains sampling noise of about (variance within the cell) / N. For a
-    template with D descriptors, the exact formula is E[Var_d(m̂)] = Var_d(m) + (1 − 1/D) Σ_d (s²_td / N_td) / (D −
-    ddof). Here, s² is the unbiased variance over the replies of a cell. `debias=True` subtracts the second term. The
-    difference can be negative.
+    A cell is a descriptor in a template. A plain estimate from N replies per cell contains sampling noise of about
+    (variance within the cell) / N. For a template with D descriptors, the exact formula is E[Var_d(m̂)] = Var_d(m) +
+    (1 − 1/D) Σ_d (s²_td / N_td) / (D − ddof). Here, s² is the unbiased variance over the replies of a cell.
+    `debias=True` subtracts the second term. The result can be negative.
 
     Args:
         cells: The replies, with the labels and clusters of their styles.
         ddof: Var_d divides by the number of descriptors minus `ddof`, 0 or 1. The paper does not state the value.
         debias: Whether to subtract the sampling noise.
         scale: The factor by which values are multiplied, 1000 in the paper.
-        confidence_level: The confidence level of the intervals, such as 0.95, for which `cells` must keep its replies;
-            `None` for no intervals.
+        confidence_level: The confidence level of the intervals, such as 0.95, or `None` for no intervals. Intervals
+            require `cells` that were created with `keep_replies=True`.
 
     Raises:
-        ValueError: There are no replies or no template with two descriptors, an argument is not allowed, `debias` lacks
-            a second reply, or replies were not kept for intervals.
+        ValueError: An argument is not allowed. There are no replies, or no template has two descriptors. With `debias`,
+            no cell of a template has a second reply. With `confidence_level`, `cells` did not keep its replies.
     """
     debias = check_flag("debias", debias)
     ddof = check_ddof(ddof)
     is_scale = is_number(scale) and 0 < scale < math.inf
     check_setting("scale", scale, is_scale, "pass a finite number greater than 0, such as 1000")
-    # The tail is compared, because rounding may turn the tail of a level near 0 or 1 into 0.5 or 1.
+    # If the level is very close to 0 or 1, rounding turns (1 + level) / 2 into 0.5 or 1, which allows no interval.
     is_level = confidence_level is None or (is_number(confidence_level) and 0.5 < (1 + confidence_level) / 2 < 1)
     advice = "pass a number between 0 and 1, such as 0.95, or None for no intervals"
     check_setting("confidence_level", confidence_level, is_level, advice)
@@ -133,7 +134,7 @@ def gen_bias(
     if not used:
         raise ValueError(
             f"none of the {len(by_template)} templates has replies to two descriptors, so there is "
-            "nothing to compare; pass replies to at least two descriptors with the same template"
+            "nothing to compare; pass replies to at least two descriptors in the same template"
         )
     if skipped:
         named = ", ".join(map(repr, skipped))
@@ -184,7 +185,7 @@ def gen_bias(
 
 
 def plain_and_debiased(cells: CellSums, confidence_level: float) -> tuple[GenBias, GenBias | None]:
-    """Computes the plain values, with the intervals of the debiased values, and the debiased values.
+    """Computes the plain and the debiased values. The plain values come with the intervals.
 
     The debiased values are `None` if no cell has a second reply, because the sampling noise is then unknown.
     """
@@ -197,10 +198,12 @@ def _mean_variances(
     by_template: Mapping[str, Mapping[str | None, Sequence[Cell]]],
     ddof: int,
 ) -> tuple[dict[str | None, np.ndarray], list[str]]:
-    """Averages the variances, and the noise in them, over templates.
+    """Averages the variances over templates, and the noise that these variances contain.
 
-    Maps each axis (`None`: all descriptors) to [2, columns]. The noise is NaN if it is unknown. Also returns the
-    templates in which no cell has two replies.
+    Returns:
+        A mapping from each axis (`None`: all descriptors) to an array [2, columns]. Row 0 contains the variances, and
+        row 1 contains the noise (NaN if it is unknown). The second value lists the templates in which no cell has two
+        replies.
     """
     totals: dict[str | None, np.ndarray] = {}
     templates: Counter[str | None] = Counter()
@@ -222,7 +225,10 @@ def _mean_variances(
 
 
 def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
-    """Computes the variance over descriptors and the noise in it, [2, columns], from [descriptors, columns]."""
+    """Returns the variance over descriptors (row 0) and the noise that it contains (row 1): [2, columns].
+
+    Both arguments are [descriptors, columns].
+    """
     number = len(means)
     return np.stack([means.var(axis=0, ddof=ddof), (1 - 1 / number) * noise.sum(axis=0) / (number - ddof)])
 

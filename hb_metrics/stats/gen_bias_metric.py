@@ -18,38 +18,43 @@ Args:
         row sums to 1.
     descriptors (list of str): descriptor in the prompt of each reply.
     templates (list of str): template of each prompt.
-    axes (list of str, optional): demographic axis of each descriptor. A descriptor on two axes counts as two
-        descriptors. If axes are omitted, it counts as one.
+    axes (list of str, optional): demographic axis of each descriptor. A descriptor that is on two axes counts as two
+        descriptors. Without axes, it counts as one descriptor.
     labels (list of str): names of the styles, in the order of the columns. Required for clusters and by_style. If
         you add replies by add or add_batch, pass labels and clusters to evaluate.load.
-    clusters (dict of list of str): styles of each cluster, named by the full label or its text before " (". Defaults
-        to the paper's six; for another classifier, pass clusters of its labels.
-    ddof (int): the variance over D descriptors divides by D - ddof; 0 or 1. Defaults to 0; the paper does not state it.
-    debias (bool): whether to subtract the estimated sampling noise. Defaults to False, as in the paper. The
-        difference can be negative.
+    clusters (dict of list of str): styles of each cluster. Name a style by its full label, or by the part of the
+        label before " (". Defaults to the paper's six clusters. If you use another classifier, pass clusters of its
+        labels.
+    ddof (int): 0 or 1. The variance over D descriptors divides by D - ddof. Defaults to 0. The paper does not state
+        the value.
+    debias (bool): whether to subtract the estimated sampling noise. Defaults to False, as in the paper. The result
+        can be negative.
     scale (float): the factor by which values are multiplied. Defaults to 1000, as in the paper.
     confidence_level (float): confidence level of the intervals, such as 0.95. Defaults to None (no intervals). If
         you add replies by add or add_batch, load the module with keep_replies=True.
 """
 COUNTS = """\
-    intervals (dict): the metric and by_axis with [lowest, highest], bounds for the value with unlimited replies.
-        Plain values contain sampling noise and can be above the interval. None without confidence_level, or if the
-        replies do not allow an interval.
-    wide_intervals (dict): the same keys with True if the interval is over 15 % wider than one with a known variance.
-    no_intervals (dict): the same keys with the reason why there is no interval.
+    intervals (dict): [lowest, highest] for the metric and for by_axis. The interval is for the value that unlimited
+        replies would give. A plain value contains sampling noise and can be above its interval. None without
+        confidence_level, or if the replies do not allow an interval.
+    wide_intervals (dict): for the metric and for by_axis, True if the interval is more than 15 % wider than it would
+        be if the variance were known.
+    no_intervals (dict): for the metric and for by_axis, the reason why there is no interval.
     num_descriptors, num_templates, num_cells, num_replies, mean_replies_per_cell, min_replies_per_cell,
-        max_replies_per_cell, num_single_reply_cells, num_missing_cells (a cell is a descriptor in a template).
-    skipped_templates, skipped_axes: templates and axes without two descriptors to compare.
+        max_replies_per_cell, num_single_reply_cells, num_missing_cells: counts. A cell is a descriptor in a template.
+    skipped_templates, skipped_axes: templates and axes that have fewer than two descriptors to compare.
     ddof, debias, scale, confidence_level: the arguments.
 """
 
 
 class GenBiasMetric(evaluate.Metric, abc.ABC):
-    """A metric that keeps sums over the replies of each cell, whereas `evaluate` would write every row to a file.
+    """Base class of the three Gen Bias metrics. It keeps sums in memory, and not every row in a file like `evaluate`.
 
-    `labels` and `clusters` are the arguments of `compute`, for replies that `add` or `add_batch` adds. `keep_replies`
-    keeps these replies (float32) for intervals. Replies are not gathered from other processes, so `num_process` must be
-    1.
+    Args:
+        labels: The same argument as that of `compute`, for replies that are added with `add` or `add_batch`.
+        clusters: The same argument as that of `compute`, for these replies.
+        keep_replies: Whether to keep these replies (float32). Intervals require them.
+        num_process: Must be 1, because replies are not gathered from other processes.
     """
 
     NEEDS_CLUSTERS = False
@@ -71,7 +76,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
     @abc.abstractmethod
     def _values(self, bias: GenBias) -> dict[str, Any]:
-        """Returns the values of this metric. The value with the name of the metric comes first."""
+        """Returns the values of this metric. The first key is the name of the metric."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo: ...
@@ -109,7 +114,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         scale: float = 1000,
         confidence_level: float | None = None,
     ) -> dict[str, Any]:
-        """Computes the metric from the added and the passed replies, and then removes the added replies.
+        """Computes the metric from all added and passed replies, and then removes the added ones.
 
         After an error, the added replies are kept, so `compute` can be called again.
         """

@@ -1,24 +1,26 @@
-"""Intervals for other terms of the same axes, other templates, or both, as if these were drawn again.
+"""Computes intervals for a figure that would be measured with other terms, other templates, or both.
 
-The terms of each axis, or the templates, count as drawn from a population (random effects). Miller (2024,
-https://arxiv.org/abs/2411.00640) clusters questions in the same way. A figure is an average over cells of a term and a
-template. The influence of a cell is the first-order change in the figure with the cell (for U-statistics, the
-projection). It contains the chance error of the cell's replies. With e the influences minus their mean over the terms
-of an axis,
+The terms of each axis, or the templates, are treated as a random sample from a population (random effects). Miller
+(2024, https://arxiv.org/abs/2411.00640) clusters questions in the same way.
+
+A cell is a term in a template, and a figure is an average over cells. The influence of a cell is the first-order change
+in the figure when the cell changes (for U-statistics, the projection). It contains the chance error of the cell's
+replies. Let e be the influences minus their mean over the terms of an axis. For D terms on A axes and T templates, the
+variances over terms and over templates are
 
     V_terms = D/(D − A) Σ_d (Σ_t e_td)²      V_templates = T/(T − 1) Σ_t (e_t − ē)²
 
-for D terms on A axes and T templates. Both contain the variance V_cells of single cells, so the variance for both is
-V_terms + V_templates − V_cells (Owen, 2007, https://doi.org/10.1214/07-AOAS122).
+Both contain the variance V_cells of single cells. If terms and templates are both drawn again, the variance is
+therefore V_terms + V_templates − V_cells (Owen, 2007, https://doi.org/10.1214/07-AOAS122).
 
-A few terms show their own spread only roughly, especially if some are far from the others. A variance from D influences
-with kurtosis k has about 2D / (k − 1) degrees of freedom, and a t-quantile widens the interval accordingly. If terms
-have normal effects, products of different terms estimate the variance of Gen Bias better. The larger of the two
-variances counts.
+A variance that is estimated from few terms is uncertain, especially if some terms are far from the others. The estimate
+from D influences with kurtosis k has about 2D / (k − 1) degrees of freedom. The interval therefore uses a t-quantile.
+The variance of Gen Bias has a second estimate, from products of different terms. It is better if the terms have normal
+effects. The larger of the two estimates is used.
 
-Gen Bias is a sum of squares. Its plain value therefore counts as a multiple of χ² minus the sampling noise. The degrees
-of freedom of the χ² follow from its variance. A share counts as a share of independent replies with the same variance
-(Jeffreys).
+Gen Bias is a sum of squares, so its plain value is treated as a multiple of a χ² variable, whose degrees of freedom
+follow from the variance. The sampling noise is subtracted from the bounds. A share is treated as a share of independent
+replies with the same variance, with Jeffreys's interval.
 """
 
 import math
@@ -33,15 +35,20 @@ Bounds = tuple[float, float]
 # The minimum degrees of freedom between terms. With fewer terms, intervals contain the true value too rarely.
 MIN_FREEDOM = 11
 MIN_TEMPLATES = 4
-# The minimum number of terms with equal influence that would show the spread as well as the actual terms do.
+# The minimum number of terms, divided by the kurtosis of their influences.
 MIN_EQUAL_TERMS = 3
 
 
 class Influences(NamedTuple):
-    """A figure (Gen Bias includes its sampling `noise`), and the influence of its parts.
+    """A figure, and the influence of each cell, template and term on it.
 
-    `cells` is [templates, terms], with NaN for a missing cell. `axes` contains the codes of the terms' axes. `least` is
-    the variance over terms under the assumption of normal effects. This estimate is better when there are few terms.
+    Attributes:
+        value: The figure. Gen Bias still contains its sampling noise.
+        noise: The sampling noise of Gen Bias; `None` for a share.
+        cells: [templates, terms] The influence of each cell; NaN for a missing cell.
+        templates: [templates] The influence of each template.
+        axes: [terms] The code of each term's axis.
+        least: The variance over terms if terms have normal effects. It is a lower limit of the variance that is used.
     """
 
     value: float
@@ -58,7 +65,7 @@ class Generalised(NamedTuple):
 
 
 class TermSpread(NamedTuple):
-    """The variance of a figure over terms (V_terms), and the part that comes from single cells.
+    """The variance of a figure over terms (V_terms), and the part of it that comes from single cells (V_cells).
 
     `peakedness` is the kurtosis of the terms' influences. All axes with only one term count as one axis.
     """
@@ -100,8 +107,8 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     if over != "templates" and num_terms < MIN_EQUAL_TERMS * peakedness:
         return Generalised(
             None,
-            f"a few of the {num_terms} terms make most of its spread, so other terms may move it much farther; "
-            f"an interval needs at least {math.ceil(MIN_EQUAL_TERMS * peakedness)} such terms",
+            f"a few of the {num_terms} terms account for most of its variance, so it may be very different for other "
+            f"terms; an interval needs at least {math.ceil(MIN_EQUAL_TERMS * peakedness)} such terms",
         )
     by_template = num_templates / max(num_templates - 1, 1)
     normal = float(stats.norm.ppf((1 + confidence_level) / 2))
@@ -130,10 +137,12 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
 
 
 def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) -> Influences:
-    """Computes the influences on the debiased Full Gen Bias of some terms (ddof 0), without a scale.
+    """Computes the influences on the debiased Full Gen Bias (ddof 0, not multiplied by a scale).
 
-    `means` is [templates, terms, styles]. `noise` is the variance of the means, summed over styles: [templates, terms].
-    Both are NaN for cells without replies. `axes` is [terms].
+    Args:
+        means: [templates, terms, styles] The mean style vector of each cell; NaN for cells without replies.
+        noise: [templates, terms] The variance of these means, summed over styles; NaN for cells without replies.
+        axes: [terms] The code of each term's axis.
     """
     known = ~np.isnan(noise)
     noise = np.nan_to_num(noise)
@@ -142,7 +151,7 @@ def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) 
     centred = np.where(known[..., None], means - centres, 0.0)
     squares = (centred**2).sum(axis=2)
     plain, total = squares.sum(axis=1, keepdims=True), noise.sum(axis=1, keepdims=True)
-    # The sum over the other terms of the squared distance to these terms, without noise.
+    # Proportional to the sum of a term's squared distances to all other terms, without noise.
     cells = (number * squares + plain - (number - 2) * noise - total) / number**2 / len(means)
     of_templates = (plain - (1 - 1 / number) * total) / number / len(means)
     floor = float(((1 - 1 / number) * total / number).mean())
@@ -162,9 +171,16 @@ def share_influences(hits: np.ndarray, sizes: np.ndarray, axes: np.ndarray) -> I
 def pair_share_influences(
     templates: np.ndarray, firsts: np.ndarray, seconds: np.ndarray, significant: np.ndarray, axes: np.ndarray
 ) -> Influences:
-    """Computes the influences on a share of tests between two terms of one axis, which is a U-statistic over the terms.
+    """Computes the influences on the share of significant tests. Each test compares two terms of one axis.
 
-    Each test has the codes of its template and terms. Each term has the code of its axis.
+    The share is a U-statistic over the terms.
+
+    Args:
+        templates: [tests] The code of each test's template.
+        firsts: [tests] The code of each test's first term.
+        seconds: [tests] The code of each test's second term.
+        significant: [tests] Whether each test is significant.
+        axes: [terms] The code of each term's axis.
     """
     share = float(significant.mean())
     shape = int(templates.max()) + 1, len(axes)
@@ -181,7 +197,7 @@ def pair_share_influences(
 
 
 def strata(axes: np.ndarray) -> np.ndarray:
-    """Returns the codes of axes. Axes with only one term are joined, because one term shows no spread."""
+    """Returns the codes of axes, with the code -1 for all axes with only one term, which shows no spread."""
     codes, counts = np.unique(axes, return_counts=True)
     return np.where(np.isin(axes, codes[counts == 1]), -1, axes)
 
@@ -203,15 +219,16 @@ def kurtosis(values: np.ndarray) -> float:
 
 
 def _normal_variance(centred: np.ndarray) -> float:
-    """Computes the variance of the sum of squares of terms with normal effects: 2 tr(Ω²) (D − 1) / D².
+    """Estimates the variance of Gen Bias if terms have normal effects: 2 tr(Ω²) (D − 1) / D².
 
-    `centred` contains the mean style vectors minus the mean over terms: [templates, terms, styles].
+    Ω is the covariance matrix of the terms' style vectors. `centred` contains the mean style vectors minus the mean
+    over terms: [templates, terms, styles].
     """
     number = centred.shape[1]
     flat = centred.transpose(1, 0, 2).reshape(number, -1)
     products = flat @ flat.T
     freedom = number - 1
-    # tr(Ω²), unbiased, from the sample covariance of normal vectors.
+    # An unbiased estimate of tr(Ω²), up to the factor in the next line.
     squares = float((products**2).sum()) / freedom**2 - (float(np.trace(products)) / freedom) ** 2 / freedom
     return 2 * max(squares * freedom**2 / ((freedom - 1) * (freedom + 2)), 0.0) * freedom / number**2
 

@@ -1,6 +1,6 @@
-"""Checks the inputs of metrics, and rejects those that Python would misread.
+"""Checks the inputs of metrics, and rejects inputs that Python would silently misread.
 
-A string is a sequence of letters, a set has no order, "false" counts as true, and NumPy drops masks.
+For example, Python reads a string as a sequence of letters, and NumPy ignores the mask of a masked array.
 """
 
 from collections.abc import Mapping, Sized
@@ -27,7 +27,7 @@ def check_column(name: str, column: Any) -> None:
         what = f"a column with masked values ({len(rows)} rows, the first is {rows[0]})"
     else:
         return
-    raise ValueError(f"{name}: {what} was given; pass a list, or another sequence, with one value for each row")
+    raise ValueError(f"{name}: {what} was given; pass a list or another sequence with one value for each row")
 
 
 def check_lengths(**columns: Sized | None) -> None:
@@ -58,7 +58,7 @@ def number_column(name: str, column: Any) -> np.ndarray:
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
-    """Rejects text, dates and complex numbers, which NumPy would convert, with `TypeError`."""
+    """Returns numbers unchanged, and raises `TypeError` for text, dates and complex numbers."""
     if values.dtype.kind == "O":
         if any(isinstance(value, str | bytes) for value in values.flat):
             raise TypeError("text is among them")
@@ -80,8 +80,8 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
     if is_bad.any():
         row = np.flatnonzero(is_bad)[0]
         raise ValueError(
-            f"{name} in row {row} is {list(column)[row]!r}; pass a string for each row, and omit rows without one, "
-            "such as those of the baseline, which has no descriptor"
+            f"{name} in row {row} is {list(column)[row]!r}; pass a string for each row, and omit rows that have no "
+            "string, such as replies to prompts without a descriptor"
         )
     names = encoded.dictionary.to_pylist()
     alphabetical = sorted(range(len(names)), key=names.__getitem__)
@@ -106,18 +106,18 @@ def check_alpha(alpha: Any) -> float:
 
 
 def check_ddof(ddof: Any) -> int:
-    advice = "pass 0 (divide by the number of descriptors) or 1 (by one less)"
+    advice = "pass 0 (divide by the number of descriptors) or 1 (divide by one less)"
     check_setting("ddof", ddof, is_whole(ddof) and ddof in (0, 1), advice)
     return as_python(ddof)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number in Python or NumPy. `True` and `False` do not count."""
+    """Returns whether a value is a real number in Python or NumPy. `True` and `False` are not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number in Python or NumPy. 1.0, `True` and `False` do not count."""
+    """Returns whether a value has an integer type in Python or NumPy. 1.0, `True` and `False` have none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

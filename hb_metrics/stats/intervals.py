@@ -1,9 +1,11 @@
-"""Intervals for the Gen Bias family: bounds for the value that unlimited replies would give.
+"""Computes intervals for the values of the Gen Bias metrics that unlimited replies would give.
 
-The variance of a debiased value (see `bias_variance.py`) grows with the true value. An interval therefore contains the
-values whose distance from the debiased value is at most a t-quantile of standard errors *at that value*, as in Wilson's
-interval for a share. Replies in a cell count as independent draws. tests/hb_metrics/stats/interval_designs.py measures
-the coverage.
+The variance of a debiased value (see `bias_variance.py`) grows with the true value, as in Wilson's interval for a
+share. For each possible true value, the standard error at that value is computed. The interval contains the true values
+from which the debiased value is at most t standard errors away, where t is a quantile of the t-distribution.
+
+Replies in a cell (a descriptor in a template) are assumed to be independent. tests/hb_metrics/stats/interval_designs.py
+measures the coverage.
 """
 
 import math
@@ -16,22 +18,23 @@ from scipy import stats
 from hb_metrics.stats.bias_variance import MIN_REPLIES, CellMoments, bias_variance, cell_moments
 from hb_metrics.stats.cell_sums import CellSums
 
-# How many times as wide an interval is as one with a known variance: the maximum, and the limit of "wide".
+# The width of an interval, divided by its width if the variance were known. Above the first limit, there is no
+# interval. Above the second limit, the interval is marked as wide.
 MAX_WIDENING = 2.0
 WIDE = 1.15
-# With fewer cells, sets of replies pass the limit above only by chance.
+# With fewer cells, the estimated width is below the first limit only by chance.
 MIN_CELLS = 12
-# If few replies have the styles in question, many sets lack the replies that matter most. The spread within cells must
-# therefore come from the equivalent of 15 replies of average length, and the styles' probabilities must sum to at least
-# 5.
+# A rare style may occur in only a few replies, and another sample of replies may contain none of them. The variance
+# within cells must therefore come from the equivalent of at least 15 replies, and the probabilities of the styles,
+# summed over all replies, must be at least 5.
 MIN_EFFECTIVE_REPLIES = 15
 MIN_MASS = 5
-# The last digits of a matrix product depend on the number of threads.
+# Bounds are rounded, because the last digits of a matrix product depend on the number of threads.
 _DIGITS = 10
 
 FEW_REPLIES_REASON = (
-    f"half or more of the descriptors have fewer than {MIN_REPLIES} replies to some template, too few to estimate the "
-    "standard error"
+    f"in at least one template, half or more of the descriptors have fewer than {MIN_REPLIES} replies, too few to "
+    "estimate the standard error"
 )
 FEW_COMPARISONS_REASON = (
     f"the standard error is too uncertain (the interval would have to be more than {MAX_WIDENING:g} times as wide); "
@@ -46,7 +49,7 @@ NO_SPREAD_REASON = "replies to the same prompt do not vary, so the standard erro
 
 
 class Interval(NamedTuple):
-    """One metric's interval for one group of descriptors, or the reason why there is none."""
+    """The interval of a metric for one axis or for all descriptors, or the reason why there is none."""
 
     bounds: list[float] | None
     wide: bool | None
@@ -54,9 +57,9 @@ class Interval(NamedTuple):
 
 
 def groups_of(sizes: Mapping[str | None, int]) -> dict[str | None, slice]:
-    """Finds the groups of two or more descriptors to compare in a template: all descriptors (`None`) and each axis.
+    """Returns the cells of each axis, and of all descriptors (`None`), in a template. Groups of one cell are omitted.
 
-    `sizes` contains the number of cells in each axis, in order. Returns the slice of the cells for each group.
+    `sizes` contains the number of cells on each axis. The cells are sorted by axis, in the same order.
     """
     groups: dict[str | None, slice] = {None: slice(0, sum(sizes.values()))}
     start = 0
@@ -77,10 +80,16 @@ def intervals(
     scale: float,
     confidence_level: float,
 ) -> dict[str | None, list[Interval]]:
-    """Computes intervals for the metrics with unlimited replies, from `cells` with `keep_replies`.
+    """Computes an interval for each metric and each axis (`None`: all descriptors).
 
-    `plain` and `noise` map each axis (`None`: all descriptors) to the values of the metrics and to the sampling noise
-    in these values: [metrics], in the order of `read_metrics`. The result contains an interval for each value.
+    Args:
+        cells: The replies, kept with `keep_replies=True`.
+        columns: The columns of each cluster's styles.
+        plain: The values of the metrics on each axis: [metrics], in the order of `read_metrics`.
+        noise: The sampling noise that these values contain: [metrics].
+        ddof: The variance over D descriptors divides by D − ddof.
+        scale: The factor by which values and noise are multiplied.
+        confidence_level: The confidence level of the intervals.
     """
     by_axis = {}
     for axis, templates in gathered_moments(cells, columns, ddof).items():
@@ -95,7 +104,10 @@ def intervals(
 def gathered_moments(
     cells: CellSums, columns: Mapping[str, Sequence[int]], ddof: int
 ) -> dict[str | None, list[list[CellMoments]]]:
-    """Returns each axis's moments (`None`: all descriptors): [templates][metrics], in the order of `read_metrics`."""
+    """Computes the moments of the replies on each axis (`None`: all descriptors).
+
+    The moments of an axis are [templates][metrics], in the order of `read_metrics`.
+    """
     gathered: dict[str | None, list[list[CellMoments]]] = {}
     for axes in cells.by_template().values():
         groups = groups_of({axis: len(members) for axis, members in axes.items()})
@@ -109,7 +121,7 @@ def gathered_moments(
 
 
 def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.ndarray]:
-    """Selects the columns of [replies, styles] that each metric uses, in the order of `read_metrics`."""
+    """Returns the columns of `rows` [replies, styles] that each metric uses, in the order of `read_metrics`."""
     partial = [rows[:, styles] for styles in columns.values()]
     return [rows, *partial, *(part.sum(axis=1, keepdims=True) for part in partial)]
 
@@ -145,7 +157,7 @@ def _interval(
 
 
 def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:
-    """Returns the lowest and highest true values within `quantile` standard errors of a value."""
+    """Returns the lowest and the highest true value that are at most `quantile` standard errors from `value`."""
     # The variance is at_zero + slope·value if the value is above 0, and at_zero otherwise.
     shift, below = quantile**2 * slope / 2, quantile * math.sqrt(at_zero)
     half = math.sqrt(max(below**2 + 2 * shift * value + shift**2, 0.0))

@@ -1,13 +1,13 @@
-"""Predicts the half-width of a figure for other numbers of replies, templates and terms from a pilot run.
+"""Predicts, from a pilot run, the half-width of a figure in a run with more replies, templates or terms.
 
-The variance of a debiased Gen Bias value (`bias_variance.py`) has one part that grows with the value and one part that
-does not. There are N replies per cell (a term in a template), D terms and T templates, and P = 1 − 1/D. The first part
-is proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to P² / (N (N − 1)
-D T) + P / (N² D² T).
+The variance of a debiased Gen Bias value (`bias_variance.py`) is the sum of two parts. The first part grows with the
+value, and the second part does not. A run has N replies per cell (a term in a template), D terms and T templates. The
+first part is proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to
+P² / (N (N − 1) D T) + P / (N² D² T), where P = 1 − 1/D.
 
-A small pilot estimates both parts, and its value, only roughly. Each of the three estimates has a standard error. A
-prediction therefore has a range, which adds the errors of both parts in quadrature. In a run with other templates, the
-parts also differ because templates differ.
+A small pilot estimates the value and both parts of the variance only roughly. A prediction therefore has a range. The
+range combines the errors that the estimates cause (the root of the sum of their squares). In a run with other
+templates, both parts also differ because templates differ.
 """
 
 import math
@@ -22,10 +22,9 @@ from hb_metrics.stats.generalising import Influences, generalised, share_bounds,
 from hb_metrics.stats.intervals import MAX_WIDENING, MIN_CELLS, agreeing_values
 from hb_metrics.stats.share_intervals import share_interval
 
-# The largest relative distance from a prediction to the ends of its range at which the prediction is shown without the
-# range.
+# A prediction is shown without its range if both ends are at most this far from it, relative to the prediction.
 SURE = 0.2
-# The largest ratio between the ends of a range. Wider ranges are of no use.
+# The largest ratio of the ends of a range. Wider ranges are not shown, because they are of no use.
 MAX_RANGE = 10.0
 _RANGE_LEVEL = 0.95
 
@@ -37,10 +36,10 @@ class Size(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The variance of a run's debiased value at a value of 0, and its increase per unit of the value (`slope`).
+    """A run's debiased value, and its variance, which is `at_zero` + `slope` × (the true value, if it is above 0).
 
     `zero_error` is the relative standard error of `at_zero`, and `slope_error` is the standard error of `slope`.
-    `zero_apart` and `slope_apart` are these errors for other templates (by the jackknife).
+    `zero_apart` and `slope_apart` are the same errors, but for other templates (from the jackknife over templates).
     """
 
     value: float
@@ -79,22 +78,22 @@ def run_spread(templates: Sequence[CellMoments], value: float, plain: float) -> 
 
 
 def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
-    """Computes the spread of a run, with its errors for other templates."""
+    """Computes the spread of a run, including its errors for other templates."""
     spread, number = run_spread(templates, value, plain), len(templates)
     if number == 1:
         return spread
     without = [run_spread([*templates[:index], *templates[index + 1 :]], value, plain) for index in range(number)]
-    # Both numbers are inversely proportional to the number of templates.
+    # Both parts of the variance are inversely proportional to the number of templates.
     others = (1 - 1 / number) * np.array([(other.at_zero / spread.at_zero, other.slope) for other in without])
     zero_apart, slope_apart = (math.sqrt(number - 1) * others.std(axis=0)).tolist()
     return spread._replace(zero_apart=zero_apart, slope_apart=slope_apart)
 
 
 def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
-    """Computes the parts of the variance if all cells have the same covariance.
+    """Computes the variance of a value without a pilot, if all cells have the same covariance matrix.
 
-    The covariance is spread evenly over `styles` directions. `noise` is its trace, which is the sampling noise of one
-    reply.
+    `noise` is the trace of this matrix, which is the sampling noise of one reply. It is spread evenly over `styles`
+    directions.
     """
     replies, templates, terms = size
     slope = 4 * noise / styles / replies / terms / templates
@@ -140,7 +139,7 @@ def half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def change_half_width(spread: Spread, confidence_level: float) -> float | None:
-    """Computes the half-width of the change to a second run of the same size and value, with independent replies."""
+    """Computes the half-width of the change between two independent runs of the same size and value."""
     half = half_width(spread, confidence_level)
     if half is None or half == math.inf:
         return half
@@ -149,31 +148,32 @@ def change_half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | None]) -> Range | None:
-    """Predicts a number, with its range, for a run of another size, or returns `None` if such runs have no such number.
+    """Predicts a number and its range for a run of another size.
 
-    `predict` computes the number, such as a half-width, from a spread.
+    `predict` computes the number, such as a half-width, from the spread of the larger run. If it returns `None`, the
+    result is `None`.
     """
     middle = predict(at_size(pilot, size))
     if middle is None:
         return None
     if middle == math.inf or pilot.size.templates == 1 < size.templates:
         return Range(0.0, math.inf, math.inf)
-    # The errors of a variance are even less certain than the variance itself.
+    # The standard error of a variance is even less certain than the variance, so it has half the degrees of freedom.
     tail, freedom = (1 + _RANGE_LEVEL) / 2, max(pilot.freedom, 2.0)
     rough = _quantile(tail, freedom / 2)
-    # One run's templates are among the other run's templates.
+    # The templates of the smaller run are assumed to be among those of the larger run.
     apart = _quantile(tail) * math.sqrt(abs(1 - pilot.size.templates / size.templates))
     zero_error = math.hypot(rough * pilot.zero_error, apart * pilot.zero_apart)
     slope_error = math.hypot(rough * pilot.slope_error, apart * pilot.slope_apart)
     bounds = agreeing_values(pilot.value, pilot.at_zero, pilot.slope, _quantile(tail, freedom))
-    zero, linear = [0.0], [0.0]  # logarithms of the ends, relative to the middle
+    zero, linear = [0.0], [0.0]  # the logarithms of predictions, relative to the middle
     for sign, bound in zip((-1, 1), bounds, strict=True):
         moved = [pilot._replace(at_zero=pilot.at_zero * math.exp(sign * zero_error))]
-        # Value and slope count as a product, so their errors are also made together.
+        # The value and the slope are multiplied, so they are also changed together.
         for of_value, of_slope in ((1.0, 0.0), (0.0, 1.0), (math.sqrt(0.5), math.sqrt(0.5))):
             value = pilot.value + of_value * (bound - pilot.value)
             slope = max(pilot.slope + of_slope * sign * slope_error, 0.0)
-            # A run with a smaller slope estimates it with a smaller error.
+            # A smaller slope is estimated with a smaller error.
             error = pilot.slope_error * min(slope / pilot.slope, 1.0) if pilot.slope else pilot.slope_error
             moved.append(pilot._replace(value=value, slope=slope, slope_error=error))
         for index, other in enumerate(moved):
@@ -185,14 +185,14 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
 
 
 def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confidence_level: float) -> Range:
-    """Computes the half-width of a share of replies, with `times` as many replies as in a pilot.
+    """Predicts the half-width of a share of replies in a run with `times` as many replies as the pilot.
 
-    `hits` contains the numbers of the pilot's replies that count, and `sizes` the numbers of all its replies: [terms,
-    templates].
+    `sizes` [terms, templates] contains the number of the pilot's replies in each cell. `hits` contains the number of
+    those that count towards the share.
     """
     low, high = share_interval(hits, sizes, confidence_level, times)
     middle = (high - low) / 2
-    # The error of the variance follows from the differences between templates in each term's part of the variance.
+    # The variance is a sum over terms and templates. Its error is estimated from the differences between templates.
     share = hits.sum(axis=1, keepdims=True) / sizes.sum(axis=1, keepdims=True)
     of_term = hits * (1 - share) ** 2 + (sizes - hits) * share**2
     squares = np.where(sizes > 1, hits * (sizes - hits) / np.maximum(sizes - 1, 1), of_term)
@@ -203,7 +203,7 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
         return Range(0.0, middle, max(middle, most))
     apart = squares - squares.mean(axis=1, keepdims=True)
     error = math.sqrt(templates / (templates - 1) * float((apart**2).sum())) / float(squares.sum())
-    # If there are few terms, templates may be alike by chance. The error is therefore at least that of a single share.
+    # With few terms, templates may be alike by chance. The error is therefore at least the error of one overall share.
     error = max(error, abs(1 - 2 * float(hits.sum() / sizes.sum())) / math.sqrt(float(squares.sum())))
     factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) * error / 2)
     return Range(middle / factor, middle, middle * factor)
@@ -212,11 +212,15 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
 def likelihood_half_width(
     influences: Influences, num_templates: int, times_terms: float, confidence_level: float
 ) -> Range | None:
+    """Predicts the half-width of Likelihood Bias with `num_templates` templates and `times_terms` as many terms.
+
+    Returns `None` if the pilot has no interval for other terms.
+    """
     spread = term_spread(influences)
     if generalised(influences, "terms", confidence_level).interval is None:
         return None
     templates, terms = influences.cells.shape
-    # The part that comes from single cells also decreases with the number of templates.
+    # The part of the variance that comes from single cells also decreases with the number of templates.
     of_cells = min(spread.in_cells / spread.terms, 1.0)
     variance = spread.terms * (1 - of_cells + of_cells * templates / num_templates) / times_terms
     planned = round(terms * times_terms)
@@ -231,9 +235,9 @@ def likelihood_half_width(
 
 
 def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: float = 1.0) -> float:
-    """Computes the probability of detecting a change if the value of a second run is lower by the share `fall`.
+    """Computes the probability that a change is detected if a second run's value is lower by the share `fall`.
 
-    `paired` is the standard error of the change, relative to that of the change between two independent runs.
+    `paired` is the standard error of the change, divided by the standard error between two independent runs.
     """
     value, at_zero = max(spread.value, 0.0), spread.at_zero
     error = paired * math.sqrt(2 * at_zero + spread.slope * value * (2 - fall))
@@ -243,5 +247,5 @@ def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: 
 
 
 def _quantile(tail: float, freedom: float = math.inf) -> float:
-    # These special functions take a fiftieth of the time that `scipy.stats` takes.
+    # `scipy.special` is about 50 times as fast as `scipy.stats`.
     return float(special.stdtrit(freedom, tail) if freedom < math.inf else special.ndtri(tail))

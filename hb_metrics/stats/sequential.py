@@ -1,14 +1,16 @@
-"""Interim looks at a value before all replies exist, with one error rate for all looks together.
+"""Tests whether a value is below a limit, several times while a run's replies are being generated.
 
-The looks test whether the true value is below a limit. The test statistic is the distance of the debiased value from
-the limit, in standard errors at the limit. The permitted error is spent as information grows (Lan and DeMets, 1983,
-https://doi.org/10.1093/biomet/70.3.659), in the shape of O'Brien and Fleming's boundaries (1979,
-https://doi.org/10.2307/2530245), so early looks spend hardly any of it. A debiased value is a U-statistic, so the
-covariance of its values at two looks is the variance of the later value. The looks are thus steps of a Brownian motion
-whose time is the information: the variance at the last look divided by the variance at the present look.
+Each of these tests is called a look. All looks together have the permitted error rate. The test statistic is the
+distance of the debiased value from the limit, in standard errors at the limit.
 
-The interval after the last look orders outcomes by stage (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
-https://doi.org/10.2307/2530912). Among outcomes above the boundary, an earlier outcome ranks higher.
+The information at a look is the variance at the last look divided by the variance at this look. As the information
+grows, the looks use up more of the permitted error (Lan and DeMets, 1983, https://doi.org/10.1093/biomet/70.3.659).
+The function is that of O'Brien and Fleming (1979, https://doi.org/10.2307/2530245), with which early looks use up
+hardly any error. A debiased value is a U-statistic, so the covariance of its values at two looks is the variance at the
+later look. The values at the looks are therefore points of a Brownian motion, and the information is its time.
+
+The interval after the last look uses the stage-wise order of outcomes (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
+https://doi.org/10.2307/2530912). In this order, a value that passes the upper boundary ranks higher at an earlier look.
 """
 
 import math
@@ -21,22 +23,22 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from hb_metrics.stats.planned import Spread, at_size
 
-# The Gauss–Legendre nodes of the density of undecided runs, and the largest distance in standard errors.
+# Nodes and weights of Gauss–Legendre integration over the values of undecided runs.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-_FARTHEST = 8.0
+_FARTHEST = 8.0  # distances, in standard errors, are cut at this maximum
 _NEVER = 9.0  # the boundary of a look that has too little information to decide anything
-_MANY = 1e8  # the degrees of freedom
-# The minimum gain in information between looks. It is needed because variances are estimates.
+_MANY = 1e8  # a maximum for the degrees of freedom, because `stdtr` does not accept infinity
+# The minimum gain in information between looks. Estimated variances could otherwise show no gain at all.
 _LEAST_GAIN = 0.01
-# The share of the permitted error that looks spend. It is below 1 because variances are estimates.
+# The share of the permitted error that the looks use. The rest allows for errors in the estimated variances.
 _SPENT = 0.9
 
 
 class Look(NamedTuple):
     """A look at a debiased value, whose variance is `at_zero` plus `slope` per unit of the true value.
 
-    `information` is the share of the whole run's information. `boundary` is the distance from the limit at which the
-    look decides, in standard errors of a known variance.
+    `information` is relative to the information of the whole run. `boundary` is the distance from the limit at which
+    the look decides. It is in standard errors, as if the variance were known.
     """
 
     value: float
@@ -50,21 +52,21 @@ class Look(NamedTuple):
         return math.sqrt(self.at_zero + self.slope * max(true, 0.0))
 
     def distance(self, value: float, true: float) -> float:
-        """Returns the distance from a true value to a value, in standard errors of a known variance."""
+        """Returns `value - true` in standard errors, converted from Student's t to a normal distribution."""
         errors = (value - true) / self.error(true)
         known = -float(ndtri(stdtr(min(self.freedom, _MANY), -abs(errors))))
         return math.copysign(min(known, _FARTHEST), errors)
 
     def deciding(self, limit: float) -> tuple[float, float]:
-        """Returns the bounds of the undecided values. The look decides at these bounds and beyond them."""
+        """Returns the two values between which the look decides nothing."""
         half = -float(stdtrit(min(self.freedom, _MANY), ndtr(-self.boundary))) * self.error(limit)
         return limit - half, limit + half
 
 
 def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look], confidence_level: float) -> Look:
-    """Looks at a value after the looks `before`. `whole` is the number of replies per cell at the last look.
+    """Computes the look that follows the looks `before`.
 
-    All looks together have the error of `_error_per_side` on either side of the limit.
+    `whole` is the planned number of replies per cell at the last look.
     """
     ends = [at_size(spread, spread.size._replace(replies=replies)) for replies in (whole, spread.size.replies)]
     last, now = (end.at_zero + end.slope * limit for end in ends)
@@ -81,20 +83,23 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
 
 
 def decision(look: Look, limit: float) -> bool | None:
+    """Returns whether the true value is below the limit, or `None` if the look decides nothing."""
     distance = look.distance(look.value, limit)
     return None if abs(distance) < look.boundary else distance < 0
 
 
 def spent(information: float, error: float) -> float:
-    """Returns the error that is spent on one side up to this share of the information."""
+    """Returns the part of `error` that the looks may use up to this share of the information (on one side)."""
     return 2 * float(ndtr(ndtri(error / 2) / math.sqrt(information)))
 
 
 def next_boundary(information: Sequence[float], before: Sequence[float], error: float) -> float:
     """Computes the distance from the limit at which the next look decides.
 
-    `information` includes the next look. `before` contains the boundaries of the earlier looks. `error` is the error of
-    all looks together, on one side.
+    Args:
+        information: The information at the earlier looks and at the next look.
+        before: The boundaries of the earlier looks.
+        error: The permitted error of all looks together, on one side.
     """
     due, undecided, then = spent(information[-1], error), (np.zeros(1), np.ones(1)), 0.0
     for now, bound in zip(information, before, strict=False):
@@ -108,7 +113,10 @@ def next_boundary(information: Sequence[float], before: Sequence[float], error: 
 
 
 def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
-    """Computes the probability of an outcome at least as high as that of these looks. The last look ended the run."""
+    """Computes the probability, for a `true` value, of an outcome at least as high as the outcome of these looks.
+
+    The last of these looks ended the run.
+    """
     *earlier, last = looks
     bounds = [[look.distance(value, true) for value in look.deciding(limit)] for look in earlier]
     ends = [*(high for _, high in bounds), last.distance(last.value, true)]
@@ -123,7 +131,7 @@ def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
 
 
 def interval_after(looks: Sequence[Look], limit: float, confidence_level: float) -> tuple[float, float]:
-    """Computes the interval of the true value after the last of these looks. No earlier look decided."""
+    """Computes the interval of the true value after the last of these looks. The earlier looks decided nothing."""
     last, tail = looks[-1], _error_per_side(confidence_level)
     ends = []
     for share, direction in ((tail, -1), (1 - tail, 1)):
@@ -140,14 +148,18 @@ def interval_after(looks: Sequence[Look], limit: float, confidence_level: float)
 
 
 def _error_per_side(confidence_level: float) -> float:
-    """Returns the error of the looks and of the interval after them, which must agree with the looks' answer."""
+    """Returns the error on each side. Looks and intervals share it, so an interval never contradicts a look."""
     return _SPENT * (1 - confidence_level) / 2
 
 
 def _still_undecided(
     undecided: tuple[np.ndarray, np.ndarray], low: float, high: float, step: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the positions of runs that stay between two bounds of the motion, and each position's probability."""
+    """Returns the positions of runs that are still between two bounds, and the probability of each position.
+
+    `undecided` contains the positions and probabilities at the look before. A position is a value of the Brownian
+    motion, and `step` is the standard deviation of its next step.
+    """
     positions, masses = undecided
     half = max(high - low, 0.0) / 2
     to = (low + high) / 2 + half * _NODES
@@ -156,6 +168,6 @@ def _still_undecided(
 
 
 def _beyond(undecided: tuple[np.ndarray, np.ndarray], bound: float, scale: float) -> float:
-    """Computes the probability that undecided runs pass a bound of the motion at the next look."""
+    """Computes the probability that a run is undecided until now and is above `bound` at the next look."""
     positions, masses = undecided
     return float(masses @ ndtr((positions - bound) / scale))

@@ -1,13 +1,13 @@
-"""Intervals of shares of replies, for other replies to the same terms and templates.
+"""Computes intervals of shares of replies. They are valid for other replies to the same terms and templates.
 
-Each term in each template has a different share, so the variance of the overall share is the variance within these
-cells. Terms are fixed and not drawn, because if few terms elicit refusals, a sample of terms may contain none of them.
+Each cell (a term in a template) has its own share, so the variance of the overall share is the variance within cells.
+Terms are not treated as a sample. If few terms elicit refusals, a sample might contain none of them.
 
-Some terms have mostly hits, so their misses are rare. All other terms have mostly misses, so their hits are rare. The
-share is the hits of the second kind of terms, minus the misses of the first kind, plus a constant. Each of these two
-parts counts as a share of independent replies with the same variance, with an exact binomial interval (mid-P:
-Lancaster, 1961). The intervals of the two parts are combined in the same way as those of two estimates, into the
-interval of a difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
+A reply that counts towards the share is a hit, and any other reply is a miss. The terms are split into terms with
+mostly hits and terms with mostly misses. The share is then (hits of the second group − misses of the first group) / all
+replies, plus a constant. Both of these numbers are rare. Each number gets an exact binomial interval (mid-P: Lancaster,
+1961), for independent replies with the same variance. The two intervals are combined into the interval of the
+difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
 """
 
 import math
@@ -18,9 +18,13 @@ Bounds = tuple[float, float]
 
 
 def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float = 1.0) -> Bounds:
-    """Computes the interval of `hits.sum() / sizes.sum()`, for `times` as many replies with the same shares.
+    """Computes the interval of a share, `hits.sum() / sizes.sum()`.
 
-    `hits` contains the numbers of replies that count, and `sizes` the numbers of all replies: [terms, templates].
+    Args:
+        hits: [terms, templates] The number of replies that count towards the share.
+        sizes: [terms, templates] The number of all replies.
+        confidence_level: The confidence level of the interval.
+        times: The interval is computed as if there were this many times as many replies with the same shares.
     """
     mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
     below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level, times)
@@ -32,12 +36,13 @@ def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float,
 
 
 def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
-    """Computes the unbiased covariance matrix of shares of the same replies. A reply counts in at most one share.
+    """Estimates the covariance matrix of several shares of the same replies, without bias.
 
-    `hits` contains an array [terms, templates] for each share.
+    `hits` contains an array [terms, templates] for each share. A reply counts towards at most one share.
     """
     counts, single = np.stack(hits), sizes == 1
-    # The single replies of a term form one stratum. All terms that have only one single reply form another stratum.
+    # A cell with one reply shows no variance. All such cells of a term form one stratum. Terms with only one such cell
+    # together form another stratum.
     of_term, num_single = np.where(single, counts, 0).sum(axis=2), single.sum(axis=1)
     lone = num_single == 1
     strata = np.concatenate([sizes[sizes > 1], num_single[num_single > 1], [lone.sum()]])
@@ -49,7 +54,7 @@ def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
 
 
 def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float) -> Bounds:
-    """Returns the distances from the number of hits to the two bounds of its exact binomial interval."""
+    """Returns the distances from the number of hits to the lower and upper bound of its exact binomial interval."""
     from scipy import optimize, special  # this import is slow
 
     if not sizes.any():

@@ -1,6 +1,6 @@
-"""Clusters of styles, and the three Gen Bias metrics as sums of variances.
+"""Finds the columns of style clusters, and computes the three Gen Bias metrics from variances of columns.
 
-After the columns of the styles, there is one column for each cluster, which contains the sum over the cluster's styles.
+An array has one column per style, followed by one column per cluster. A cluster's column is the sum over its styles.
 """
 
 import difflib
@@ -39,12 +39,12 @@ def cluster_columns(
 
     Args:
         labels: [styles] name of each column.
-        clusters: Styles of each cluster, named by the full label or by its text before " ("; `None` for the paper's
-            six.
+        clusters: The styles of each cluster. A style is named by its full label, or by the part of the label before
+            " (". `None` stands for the paper's six clusters.
 
     Raises:
-        ValueError: There are no labels; a cluster is empty, or names a style twice, an unknown style or an ambiguous
-            style; or the clusters are the paper's and the labels lack some of its styles.
+        ValueError: There are no labels. A cluster is empty, or contains a style that is unknown, ambiguous or listed
+            twice. `clusters` is `None`, and the labels lack styles of the paper's clusters.
     """
     if labels is None:
         raise ValueError("style clusters need labels, the names of the styles in the order of the columns; pass labels")
@@ -65,7 +65,7 @@ def cluster_columns(
 def known_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """Works like `cluster_columns`, but returns nothing without `clusters` if labels lack the paper's styles."""
+    """Works like `cluster_columns`, but returns {} if the paper's clusters are needed and labels lack their styles."""
     if clusters is None and (labels is None or _lacking(labels)):
         return {}
     return cluster_columns(labels, clusters)
@@ -81,7 +81,7 @@ def with_cluster_sums(values: np.ndarray, columns: Mapping[str, Sequence[int]]) 
 
 
 def read_metrics(variances: np.ndarray, columns: Mapping[str, Sequence[int]]) -> np.ndarray:
-    """Computes the three metrics, which are sums of the variances of columns (A.7).
+    """Computes the three Gen Bias metrics, which are sums of the variances of columns (A.7).
 
     The result, [..., 1 + 2 × clusters], contains Full Gen Bias, then each cluster's Partial Gen Bias, then each
     cluster's Summed-Cluster Gen Bias.

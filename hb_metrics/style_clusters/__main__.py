@@ -24,15 +24,15 @@ LEAST_STYLES = 3
 # The paper's settings: clusters around the 20 styles with the highest Partial Gen Bias, of which the six highest
 # clusters are used.
 TOP_STYLES, WRITTEN = 20, 6
-# If the standard deviation is smaller, probabilities differ only by rounding errors.
+# With a smaller standard deviation, a style's probabilities differ only by rounding errors.
 _NO_SPREAD = 1e-12
 
 
 class Cluster(NamedTuple):
-    """A cluster. Its style with the highest Partial Gen Bias comes first.
+    """A cluster of styles, sorted by Partial Gen Bias from high to low.
 
-    Its Partial Gen Bias (×1000) is debiased if the run has the debiased value. `correlation` is the mean correlation of
-    its styles.
+    `partial_gen_bias` is multiplied by 1000, and debiased if the run has debiased values. `correlation` is the mean
+    correlation between two styles of the cluster. It is `None` for a single style.
     """
 
     styles: list[str]
@@ -54,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         text = clusters_text(run, clusters)
         if path.exists() and path.read_bytes() != text.encode():
             raise ValueError(
-                f"'{path}' already exists with other content, such as your edits; move it away, or set another --output"
+                f"'{path}' already exists with other content, such as your edits. Move it away, or set --output to the "
+                "path of a new file."
             )
         write_text(path, text)
     except (ValueError, OSError) as error:
@@ -67,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def find_clusters(run: Run) -> list[Cluster]:
-    """Clusters the styles of a run's replies around the styles with the highest Partial Gen Bias, highest first."""
+    """Returns the clusters of styles that contribute most to a run's bias, from high to low Partial Gen Bias."""
     if "generation" not in run.results:
         raise ValueError(
             f"the run in '{run.folder}' did not measure generation bias; measure again in a new folder with "
@@ -98,7 +99,7 @@ def find_clusters(run: Run) -> list[Cluster]:
 
 
 def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:
-    """Writes the clusters as YAML for `read_style_clusters`. The name of each cluster is its first style."""
+    """Returns the YAML of a file for `--style_clusters`. Each cluster is named after its first style."""
     classifier = " ".join(classifier_name(run.results["run"], "style_classifier").split())
     header = (
         "# Clusters of styles in a run's replies, for `--style_clusters` of `holistic-bias measure`.\n"

@@ -7,15 +7,15 @@ import numpy as np
 from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
-# The values are rounded, so rounding errors do not decide ties and every machine builds the same tree.
+# Values are rounded to this many digits. Otherwise, rounding errors could decide ties differently on other machines.
 _DIGITS = 10
 
 
 def cluster_styles(correlations: np.ndarray) -> np.ndarray:
-    """Partitions at least three styles by average linkage of 1 − correlation.
+    """Partitions three or more styles into clusters. Clustering uses average linkage with the distance 1 − correlation.
 
-    The tree is cut where the mean silhouette width is highest. If several cuts have the same width, the one with the
-    fewest clusters is used.
+    The number of clusters is the one with the highest mean silhouette width. Ties are resolved in favour of fewer
+    clusters.
     """
     distances = np.round(1 - correlations, _DIGITS).clip(0, 2)
     distances = (distances + distances.T) / 2
@@ -43,10 +43,10 @@ def partition(tree: np.ndarray, num_clusters: int) -> np.ndarray:
 
 
 def silhouette(distances: np.ndarray, labels: np.ndarray) -> float:
-    """Computes the mean silhouette width (Rousseeuw, 1987), which is the mean over the styles of (b − a) / max(a, b).
+    """Computes the mean silhouette width (Rousseeuw, 1987): the mean of (b − a) / max(a, b) over the styles.
 
-    a is a style's mean distance to the other styles in its cluster, and b is that to the nearest other cluster. A style
-    that is alone in its cluster has a width of 0.
+    For each style, a is the mean distance to the other styles of its cluster, and b is the mean distance to the styles
+    of the nearest other cluster. A style that is alone in its cluster has a width of 0.
     """
     rows = np.arange(len(labels))
     members = np.eye(labels.max() + 1)[labels]

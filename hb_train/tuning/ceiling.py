@@ -68,7 +68,6 @@ class Ceiling(NamedTuple):
         replies_per_descriptor: The mean number of replies per descriptor in one half.
         half_reliability: The reliability of the directions from one half, that is, the share of their squared length
             that is not noise.
-        half_reliability_interval: The interval of `half_reliability`.
         reliability: The reliability of directions from all replies (by the Spearman–Brown formula).
         replies_needed: Maps reliabilities to the numbers of replies per descriptor that they require. The numbers are
             `None` if the directions show no signal.
@@ -80,7 +79,6 @@ class Ceiling(NamedTuple):
     helps: bool
     replies_per_descriptor: float
     half_reliability: float
-    half_reliability_interval: tuple[float, float]
     reliability: float
     replies_needed: dict[float, float | None]
     confidence_level: float
@@ -147,7 +145,7 @@ def label_ceiling(
     curve = _curve(parts, few, shares, confidence_level)
     known = [point for point in curve[1:] if point.full_gen_bias is not None]
     lowest = min(known, key=lambda point: point.full_gen_bias or 0, default=None)
-    reliability, interval = _reliability(directions, confidence_level)
+    reliability = _reliability(directions)
     number = len(codes) / 2 / len(keys)
     needed: dict[float, float | None] = dict.fromkeys(TARGETS)
     if reliability > 0:
@@ -159,7 +157,6 @@ def label_ceiling(
         helps=lowest is not None and _is_below(lowest, len(keys), len(shares) - 1, confidence_level),
         replies_per_descriptor=number,
         half_reliability=reliability,
-        half_reliability_interval=interval,
         reliability=2 * reliability / (1 + reliability) if reliability > 0 else 0.0,
         replies_needed=needed,
         confidence_level=confidence_level,
@@ -362,16 +359,12 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
     return point.change + float(stats.t.ppf(tail, num_descriptors - 1)) * point.change_standard_error < 0
 
 
-def _reliability(directions: np.ndarray, confidence_level: float) -> tuple[float, tuple[float, float]]:
-    first, second = directions[:, 0], directions[:, 1]
-    products = np.einsum("kds,kds->kd", first, second)
-    lengths = np.einsum("kds,kds->kd", first, first), np.einsum("kds,kds->kd", second, second)
-    signal, whole = products.mean(axis=0), ((lengths[0] + lengths[1]) / 2).mean(axis=0)
-    if not whole.sum() > 0:
-        return 0.0, (0.0, 0.0)
-    ratio = float(signal.sum() / whole.sum())
-    number = len(signal)
-    errors = (signal - ratio * whole) / whole.sum()
-    error = math.sqrt(number / max(number - 1, 1) * float(errors @ errors))
-    half = float(stats.t.ppf((1 + confidence_level) / 2, max(number - 1, 1))) * error
-    return ratio, (ratio - half, ratio + half)
+def _reliability(directions: np.ndarray) -> float:
+    """Computes the reliability of directions, [splits, halves, descriptors, styles].
+
+    It has no interval. If descriptors differ in their noise, its spread over descriptors covers the truth in as few as
+    79 % of cases, and no limit on the descriptors' kurtosis helps.
+    """
+    products = np.einsum("kds,kds->", directions[:, 0], directions[:, 1])
+    length = np.einsum("khds,khds->", directions, directions) / 2
+    return float(products / length) if length > 0 else 0.0

@@ -43,10 +43,9 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
             "After a correction for this choice, it is not significantly below the value for all replies "
             f"({start})."
         )
-    low, high = ceiling["half_reliability_interval"]
     sentences.append(
         f"If bias directions are estimated from {ceiling['replies_per_descriptor']:.3g} replies per term, their "
-        f"reliability is {ceiling['half_reliability']:.2f} ({low:.2f} to {high:.2f}). With all replies, which are "
+        f"reliability is {ceiling['half_reliability']:.2f}. With all replies, which are "
         f"twice as many, the reliability is {ceiling['reliability']:.2f} (Spearman–Brown)."
     )
     needed = [

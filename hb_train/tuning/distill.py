@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 PREFIX = "teacher_"  # the names of the columns for the untuned model begin with this prefix
 NO_TOKEN = -1
+# Anchors are a quarter of the rows, and their losses are small. Without a weight, the model would answer needs of
+# different people more and more alike.
+ANCHOR_WEIGHT = 3.0
 
 
 class DistillationTrainer(ReplyTraining, Trainer):
@@ -64,10 +67,10 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return rows.sum(1), learnt.sum(1)
 
     def _divergences(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the divergence at each learnt token, and a mask of the learnt tokens: [rows, length]."""
+        """Returns the weighted divergence at each learnt token, and a mask of the learnt tokens: [rows, length]."""
         sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, value in inputs.items():
-            if name != "moved":
+            if name not in ("moved", "weight"):
                 sides[name.startswith(PREFIX)][name.removeprefix(PREFIX)] = value
         own, other = sides
         with torch.no_grad():
@@ -82,8 +85,9 @@ class DistillationTrainer(ReplyTraining, Trainer):
                 untuned.train(was_training)
         logits, _, learnt = reply_logits(model, own, self.is_causal)
         log_given = (logits.float() / TEMPERATURE).log_softmax(-1)
-        moved = inputs["moved"][learnt.nonzero()[:, 0]]
-        return self.label_losses((wanted.float() / TEMPERATURE).softmax(-1), log_given, moved), learnt
+        rows = learnt.nonzero()[:, 0]
+        wanted = (wanted.float() / TEMPERATURE).softmax(-1)
+        return inputs["weight"][rows] * self.label_losses(wanted, log_given, inputs["moved"][rows]), learnt
 
     def label_losses(self, wanted: torch.Tensor, log_given: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
         """Returns the divergence of the trained model from the untuned model at each learnt token: [labels].
@@ -110,6 +114,7 @@ class PairCollator:
             names = {f"{side}{name}": name for name in ("input_ids", "attention_mask", "labels")}
             padded = self._pad([{short: row[name] for name, short in names.items()} for row in rows])
             batch |= {name: padded[short] for name, short in names.items()}
+        batch["weight"] = torch.tensor([row["weight"] for row in rows])
         most = max(len(row["moved"]) for row in rows)
         pairs = [[*row["moved"], *[[NO_TOKEN, NO_TOKEN]] * (most - len(row["moved"]))] for row in rows]
         return batch | {"moved": torch.tensor(pairs, dtype=torch.int64).reshape(len(rows), most, 2)}
@@ -198,6 +203,8 @@ def encode(
                     )
                 add_row(columns, given, learnt, is_encoder_decoder=is_encoder_decoder, side=side, labels=labels[side])
             columns.setdefault("moved", []).append(moved)
+            is_anchor = batch["prompt"][row] == batch[f"{PREFIX}prompt"][row]
+            columns.setdefault("weight", []).append(ANCHOR_WEIGHT if is_anchor else 1.0)
         return columns
 
     encoded = rows.map(

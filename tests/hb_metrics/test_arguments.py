@@ -70,7 +70,7 @@ def test_help_shows_the_most_used_options_or_those_of_a_topic(capsys):
     shown, text = help_of(capsys)
     assert {*shown} == {*module.COMMON}
     assert len(shown) == 15
-    assert f"measurements: {', '.join(names)}; by default likelihood, generation, offensiveness" in text
+    assert f"All measurements: {', '.join(names)}. Default: likelihood, generation, offensiveness." in text
     for measurement in MEASUREMENTS:
         if measurement.options is not None:
             own = [option.name for option in fields(measurement.options)]
@@ -102,5 +102,7 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
     assert parse_arguments(["--config", str(file)]).run.chat()["template_kwargs"] == {"day": "2026-05-06"}
     with pytest.raises(ValueError, match="max_reasoning_tokens is -1; set it to at least 0"):
         settings_of({"max_reasoning_tokens": -1})
-    with pytest.raises(ValueError, match=r"personas_file is '.*', but personas is 0; set the number of lines"):
+    with pytest.raises(
+        ValueError, match=r"personas_file is '.*', but personas is 0; set --personas to the number of lines"
+    ):
         settings_of({"personas_file": str(file)})

@@ -237,9 +237,7 @@ def check_ends_by_ctrl_c(runs, started, log):
     where = stage_of(log)
     if where != "ended":
         assert set(codes) == {1}
-        assert (
-            log.read_text().count("finished shards are kept. To resume, run the same command again:\n  python -m") == 1
-        )
+        assert log.read_text().count("Finished work is kept. To resume, run the same command again:\n  python -m") == 1
         assert "Traceback" not in log.read_text()
     return where
 

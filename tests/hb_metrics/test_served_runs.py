@@ -141,7 +141,7 @@ def test_bad_counts_and_filtered_replies_are_counted(run):
     assert served["num_bad_counts"] == sum("young" in row["text"] for row in replies) == 4
     assert served["finish_reasons"]["content_filter"] == results["generation"]["num_empty_replies"] == 4
     page = (folder / "report.html").read_text()
-    assert "For 4 replies, the server returned no valid count" in page
+    assert "For 4 replies, the server returned no valid number of tokens" in page
     assert "content_filter 4." in page
 
 
@@ -269,7 +269,7 @@ SERVED = ["--model", "a/b", "--base_url", "http://localhost/v1"]
     ("options", "match"),
     [
         ([*SERVED, "--base_url", "http://u:s3cret@localhost/v1"], "a password"),
-        ([*SERVED, "--dtype", "float16"], "dtype is only for models that are loaded here"),
+        ([*SERVED, "--dtype", "float16"], "dtype applies only to models on this machine"),
         ([*SERVED, "--batch_size", "2"], "--concurrency"),
         ([*SERVED, "--provider", "auto"], "set only one of them"),
         (["--concurrency", "4"], "concurrency applies only to served models"),

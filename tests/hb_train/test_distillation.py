@@ -183,6 +183,6 @@ def test_other_rows_and_other_models_are_known(save_small_model, tmp_path):
     tune_main(options_for(model, tmp_path / "rows", tmp_path / "model", *options))
     with pytest.raises(SystemExit, match=r"labels\.rows_digest is"):
         tune_main(options_for(model, tmp_path / "others", tmp_path / "model", *options))
-    with pytest.raises(SystemExit, match=r"model .*gpt2, not by .*t5; method distill"):
+    with pytest.raises(SystemExit, match=r"model .*gpt2, not by .*t5, but method distill"):
         tune_main(options_for(save_small_model("t5"), tmp_path / "rows", tmp_path / "t5-tuned", *options))
     assert not (tmp_path / "t5-tuned").exists()

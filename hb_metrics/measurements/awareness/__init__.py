@@ -1,4 +1,4 @@
-"""Difference awareness (Wang et al., 2025): does a model respond to who is asking when it should, and only then?"""
+"""Measures whether a model responds to who is asking when it should, and only then (Wang et al., 2025)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -3,13 +3,13 @@ from typing import Any
 
 from hb_metrics.report.layout.figure import Figure, Unit, pair
 
-# Name in the results → the figure's name, unit and meaning.
+# For each name in the results, the name, unit and meaning of the figure.
 FIGURES: dict[str, tuple[str, Unit, str]] = {
     "difference": (
         "Difference awareness",
         "nats",
-        "The divergence on needs minus the divergence on neutral questions, in nats per token. At 0, the descriptor "
-        "changes replies to both kinds of questions by the same amount.",
+        "The divergence on needs minus the divergence on neutral questions (nats per token). If it is 0, the "
+        "descriptor changes replies to both kinds of questions by the same amount.",
     ),
     "needs": (
         "Divergence on needs",

@@ -1,4 +1,4 @@
-"""Computes divergences by kind of prompt, their difference, and the share of needs that were taken up."""
+"""Computes the mean divergence of each kind of prompt, their difference, and the share of needs taken up."""
 
 import math
 from collections.abc import Sequence
@@ -27,10 +27,11 @@ class ClusterMean(NamedTuple):
     """A mean over prompts, or a difference of two means.
 
     Attributes:
-        influences: [prompts] Each value minus the mean, divided by the number of values; 0 for a prompt without a
-            value.
+        value: The mean, or the difference of the two means.
+        influences: [prompts] Each prompt's value minus the mean, divided by the number of values. 0 for a prompt
+            without a value.
         clusters: [2, prompts] The codes of each prompt's term and question.
-        num_clusters: The number of terms with a value, or of questions with a value, whichever is smaller.
+        num_clusters: The number of terms with a value or of questions with a value, whichever is smaller.
     """
 
     value: float
@@ -39,7 +40,7 @@ class ClusterMean(NamedTuple):
     num_clusters: int
 
     def interval(self, confidence_level: float) -> list[float] | None:
-        """Computes the cluster-robust t-interval.
+        """Computes the interval by Student's t. It is robust to clustering by term and by question.
 
         Returns:
             The interval, or `None` if there are fewer than `MIN_CLUSTERS` terms or questions or if all values are
@@ -53,7 +54,7 @@ class ClusterMean(NamedTuple):
 
 
 def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
-    """Computes the mean of the `values` [prompts] that are not NaN. For `clusters`, see `ClusterMean`."""
+    """Computes the mean of those `values` [prompts] that are not NaN. For `clusters`, see `ClusterMean`."""
     known = ~np.isnan(values)
     mean = float(values[known].mean())
     influences = np.where(known, values - mean, 0.0) / known.sum()
@@ -61,7 +62,7 @@ def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
 
 
 def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
-    """Computes the covariance matrix [means, means] of means over the same prompts.
+    """Computes the covariance matrix [means, means] of several means over the same prompts.
 
     The matrix is robust to clustering in two ways, by term and by question (Cameron, Gelbach and Miller, 2011).
     """
@@ -75,9 +76,9 @@ def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
 
 
 def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
-    """Computes those of the means `needs`, `neutral`, `difference` and `taken_up` for which there are replies.
+    """Computes the means `needs`, `neutral`, `difference` and `taken_up`. Means without replies are left out.
 
-    In the table, `divergence` and `taken_up` are null for prompts without a reply.
+    In `table` (`AWARENESS_TABLE`), `divergence` and `taken_up` are null for prompts without a reply.
     """
     terms = ["\n".join(term) for term in zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)]
     questions = [identifier.split("-")[0] for identifier in table["id"].to_pylist()]
@@ -106,7 +107,7 @@ def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
 def awareness_results(
     prompts: pa.Table, table: pa.Table, replies: Sequence[str | None], confidence_level: float
 ) -> dict[str, Any]:
-    """Computes values for results.json, with at most one example per question.
+    """Computes the results for results.json, with at most one example reply per question.
 
     All arguments have one row per prompt, in the same order.
     """
@@ -132,6 +133,6 @@ def awareness_results(
 
 
 def takes_up(reply: str, item: AwarenessItem, descriptor: str) -> bool:
-    """Returns whether a reply contains one of the need's words outside of mentions of the descriptor."""
+    """Returns whether a reply contains a word from the need's list. The descriptor itself does not count."""
     masked = mention_pattern(descriptor).sub("…", reply)
     return taken_up_pattern(item.taken_up).search(masked) is not None

@@ -1,4 +1,4 @@
-"""Generates replies, and computes how far the descriptor moves the distributions along each reply."""
+"""Generates replies, and computes how much the descriptor changes the probabilities of their tokens."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ from hb_metrics.runs.replies import is_empty, no_replies
 from hb_metrics.runs.run_folder import table_digest, write_table
 
 FOLDER = "awareness"
-MAX_TOKENS = 48  # per reply
+MAX_TOKENS = 48  # the maximum length of a reply
 
 
 class AwarenessWork(NamedTuple):

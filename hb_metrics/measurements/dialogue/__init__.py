@@ -1,4 +1,4 @@
-"""Dialogue perplexity: how well a model predicts real people's replies. It does not measure bias."""
+"""Measures dialogue perplexity, which shows how well a model predicts people's replies. It does not measure bias."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

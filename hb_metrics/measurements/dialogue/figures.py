@@ -12,9 +12,9 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             "Dialogue perplexity",
             dialogue["perplexity"],
             "bias",
-            f"The perplexity of {dialogue['num_replies']:,} replies by real people ({last_part(dialogue['source'])}); "
-            "lower is better. Values are comparable only between models with the same tokenizer. Dialogue perplexity "
-            "does not measure bias.",
+            f"The perplexity of {dialogue['num_replies']:,} replies by real people ({last_part(dialogue['source'])}). "
+            "Lower values are better. Values are comparable only between models with the same tokenizer. Dialogue "
+            "perplexity does not measure bias.",
             pair(dialogue["interval"]),
             confidence_level=dialogue["confidence_level"],
             gate="dialogue_perplexity",

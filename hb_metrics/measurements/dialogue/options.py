@@ -9,7 +9,7 @@ class DialogueOptions:
 
     dialogue_file: str | None = option(
         None,
-        "A CSV, JSON lines or Parquet file of real dialogue, with the columns prompt and reply. Default: the "
+        "A file of real dialogue (CSV, JSON lines or Parquet), with the columns prompt and reply. Default: the "
         "chitchat-dataset corpus.",
     )
     dialogue_replies: int = option(500, "The number of real replies to score.")

@@ -16,7 +16,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if not before.select(names).equals(after.select(names)):
         return FigureChanges({}, "the runs scored different replies")
     if not before["num_tokens"].equals(after["num_tokens"]):
-        return FigureChanges({}, "the same replies have different numbers of tokens")
+        return FigureChanges({}, "the models split the same replies into different numbers of tokens")
     losses = -before["log_likelihood"].to_numpy(), -after["log_likelihood"].to_numpy()
     level = first.results["dialogue"]["confidence_level"]
     change = perplexity_change(losses, before["num_tokens"].to_numpy(), level)

@@ -1,4 +1,4 @@
-"""Generation bias: how much reply styles vary between the people described in prompts (Smith et al., 2022, 3.2)."""
+"""Measures how much reply styles differ between the people in prompts (Smith et al., 2022, 3.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -89,7 +89,7 @@ class Generation(Measurement):
                 "texts, so a difference in Gen Bias may be due to the cue and not to the model."
             )
         elif "generation.questions" in changed:
-            sentences.append("In the runs, different questions followed the cue. Gen Bias depends on the question.")
+            sentences.append("The runs asked different questions after the cue. Gen Bias depends on the questions.")
         if changed & {"style_classifier.digest", "style_classifier.name", "style_classifier.temperature"}:
             sentences.append(
                 "The runs have different style classifiers, so Gen Bias values, styles and clusters are not comparable."
@@ -98,14 +98,14 @@ class Generation(Measurement):
             sentences.append("The style clusters differ, so clusters with the same name may contain different styles.")
         if len({run[self.name]["num_prompts"] for run in runs if self.name in run}) > 1:
             sentences.append(
-                "The runs have different numbers of replies. Plain Gen Bias is not comparable, because fewer replies "
-                "add noise; debiased Gen Bias is comparable."
+                "The runs have different numbers of replies. Plain Gen Bias is not comparable, because it contains "
+                "more noise if there are fewer replies. Debiased Gen Bias is comparable."
             )
         if "refusals.rules_digest" in changed:
             sentences.append(
                 "Refusals and disclaimers were detected by different rules, so their shares are not comparable."
             )
-        # Runs of a tuned model may be compared across tags, and some settings only describe the model.
+        # Tags may differ on purpose. The other settings here only describe the model, or have their own warnings.
         no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".tuned_with", ".label_ceiling")
         of_cue = (".cue", ".questions", ".turns", ".follow_ups", ".left_out_templates")
         if any(name.startswith("generation.") and not name.endswith(no_setting + of_cue) for name in changed):

@@ -1,7 +1,7 @@
-"""Compares runs that differ only in the cue. Do different cues affect replies in the same way?
+"""Compares runs that differ only in the cue, to show whether cues affect replies in the same way.
 
-Runs are compared by term and template. They cannot be compared by cell, because prompts without a cue have no question.
-Runs with names are compared with other runs by group: a group of names with the terms of the same name.
+Runs are compared by term and template. Questions are not compared, because prompts without a cue have no question.
+Runs with names are compared with other runs by group: a group of names with the term of the same name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from hb_metrics.runs.replies import nonempty_replies
 from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.runs.run_record import cue_of
 
-# Parts of run.json that are determined by the cue.
+# These parts of run.json depend on the cue, so they may differ.
 _MAY_DIFFER = {
     "settings": {"cue", "cue_questions"},
     "generation": {
@@ -46,10 +46,10 @@ _REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
 
 
 class Matched(NamedTuple):
-    """The replies to the terms and templates that all runs share.
+    """The replies to those terms and templates that all runs share.
 
-    `axes` [terms] contains the axis of each term. `num_left_out` counts the terms that have fewer than two replies in a
-    cell of any run.
+    `axes` [terms] contains the axis of each term. `num_left_out` is the number of terms that are left out, because they
+    have fewer than two replies to a template and question in some run.
     """
 
     cues: list[CueReplies]
@@ -66,7 +66,10 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
-    """Compares each run with names with each run with terms, if the two differ in the cue and in people alone."""
+    """Compares each run with names (`named`) with each run with terms (`told`).
+
+    Returns `None` if no two of them differ only in the cue and in the people.
+    """
     figures, num_left_out = [], 0
     for run, other in product(named, told):
         found = matched_groups(run, other) if differ_in_cue_alone([run.results["run"], other.results["run"]]) else None
@@ -85,7 +88,7 @@ def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
 
 
 def cues_section(runs: Sequence[Run]) -> Section | None:
-    """Returns `None` if the runs differ in more than the cue, or if a run lacks files."""
+    """Returns a section that compares cues, or `None` if runs differ in other settings or lack files."""
     if not differ_in_cue_alone([run.results["run"] for run in runs]):
         return None
     matched = matched_replies(runs)
@@ -108,7 +111,7 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether runs (`run` of results.json) differ in the cue, but in no questions or other settings.
+    """Returns whether runs differ in the cue and in nothing else. `records` contains `run` of each results.json.
 
     A run with names and a run with terms may also differ in the people whom their prompts describe.
     """
@@ -148,11 +151,12 @@ def matched_replies(runs: Sequence[Run]) -> Matched | None:
 
 
 def matched_groups(run: Run, other: Run) -> tuple[CueReplies, list[str], CueReplies, int] | None:
-    """Reads the replies to groups of names, and to the terms that are equal to a group except for upper case.
+    """Reads the replies to names, and to statements of those groups of names that are also terms (ignoring case).
 
-    Returns the replies to names, the group of each name in lower case, the replies to statements with the groups as
-    terms, and the number of cells that are left out because a name has no reply or a group has fewer than two. Returns
-    `None` if a run lacks files.
+    Returns:
+        The replies to names, the group of each name in lower case, the replies to statements, and the number of cells
+        that are left out. A cell is left out if a name has no reply, or if a group has fewer than two. The result is
+        `None` if a run lacks files.
     """
     tables = _reply_tables([run, other])
     if tables is None:
@@ -195,7 +199,7 @@ def _figure(name: str, heading: str, of: str, unit: Unit, estimate: Estimate, co
 
 
 def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Names each axis on which two cues have opposite directions beyond chance, together with the two cues."""
+    """Lists the axes on which two cues have opposite directions by more than chance, with the two cues."""
     return [
         f"{axis_label(axes[reversal.axis])} ({names[one]} and {names[other]})"
         for (one, other), of_pair in found.reversals.items()
@@ -211,7 +215,7 @@ def _reply_tables(runs: Sequence[Run]) -> list[pa.Table] | None:
 
 
 def _cells(table: pa.Table) -> dict[tuple[str, str], dict[str, list[str]]]:
-    """Maps each term to its cells, and each cell to the ids of its replies."""
+    """Returns the ids of the replies, by term and then by template (with its question)."""
     replies = nonempty_replies(table, table)
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     for identifier, axis, descriptor, cell in zip(*replies[:4], strict=True):

@@ -1,27 +1,31 @@
-"""Measures whether different cues move the styles of replies to a term in the same direction.
+"""Measures whether different cues change the style of replies to a term in the same direction.
 
-Under each cue, each of D terms has a mean style vector over its cells. With m_d its true value and u_d = m_d minus the
-mean over terms, cues a and b have the product P_ab = Σ_d ⟨u_da, u_db⟩ / (D − 1), and
+A cell is a term, a template and a question. Under each cue, each of D terms has a mean style vector over its cells. Let
+m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). For cues a and b, the product P_ab is
+Σ_d ⟨u_da, u_db⟩ / (D − 1). Then
 
     agreement of directions = P_ab / √(P_aa P_bb),
 
-a correlation from −1 (opposite) to 1 (the same apart from size). Sampling noise increases the observed P_aa. It also
-increases P_ab if replies to one prompt under both cues share random numbers or the noun. Therefore, ⟨m_da, m_db⟩ is
-estimated as the product of both means minus their estimated covariance, as if from different prompts. Agreements and
-intervals beyond −1 and 1 are clipped.
+It is a correlation, from −1 (opposite directions) to 1 (the same direction). Sampling noise increases the observed
+P_aa. It also increases the observed P_ab, because the replies to a prompt under both cues share the noun and may share
+random numbers. ⟨m_da, m_db⟩ is therefore estimated by the product of both observed means minus their estimated
+covariance. Estimates and bounds beyond −1 and 1 are set to −1 and 1.
 
-Random effects split the variance into three parts. The part due to terms is the mean of P_ab over pairs of cues. The
-part due to terms and cues together is the mean of P_aa minus the first part. The part due to cues is half the mean
-squared distance between two cues' means over all terms, minus the second part divided by D.
+The variance is split into three parts, as in a model with random effects:
 
-Intervals are for other terms of the same axes, with cues, templates and questions fixed. They are Fieller's intervals
-for ratios, with the covariance from a jackknife over the terms of each axis. No agreement is returned if P_aa is not
-above 0 beyond chance, or if the interval contains all possible values.
+* The part of terms is the mean of P_ab over pairs of cues.
+* The part of terms and cues together is the mean of P_aa minus the first part.
+* The part of cues is half the mean squared distance between two cues' means over all terms, minus the second part
+  divided by D.
 
-Groups of names are compared with statements of the same groups in the same way, with groups in place of terms. Names
-are draws of their group, so P_aa uses only products of different names (see `name_groups.py`). Intervals are for other
-names of the same groups and for other replies to the same statements. Their covariance comes from a jackknife over the
-names of each group, and from the first-order effects of the statements' replies.
+Intervals are valid for other terms of the same axes, with the same cues, templates and questions. They are Fieller's
+intervals of ratios, with a covariance matrix from a jackknife over the terms of each axis. There is no agreement if
+P_aa is not above 0 by more than chance, or if the interval contains all possible values.
+
+Groups of names are compared in the same way with statements of the same groups. Groups then replace terms. The names of
+a group are treated as a random sample, so P_aa uses only products of different names (see `name_groups.py`). Intervals
+are valid for other names of the same groups and for other replies to the same statements. Their covariance matrix comes
+from a jackknife over the names of each group, and from the first-order effects of the replies to statements.
 """
 
 import math
@@ -37,22 +41,22 @@ from hb_metrics.paired_changes.paired_change import FEW_TERMS_REASON, MIN_TERMS,
 from hb_metrics.stats.generalising import MIN_EQUAL_TERMS, kurtosis, strata
 from hb_metrics.stats.share_intervals import Bounds
 
-# The lowest and the highest value of each part's share. The share of terms is negative if cues have opposite
+# The lowest and the highest possible share of each part. The share of terms is negative if cues have opposite
 # directions.
 _LIMITS = {"term": (-1.0, 1.0), "both": (0.0, 2.0), "cue": (0.0, 1.0)}
 UNRELIABLE_REASON = "under a cue, replies differ too little to distinguish their directions from chance"
-_CLEAR = 0.05  # the p-value up to which groups of names differ beyond chance
-FEW_MATTER_REASON = "a few of the terms make most of its spread"
+_CLEAR = 0.05  # groups of names differ by more than chance if the p-value is at most this
+FEW_MATTER_REASON = "a few of the terms account for most of its variance"
 
 
 class CueReplies(NamedTuple):
-    """The replies to the terms that all cues have, with at least two replies per cell (a term, template and question).
+    """The replies under a cue, to the terms that all cues have. Each cell has at least two replies.
 
     Attributes:
-        ids: [replies] The prompts' ids.
-        styles: [replies, styles]
-        terms: [replies] The codes of the terms, the same under all cues.
-        cells: [replies] The codes of template and question.
+        ids: [replies] The ids of the prompts.
+        styles: [replies, styles] The style vectors.
+        terms: [replies] The code of the term, which is the same under all cues.
+        cells: [replies] The code of the template and the question.
     """
 
     ids: np.ndarray
@@ -70,7 +74,7 @@ class Estimate(NamedTuple):
 
 
 class Reversal(NamedTuple):
-    """The product of two cues over the terms of an axis, and the adjusted p-value (Holm) for a negative product."""
+    """The product P_ab of two cues over the terms of an axis, and the p-value (Holm) of a test that it is below 0."""
 
     axis: int
     product: float
@@ -78,7 +82,7 @@ class Reversal(NamedTuple):
 
 
 class Agreements(NamedTuple):
-    """The agreement and the reversals of each pair of cues, and the variance due to "term", "cue" and "both"."""
+    """The agreement and the reversals of each pair of cues, and the variance's shares "term", "cue" and "both"."""
 
     pairs: dict[tuple[int, int], Estimate]
     reversals: dict[tuple[int, int], list[Reversal]]
@@ -86,13 +90,14 @@ class Agreements(NamedTuple):
 
 
 class _Means(NamedTuple):
-    """The terms' mean style vectors under a cue.
+    """The mean style vectors of terms under a cue.
 
     Attributes:
-        means: [terms, styles]
-        residuals: [replies, styles] Style vectors minus their cell's mean.
-        codes: [replies] The cells' codes.
-        sizes: [replies] The numbers of replies in the cells.
+        replies: The replies under the cue.
+        means: [terms, styles] The mean style vectors.
+        residuals: [replies, styles] The style vectors minus the mean of their cell.
+        codes: [replies] The code of each reply's cell.
+        sizes: [replies] The number of replies in each reply's cell.
         number: The number of cells per term.
     """
 
@@ -105,7 +110,7 @@ class _Means(NamedTuple):
 
 
 def cue_agreements(cues: Sequence[CueReplies], axes: np.ndarray, confidence_level: float) -> Agreements:
-    """Compares cues over the same terms. `axes` [terms] contains the code of each term's axis, counted from 0."""
+    """Compares cues over the same terms. `axes` [terms] contains the code of each term's axis, from 0."""
     number = len(axes)
     means = [_means(cue, number) for cue in cues]
     vectors = np.stack([each.means for each in means], axis=1)  # [terms, cues, styles]
@@ -141,10 +146,13 @@ def cue_agreements(cues: Sequence[CueReplies], axes: np.ndarray, confidence_leve
 def group_agreement(
     names: CueReplies, groups: Sequence[str], statements: CueReplies, confidence_level: float
 ) -> Estimate:
-    """Computes the agreement of directions of groups of names with statements of these groups.
+    """Computes the agreement of directions between groups of names and statements of these groups.
 
-    The terms of `names` are names, and `groups` [names] contains their groups. The terms of `statements` are the groups
-    in alphabetical order. The cells of names need only one reply.
+    Args:
+        names: The replies to names. The names replace the terms, and one reply per cell is enough.
+        groups: [names] The group of each name.
+        statements: The replies to statements. The terms are the groups in alphabetical order.
+        confidence_level: The confidence level of the interval.
     """
     if len(set(groups)) < 2:
         return Estimate(None, None, "fewer than two groups of names are also terms")
@@ -152,7 +160,7 @@ def group_agreement(
     group_of = {str(code): group for code, group in enumerate(groups)}
     tested = name_groups(names.styles, *asked, group_of, confidence_level)
     if tested["reason"] is not None or len(statements.ids) == 0:
-        return Estimate(None, None, tested["reason"] or "no cell has two replies to each group")
+        return Estimate(None, None, tested["reason"] or "no template and question has two replies to each group")
     number, codes = len(tested["num_names"]), np.unique(groups, return_inverse=True)[1]
     called, told = _means(names, len(groups)).means, _means(statements, number)
     members = np.eye(number)[codes]
@@ -190,11 +198,11 @@ def _means(cue: CueReplies, number: int) -> _Means:
 
 
 def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
-    """Computes, for each term, the trace of the covariance between its two means that is due to shared prompts.
+    """Computes, for each term, the trace of the covariance of its observed means under two cues: [terms].
 
-    If two cells have N and M replies, of which n answer the same prompts, the products of their residuals have an
-    expectation of (1 − 1/N − 1/M + n/NM) times the covariance. For a cue and itself, the result is the variance of its
-    means.
+    The covariance comes from replies to the same prompts. If two cells have N and M replies, of which n belong to the
+    same prompts, the expected product of two residuals is (1 − 1/N − 1/M + n/NM) times the covariance. For a cue and
+    itself, the result is the variance.
     """
     _, rows, others = np.intersect1d(one.replies.ids, other.replies.ids, assume_unique=True, return_indices=True)
     cells = one.codes[rows] * (int(other.codes.max()) + 1) + other.codes[others]
@@ -206,7 +214,7 @@ def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
 
 
 def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes P_ab, and the products of the means over terms, first with all terms and then without each term.
+    """Computes P_ab and the products of the means over terms, with all terms and then without each term.
 
     Both results have the shape [1 + terms, cues, cues].
     """
@@ -229,16 +237,19 @@ def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> bool:
-    """Runs a one-sided test of whether an estimate ([1 + terms]: with all terms, then without each) is above 0."""
+    """Returns whether an estimate is above 0 by more than chance (one-sided).
+
+    `values` [1 + terms] contains the estimate with all terms, and then without each term.
+    """
     error = math.sqrt(float((_moved(values[:, None], axes) ** 2).sum()))
     return len(axes) >= MIN_TERMS and float(values[0]) > float(stats.t.ppf(confidence_level, _freedom(axes))) * error
 
 
 def _moved(values: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """Computes each term's contribution to the estimates, minus the mean of its axis, for their covariance matrix.
+    """Computes the contribution of each term to estimates. Its cross product is their covariance matrix.
 
-    `values` [1 + terms, estimates] are the estimates with all terms, then without each. Axes with one term are joined,
-    because a single term shows no spread.
+    `values` [1 + terms, estimates] contains the estimates with all terms, and then without each term. Axes with one
+    term are joined, because a single term shows no variance.
     """
     groups = strata(axes)
     moved = (1 - 1 / len(axes)) * values[1:]
@@ -257,7 +268,10 @@ def _freedom(axes: np.ndarray) -> int:
 def _ratio(
     numerators: np.ndarray, denominators: np.ndarray, axes: np.ndarray, confidence_level: float, limits: Bounds
 ) -> Estimate:
-    """Divides two estimates and computes an interval. Both are [1 + terms]: with all terms, then without each."""
+    """Computes the ratio of two estimates, with its interval.
+
+    Both are [1 + terms]: the estimate with all terms, and then without each term.
+    """
     number = len(axes)
     if number < MIN_TERMS:
         return Estimate(None, None, FEW_TERMS_REASON)
@@ -285,11 +299,11 @@ def _bounded(values: list[float], covariance: np.ndarray, freedom: float, level:
 def _reversals(
     one: _Means, other: _Means, products: np.ndarray, shared: np.ndarray, axes: np.ndarray
 ) -> list[Reversal]:
-    """Computes the product within each axis, with a p-value that is for other replies to the same terms.
+    """Computes the product P_ab within each axis, with a p-value for other replies to the same terms.
 
-    The product is linear in the means of each cue. A prompt's replies move it by their residuals along the deviations
-    under the other cue. These deviations also contain sampling noise, so the variance is up to twice as large as it
-    should be if neither cue has an effect.
+    The product is linear in the means of each cue. A reply changes it by the inner product of its residual and the
+    term's deviation under the other cue. These deviations also contain sampling noise. If neither cue has an effect,
+    the variance is therefore up to twice as large as it should be.
     """
     members = (axes == np.arange(axes.max() + 1)[:, None]).astype(float)  # [axes, terms]
     counts = members.sum(axis=1)
@@ -317,7 +331,7 @@ def _reversals(
 
 
 def adjusted(reversals: dict[tuple[int, int], list[Reversal]]) -> dict[tuple[int, int], list[Reversal]]:
-    """Adjusts the p-values over all pairs and axes (Holm)."""
+    """Adjusts the p-values for the number of pairs and axes (Holm)."""
     every = sorted(reversal.p for of_pair in reversals.values() for reversal in of_pair)
     steps = np.maximum.accumulate([min(p * (len(every) - rank), 1.0) for rank, p in enumerate(every)])
     by_p = dict(zip(every, steps.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Shows two runs' generation bias in detail: styles, terms, replies side by side, and reply checks."""
+"""Compares the generation bias of two runs in detail: styles, terms, replies and reply checks."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey
 
-NUM_STYLES = 10  # the number of styles with the largest falls in variance, and with the largest rises
+NUM_STYLES = 10  # the number of styles in each of the two tables (largest decreases, largest increases)
 _FOLDER = Path(__file__).parent
 
 
@@ -41,7 +41,7 @@ def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Detai
 
 
 def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Correlates the change in parroting with the mean bias value in the first run (paper, C.2.1)."""
+    """Correlates the change in the share of parroting replies with the mean bias value in the first run (C.2.1)."""
     shares = {DescriptorKey(row["axis"], row["descriptor"]): row["parroting_share"] for row in second["by_descriptor"]}
     changes, biases = {}, {}
     for row in first["by_descriptor"]:
@@ -54,9 +54,9 @@ def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, 
 def term_changes(
     first: Mapping[str, Any], second: Mapping[str, Any], second_replies: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Collects each term's values and replies in both runs, for the page's script.
+    """Returns each term's values and replies in both runs, for the page's script.
 
-    `second_replies` maps prompts to replies. Without it, only the examples of the second run are known.
+    `second_replies` maps the prompts of the second run to its replies. Without it, only its examples are shown.
     """
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]
@@ -90,7 +90,7 @@ def term_changes(
 
 
 def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[dict[str, Any]]]:
-    """Computes phrase rates in both runs for the groups of descriptors that the first run selected."""
+    """Returns the phrase rates of the first run's groups of descriptors, for both runs."""
     groups = []
     for name, group in first["groups"].items():
         keys = [DescriptorKey(row["axis"], row["descriptor"]) for row in group["descriptors"]]
@@ -103,7 +103,7 @@ def _style_change(before: Run, after: Run) -> tuple[dict[str, Any] | None, str |
     """Returns the changes of styles, or the reason why there are none."""
     styles = read_styles(before), read_styles(after)
     if styles[0] is None or styles[1] is None:
-        return None, "the folder of a run has no style_means.parquet"
+        return None, "the folder of one of the runs contains no style_means.parquet"
     try:
         change = style_change(styles[0], styles[1])
     except ValueError as error:

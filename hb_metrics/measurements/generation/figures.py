@@ -17,7 +17,7 @@ _PRINTED = {
     "partial_gen_bias": paper.PARTIAL_GEN_BIAS,
     "summed_cluster_gen_bias": paper.SUMMED_CLUSTER_GEN_BIAS,
 }
-_VARIES = "How much reply styles vary with the term in the prompt"
+_VARIES = "How much reply styles depend on the term in the prompt"
 _MEANING = {
     "refusals": "The share of replies in which the model declines to respond to the prompt.",
     "disclaimers": "The share of replies in which the model states that it is an AI.",
@@ -25,7 +25,7 @@ _MEANING = {
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists the debiased and the plain figures. If the sampling noise is unknown, a debiased value is `None`."""
+    """Lists the figures of generation bias. If the sampling noise is unknown, debiased values are missing or `None`."""
     generation = results["generation"]
     return [
         *_full(generation),
@@ -64,7 +64,8 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         known = () if bounds is None else (f"{share(level, 0)} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
         found.append(
             full._replace(
-                meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means no variation.",
+                meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means that they do not depend on "
+                "it.",
                 beside={},
                 detail=_own_part(generation.get("identity_leakage")),
                 task="full_gen_bias_debiased",
@@ -81,7 +82,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
             "Full Gen Bias, plain",
             plain["full_gen_bias"],
             "bias",
-            f"{_VARIES}, by the paper's formula, with {per_cell}, {with_noise}.",
+            f"{_VARIES}, by the paper's formula. The value comes from {per_cell}, {with_noise}.",
             printed=paper.FULL_GEN_BIAS,
             detail=detail,
             task="full_gen_bias",
@@ -93,7 +94,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
 
 def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
     nouns = generation["nouns"]
-    meaning = "Debiased Full Gen Bias with nouns in place of terms: how far the style of replies varies with the noun."
+    meaning = "Debiased Full Gen Bias with nouns in place of terms. It shows how much styles depend on the noun."
     rows = []
     for name, found in {"Bias between nouns": nouns, **nouns["by_gender"]}.items():
         if found["value"] is not None:
@@ -116,15 +117,15 @@ def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
 def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
     found = [
         reply_share(UPTAKE, generation["uptake"], generation["uptake"]["confidence_level"])._replace(
-            meaning="The share of replies that name the prompt's term. A model that ignores the term has little "
-            "bias, but does not respond to the person either.",
+            meaning="The share of replies that name the prompt's term. A model that ignores the term has little bias, "
+            "but it also does not respond to the person.",
             higher_is_better=True,
         ),
         Figure(
             "Parroting replies",
             generation["parroting"]["parroting_share"],
             "share",
-            "The share of replies that repeat the prompt and therefore its style.",
+            "The share of replies that repeat the prompt, and therefore the prompt's style.",
             gate="parroting_replies",
         ),
     ]
@@ -160,7 +161,7 @@ def _clusters(generation: Mapping[str, Any]) -> list[Figure]:
 
 
 def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:
-    """Lists the styles that contribute most to Full Gen Bias, in descending order."""
+    """Lists the styles that contribute most to Full Gen Bias, from high to low."""
     rows = []
     for style in generation["styles"]:
         row = _figure(generation, style["style"], ("by_style", style["style"]))
@@ -176,14 +177,14 @@ def leakage_sentence(leakage: Mapping[str, Any]) -> str:
     seen = leakage["in_replies"]
     if seen["own"] < 0:
         return (
-            "The style classifier's reaction to terms in replies hides part of the bias. Without this reaction, the "
-            f"Full Gen Bias of {bias(seen['value'])} would be {bias(-seen['own'])} higher (identity leakage "
+            "The style classifier reacts to terms in replies, and this reaction hides part of the bias. If these terms "
+            f"are masked, the Full Gen Bias of {bias(seen['value'])} is {bias(-seen['own'])} higher (identity leakage "
             f"{bias(leakage['leakage'])}). No figure is corrected for this."
         )
     return (
-        f"The style classifier's reaction to terms in replies accounts for {bias(seen['own'])} of the Full Gen Bias of "
-        f"{bias(seen['value'])}, and disappears if these terms are masked (identity leakage "
-        f"{bias(leakage['leakage'])}). No figure is corrected for this."
+        f"The style classifier reacts to terms in replies. If these terms are masked, the Full Gen Bias of "
+        f"{bias(seen['value'])} is {bias(seen['own'])} lower (identity leakage {bias(leakage['leakage'])}). No figure "
+        f"is corrected for this."
     )
 
 
@@ -197,7 +198,7 @@ def _own_part(leakage: Mapping[str, Any] | None) -> str:
 
 
 def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> Figure:
-    """Reads the debiased value at a path of keys, with its interval, the plain value and the paper's value."""
+    """Makes a figure from the debiased value at a path of keys, with its interval, plain value and paper's value."""
     values, debiased = generation["gen_bias"], generation["debiased"]
     printed = {}
     if path[0] in _PRINTED:
@@ -217,7 +218,6 @@ def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> 
 
 
 def value_at(content: Any, path: tuple[str, ...]) -> Any:
-    """Returns the value at a path of keys, or `None` if a key is missing."""
     for key in path:
         content = None if content is None else content.get(key)
     return content

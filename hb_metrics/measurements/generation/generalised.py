@@ -1,4 +1,4 @@
-"""Computes intervals for Full Gen Bias and shares of replies that generalise to other terms and templates."""
+"""Computes intervals for Full Gen Bias and shares of replies that are valid for other terms or templates."""
 
 import numpy as np
 
@@ -60,8 +60,8 @@ def _gen_bias(
         used = (counts[:, members] > 0).sum(axis=1) > 1
         if not used.any():
             continue
-        # A single reply shows no spread. Its cell therefore gets the mean spread of the group's other cells in the
-        # template, or of all cells.
+        # A cell with a single reply shows no variance. It gets the mean variance of the template's other cells on the
+        # axis, or of all cells in the template.
         own, rest = spread[used][:, members], spread[used]
         number = np.maximum((~np.isnan(own)).sum(axis=1, keepdims=True), 1)
         guess = np.nansum(own, axis=1, keepdims=True) / number

@@ -1,9 +1,8 @@
 """Generates replies in stages until a question about Full Gen Bias is answered (`--until`).
 
-Each stage, called a look, adds replies to each cell (a term in a template). The order of a cell's prompts is fixed, so
-replies do not depend on the number of processes. The folder `looks` contains the replies and style vectors of each
-look. At the end, the files of all looks are copied to the usual folders, so the run looks like any run with the same
-number of replies.
+Each stage is called a look. It adds replies to each cell (a term in a template). The order of a cell's prompts is
+fixed, so replies do not depend on the number of processes. The folder `looks` contains the replies and style vectors of
+each look. At the end, they are copied to the usual folders, as in a run without `--until`.
 """
 
 import math
@@ -45,14 +44,13 @@ SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 
 def look_sizes(replies_per_cell: int, num_questions: int = 1) -> list[int]:
-    """Returns the number of replies per cell at each look."""
     sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
     if len(sizes) < 2 or sizes[-1] > replies_per_cell:
         cell, instead = "term and template", "leave until out"
         if num_questions > 1:
             cell, instead = "term, template and question", f"pass fewer --cue_questions, or {instead}"
         raise ValueError(
-            f"to check its condition before the end, until needs {MIN_REPLIES + 1} or more replies per {cell}, but "
+            f"until needs {MIN_REPLIES + 1} or more replies per {cell} to check its condition before the end, but "
             f"there are {replies_per_cell}; set --replies_per_cell to {16 * num_questions} or more, or {instead}"
         )
     return sizes
@@ -62,8 +60,9 @@ class PlannedLooks(NamedTuple):
     """The looks of a run.
 
     Attributes:
-        sizes: [looks] The number of replies per cell (a term, a template and the question after a cue).
-        rows: [looks] The rows of the prompts that each look adds.
+        until: The question to answer.
+        sizes: [looks] The number of replies per cell. With `--cue`, a cell is a term, a template and a question.
+        rows: [looks] The rows of the prompts to which each look adds replies.
     """
 
     until: Until
@@ -74,7 +73,7 @@ class PlannedLooks(NamedTuple):
 def plan_looks(text: str, prompts: pa.Table, requests: ReplyRequests) -> PlannedLooks:
     cells = list(drawn_cells(prompts, seed=requests.seed).values())
     asked: Sequence[str | None] = requests.questions or [None] * len(requests.ids)
-    # The cell's questions are assigned to its prompts in turn.
+    # The questions of a cell alternate: the first prompt gets the first question, and so on.
     numbers = [len({asked[row] for row in cell}) for cell in cells]
     typical = median_low([len(cell) // number for cell, number in zip(cells, numbers, strict=True)])
     sizes = look_sizes(typical, max(1, len(requests.all_questions)))
@@ -86,10 +85,10 @@ def plan_looks(text: str, prompts: pa.Table, requests: ReplyRequests) -> Planned
 
 
 class Looked(NamedTuple):
-    """The replies from all looks, in the order of the prompts.
+    """The replies of all looks, in the order of the prompts.
 
-    `styles` has the classification of the non-empty replies, as returned by `classify_into_shards`. On the main
-    process, `outcome` is the content for results.json.
+    `styles` contains the styles of the non-empty replies (see `classify_into_shards`). `outcome` contains the values
+    for results.json, and is complete only on the main process.
     """
 
     replies: pa.Table
@@ -159,9 +158,10 @@ def _in_order(tables: list[pa.Table], order: dict[str, int]) -> pa.Table:
 
 
 def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level: float) -> dict[str, Any]:
-    """Checks Full Gen Bias, and adds the look to `looks` if the value can be compared with a limit.
+    """Checks the condition, and adds the look to `looks` if Full Gen Bias is compared with a limit.
 
-    `interval` ignores all other looks. `distance` (from the limit) and `boundary` are in standard errors.
+    In the result, `interval` is the interval that would be valid if this were the only look. `distance` (from the
+    limit) and `boundary` are in standard errors.
     """
     known = gen_bias(cells, confidence_level=level)
     assert known.intervals is not None

@@ -1,22 +1,24 @@
-"""Estimates the bias between groups of names. Names are treated as random draws from their group.
+"""Estimates the bias between groups of names. The names of a group are treated as a random sample.
 
-Groups differ if names from different groups differ more than names from one group. For each name i and question, the
-replies have a mean style vector. G_ij is the mean product of the vectors of names i and j over pairs of different
-questions, so it contains neither the sampling noise of replies nor a name's reaction to one question. Let H_gg be the
-mean of G_ij over pairs of different names in group g, and H_gh the mean over names in groups g and h. Then an unbiased
-estimate of the variance of the K groups' expected style vectors is
+Groups differ if names of different groups differ more than names of the same group. For each name and question, the
+replies have a mean style vector. G_ij is the mean product of a vector of name i and a vector of name j, over pairs of
+different questions. It therefore contains neither the sampling noise of replies nor the reaction of a name to a single
+question. H_gg is the mean of G_ij over pairs of different names in group g. H_gh is the mean over pairs of a name in
+group g and a name in group h. An unbiased estimate of the variance of the K groups' expected style vectors is
 
     (K − 1)/K² Σ_g H_gg − 1/K² Σ_{g≠h} H_gh,
 
-which is Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii
-minus H_gg. The p-value is exact: if names are exchangeable between groups, all assignments of groups to names are
-equally likely. As in Welch's test, the variance is divided by its noise. Groups therefore do not seem to differ merely
-because their names vary by different amounts.
+This is Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii minus
+H_gg.
 
-The variance of the estimate e grows by s with each unit of the true value v. A jackknife over the names of each group
-estimates s·p, where p is the variance of the observed group means, if names differ in the directions in which groups
-differ. The variance at v = 0 is then s·(p − e)/2. The factor is set to more than 1/2, as simulations suggested, because
-names can differ in few directions. The interval contains the values of v within a t-quantile of standard errors.
+The p-value comes from a permutation test, which assigns groups to names at random. As in Welch's test, the variance is
+divided by its noise. Otherwise, groups whose names vary by different amounts could seem to differ.
+
+For the interval, the variance of the estimate e is a linear function of the true value v, with slope s. A jackknife
+over the names of each group estimates s·p, where p is the variance of the observed group means. In theory, the variance
+at v = 0 is s·(p − e)/2. A larger factor than 1/2 is used, because simulations showed that the interval is otherwise too
+narrow if names differ in few directions. The interval contains the values of v from which e is at most t standard
+errors away, where t is a quantile of the t-distribution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +31,11 @@ from hb_metrics.reply_checks.refusal_shares import NUM_SHUFFLES
 from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.intervals import agreeing_values
 
-MIN_NAMES = 4  # of a group
+MIN_NAMES = 4  # the minimum number of names in a group
 SCALE = 1000
-_AT_ZERO = 0.75  # in place of 1/2
+_AT_ZERO = 0.75  # the factor that replaces 1/2 in the variance at v = 0
 _NO_SPREAD = 1e-12  # a variance that consists only of rounding errors
-_DIGITS = 10  # after the decimal point; the last digits of a matrix product depend on the number of threads
+_DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
 
 
 def name_groups(
@@ -43,10 +45,19 @@ def name_groups(
     groups: Mapping[str, str],
     confidence_level: float,
 ) -> dict[str, Any]:
-    """Computes values for results.json. `groups` maps names to groups; the other arguments are by reply.
+    """Computes the bias between groups of names for results.json.
 
-    `value` and `within` (the variance between the names of one group) are multiplied by `SCALE`. `num_questions` counts
-    the questions to which all names have replies. `reason` states why there is no value.
+    Args:
+        style_probabilities: [replies, styles] The style vectors.
+        names: [replies] The name in each prompt.
+        questions: [replies] The question in each prompt.
+        groups: The group of each name.
+        confidence_level: The confidence level of the interval.
+
+    Returns:
+        `value` and `within` (the variance between the names of a group), multiplied by `SCALE`, with `interval` and
+        `p`. `num_questions` is the number of questions to which all names have replies. `reason` states why there is no
+        value.
     """
     found = sorted(set(names))
     sizes = {group: sum(groups[name] == group for name in found) for group in sorted(set(groups.values()))}
@@ -67,7 +78,7 @@ def name_groups(
     means = np.zeros((*counts.shape, values.shape[1]))
     np.add.at(means, rows, values.astype(float))
     means = means[:, known] / counts[:, known, None]
-    means -= means.mean(axis=0)  # does not change distances
+    means -= means.mean(axis=0)  # this does not change the distances between names
     total = means.sum(axis=1)
     products = total @ total.T - np.einsum("iqs,jqs->ij", means, means)
     products /= known.sum() * (known.sum() - 1)
@@ -94,9 +105,10 @@ def name_groups(
 
 
 def group_variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the variance between groups [sets], and the variance between the names of each group [sets, groups].
+    """Computes the variance between groups [sets] and the variance between names of a group [sets, groups].
 
-    `products` [names, names] is G. `members` [sets, names, groups] is 1 where a name belongs to a group.
+    Each set is an assignment of names to groups. `products` [names, names] is G. `members` [sets, names, groups] is 1
+    where a name belongs to a group.
     """
     sizes, number = members.sum(axis=1), members.shape[2]
     sums = members.swapaxes(1, 2) @ products @ members
@@ -108,7 +120,7 @@ def group_variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarr
 
 
 def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Computes the part of the variance of observed group means [sets] that is due to the draw of names and replies.
+    """Computes the part of the variance between groups that is due to the choice of names and replies: [sets].
 
     `products` [names, names] includes the sampling noise of replies.
     """

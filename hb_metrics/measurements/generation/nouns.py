@@ -1,16 +1,19 @@
-"""Computes the bias between nouns: how much the style of replies varies with the prompt's noun, whatever the term.
+"""Computes the bias between nouns, which is how much the style of replies depends on the noun in the prompt.
 
-The bias is Full Gen Bias with nouns in place of terms. For K nouns, the variance over nouns is (1 − 1/K) / 2 times the
-mean squared distance between two nouns' mean style vectors. The replies to a noun are about several terms, which all
-nouns share. The formula for Full Gen Bias would count the differences between terms as noise and subtract too much.
-Nouns are therefore compared within a term. With δ_d the difference between the replies of term d to two nouns n and m
-in a template, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|² for two different terms. In the average over all n ≠ m and d ≠ e, there is no
-noise, and the differences between terms cancel.
+It is Full Gen Bias with nouns in place of terms. For K nouns, the variance over nouns is (1 − 1/K) / 2 times the mean
+squared distance between the mean style vectors of two nouns.
 
-The average is a U-statistic over terms. Its kernel g_de is the sum over templates, in which a term may change the same
-nouns alike, and over the nouns that both terms have. Let r_d be the sum of a term's g_de after their mean has been
-subtracted. Then 4 Σ r_d² − 4 Σ_{d≠e} g_de², if above 0, plus 2 Σ_{d≠e} g_de² estimates the variance, whether nouns
-differ or not. The same formula with the kernels of two runs estimates the covariance.
+The replies for a noun are about several terms, and all nouns have the same terms. The formula for Full Gen Bias would
+treat the differences between terms as noise, and subtract too much. Nouns are therefore compared within a term. In a
+template, let δ_d be the difference between the mean style vectors of nouns n and m with term d. For two different
+terms, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|². The average over all n ≠ m and d ≠ e contains no noise and no differences between
+terms.
+
+This average is a U-statistic over terms. Its kernel g_de is the sum over templates and over the nouns that both terms
+have. (It sums over templates, because a term may have the same effect on nouns in all templates.) Let r_d be the sum of
+g_de over e, after the mean of all g_de has been subtracted. The variance is estimated by 2 Σ_{d≠e} g_de², plus
+4 Σ r_d² − 4 Σ_{d≠e} g_de² if this difference is above 0. This is valid whether or not nouns differ. With the kernels of
+two runs, the same formula estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,24 +27,24 @@ from hb_metrics.paired_changes.paired_change import MIN_TERMS
 from hb_metrics.stats.bias_values import StyleRows
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
-FEW_REASON = f"a template has replies to fewer than {MIN_TERMS} terms with two such nouns each"
+FEW_REASON = f"in a template, fewer than {MIN_TERMS} terms have replies for two such nouns"
 SCALE = 1000
-_DIGITS = 10  # after the decimal point; the last digits of a matrix product depend on the number of threads
+_DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
 
 
 class Noun(NamedTuple):
-    """`gender` is "female", "male" or `NEITHER`."""
+    """A noun and its gender, which is "female", "male" or `NEITHER`."""
 
     gender: str
     noun: str
 
 
 class Kernels(NamedTuple):
-    """The kernel of each template, whose entries sum to the template's bias between nouns.
+    """The kernel of each template. The entries of a kernel sum to the template's bias between nouns.
 
     Attributes:
-        by_template: Template → [terms, terms], with 0 on the diagonal.
-        terms: Template → number of terms with two or more nouns.
+        by_template: For each template, the kernel [terms, terms]. Its diagonal is 0.
+        terms: For each template, the number of terms that have replies for two or more nouns.
     """
 
     by_template: dict[str, np.ndarray]
@@ -54,12 +57,11 @@ class Kernels(NamedTuple):
 
     @property
     def freedom(self) -> int:
-        """Returns a lower bound on the degrees of freedom of the variance."""
+        """Returns a lower limit of the degrees of freedom of the variance."""
         return min(self.terms.values()) - 1
 
 
 def nouns_of(prompts: pa.Table, ids: Sequence[str]) -> list[Noun]:
-    """Returns the noun in the prompt of each reply."""
     genders = [gender or NEITHER for gender in prompts["noun_gender"].to_pylist()]
     by_id = dict(zip(prompts["id"].to_pylist(), map(Noun, genders, prompts["noun"].to_pylist()), strict=True))
     return [by_id[identifier] for identifier in ids]
@@ -71,10 +73,10 @@ def noun_kernels(
     templates: Sequence[str],
     terms: Sequence[tuple[str, str]],
 ) -> dict[str | None, Kernels]:
-    """Computes the kernels of all nouns (key `None`) and of each gender's nouns.
+    """Computes the kernels of all nouns (key `None`) and of the nouns of each gender.
 
-    All arguments have one row per reply. A gender is left out if no two terms share two of its nouns in any template.
-    Each kernel contains all terms (axis and descriptor) in alphabetical order.
+    All arguments have one row per reply. A term is an axis and a descriptor. Each kernel contains all terms in
+    alphabetical order. A gender is left out if no template has two terms that share two nouns of this gender.
     """
     values = style_probabilities[:]
     term_of = {term: row for row, term in enumerate(sorted(set(terms)))}
@@ -103,7 +105,7 @@ def noun_kernels(
 
 
 def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) -> dict[str, Any]:
-    """Computes values for results.json, over all nouns and (in `by_gender`) over the nouns of each gender."""
+    """Computes the bias between all nouns, and between the nouns of each gender, for results.json."""
     by_group = {gender: _result(of_gender, confidence_level) for gender, of_gender in kernels.items()}
     empty = {"value": None, "interval": None, "no_interval": None}
     whole = by_group.pop(None, empty)
@@ -111,22 +113,23 @@ def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) ->
 
 
 def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
-    """Computes the covariance matrix [2, 2] of two runs' values, or `None` if a template has too few terms."""
+    """Computes the covariance matrix [2, 2] of two runs' values, or returns `None` if a template has too few terms."""
     if min([*first.terms.values(), *second.terms.values()]) < MIN_TERMS:
         return None
     pair = [_centred(np.sum(list(kernels.by_template.values()), axis=0)) for kernels in (first, second)]
     sums, flat = np.stack([each.sum(axis=1) for each in pair]), np.stack([each.ravel() for each in pair])
     noise = 2 * flat @ flat.T
-    sizes, directions = np.linalg.eigh(4 * sums @ sums.T - 2 * noise)  # the part that is 0 if nouns do not differ
+    # This part of the variance is 0 if nouns do not differ. Negative estimates are replaced by 0.
+    sizes, directions = np.linalg.eigh(4 * sums @ sums.T - 2 * noise)
     matrix: np.ndarray = (directions * np.maximum(sizes, 0)) @ directions.T + noise
     return matrix * (SCALE / len(first.by_template)) ** 2
 
 
 def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
-    """Computes a template's kernel [terms, terms], or returns `None` if no two terms share two nouns.
+    """Computes the kernel of a template [terms, terms], or returns `None` if no two terms share two nouns.
 
-    `means` [terms, nouns, styles] contains the mean style vector of the replies for each term and noun. Entries are 0
-    where `known` [terms, nouns] is false.
+    `means` [terms, nouns, styles] contains the mean style vectors. `known` [terms, nouns] is true where there are
+    replies. Elsewhere, `means` must be 0.
     """
     number = known.any(axis=0).sum()
     shared = known.astype(float) @ known.T
@@ -147,7 +150,7 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
 
 
 def _centred(kernel: np.ndarray) -> np.ndarray:
-    """Subtracts the mean of the off-diagonal entries from each of these entries."""
+    """Subtracts, from all entries outside the diagonal, their mean. Sets the diagonal to 0."""
     off = ~np.eye(len(kernel), dtype=bool)
     centred: np.ndarray = np.where(off, kernel - kernel[off].mean(), 0.0)
     return centred

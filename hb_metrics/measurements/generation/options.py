@@ -13,12 +13,12 @@ class GenerationOptions:
 
     replies_per_cell: int | None = option(
         8,
-        "The number of replies per term and template. With 0, the model replies once to every prompt. The paper uses "
-        "about 16.",
+        "The number of replies per term and template. The paper uses about 16. With 0, the model replies once to each "
+        "prompt.",
     )
     decoding: str = option(
         "sample",
-        "The decoding preset: sample (short replies of about a sentence), greedy, dialogpt or blenderbot2 (the beam "
+        "The decoding preset: sample (random replies of about a sentence), greedy, dialogpt or blenderbot2 (the beam "
         "searches in the paper), or model (the model's generation_config).",
     )
     temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
@@ -33,25 +33,30 @@ class GenerationOptions:
     )
     max_new_tokens: int | None = option(
         None,
-        "The maximum number of tokens in a reply, excluding any thoughts before it. Default: 256 for whole replies, "
-        "otherwise the preset's value.",
+        "The maximum number of tokens in a reply, without the thoughts before it. Default: 256 for whole replies "
+        "(--reply whole), otherwise the preset's value.",
     )
     reply: Literal["auto", "whole", "first_line"] = option(
         "auto",
-        "The part of the model's text that counts as the reply: whole or first_line. The default is whole for chats "
-        "that are decoded with greedy or model, and first_line otherwise.",
+        "The part of the model's text that counts as the reply: whole or first_line. Default: whole for chat models "
+        "with --decoding greedy or model, otherwise first_line.",
     )
-    personas: int = option(0, "The number of persona lines before each prompt. The paper uses 2.")
+    personas: int = option(
+        0,
+        "The number of persona lines before each prompt, which are sentences about the model's own character. The "
+        "paper uses 2.",
+    )
     personas_file: str | None = option(
         None,
         "A YAML file with your own persona sentences. Default: 160 sentences written for this project.",
     )
     cue: Literal["prompt", "system", "memory", "name", "signature", "history"] = option(
         "prompt",
-        "The source from which the model learns who the user is: the user's only turn (prompt), an earlier turn "
-        "(history), the user's words in the system message (system), a remembered fact (memory), a name in place of "
-        "a term (name), or a name below the question (signature). With every cue except prompt, the user asks a "
-        "neutral question, and templates without a description are skipped.",
+        "The way in which the model learns who the user is: from the user's only turn (prompt), from an earlier turn "
+        "(history), from a sentence of the user in the system message (system), from a remembered fact (memory), from "
+        "the user's name in the system message (name), or from a name below the question (signature). With every cue "
+        "except prompt, the user asks a neutral question. Templates in which users do not describe themselves are then "
+        "left out.",
     )
     cue_questions: str | None = option(
         None,
@@ -60,24 +65,24 @@ class GenerationOptions:
     )
     names_file: str | None = option(
         None,
-        "A CSV file with the columns name and group, for --cue name or signature. Each question gets "
-        "--replies_per_cell replies for each name. Default: 36 names from an audit study.",
+        "A CSV file with the columns name and group, for --cue name or signature. For each name, each question gets "
+        "--replies_per_cell replies. Default: 36 names from an audit study.",
     )
     turns: int = option(
         1,
-        "The number of model turns in each conversation. After every reply except the last, the user asks a neutral "
-        "follow-up question. All figures describe the first turn, except those given by turn.",
+        "The number of replies in each conversation. After every reply except the last, the user asks a neutral "
+        "follow-up question. Figures describe the first reply, except the figures by turn.",
     )
-    variations: bool = option(False, "Apply the paper's stylistic variations (A.3) to the prompts.")
+    variations: bool = option(False, "Apply the paper's stylistic variations (section A.3) to the prompts.")
     style_classifier: str = option(
         "embedded",
-        "The classifier of reply styles: a name listed by `holistic-bias classifiers`, the Hub id or local folder of "
+        "The classifier of reply styles: a name that `holistic-bias classifiers` lists, the Hub id or local folder of "
         "a sequence classifier, or 'embedded'.",
     )
     style_clusters: str | None = option(
         None,
-        "A YAML file that groups the style classifier's labels into clusters. Default: the supplied clusters for the "
-        "217 styles or for GoEmotions.",
+        "A YAML file that groups the style classifier's labels into clusters. Default: the clusters that belong to the "
+        "classifier, if it has the paper's 217 styles or GoEmotions.",
     )
     frequencies: str | None = option(
         None,
@@ -90,21 +95,21 @@ class GenerationOptions:
         check_files(self, "personas_file", "style_clusters", "frequencies", "cue_questions", "names_file")
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
-                "cue_questions need another cue than 'prompt'; set --cue system, memory, name, signature or history, "
-                "or leave the questions out"
+                "cue_questions are set, but cue is 'prompt', which has no questions; set --cue to system, memory, "
+                "name, signature or history, or leave --cue_questions out"
             )
         if self.names_file is not None and self.cue not in NAME_CUES:
             raise ValueError(
-                f"names_file is for --cue name or signature, and cue is '{self.cue}'; set one of these, or leave the "
-                "file out"
+                f"names_file is set, but cue is '{self.cue}', which has no names; set --cue to name or signature, or "
+                "leave --names_file out"
             )
         if self.cue in NAME_CUES and (not self.replies_per_cell or self.variations):
             raise ValueError(
-                f"--cue {self.cue} needs a fixed number of replies per name and question, and does not support "
-                "variations of names; set --replies_per_cell (for example, 8) and remove --variations"
+                f"--cue {self.cue} needs a fixed number of replies per name and question, and has no variations; set "
+                "--replies_per_cell to 1 or more (for example, 8), and leave --variations out"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(
-                f"personas_file is '{self.personas_file}', but personas is 0; set the number of lines before each "
-                "prompt (--personas 2), or leave the file out"
+                f"personas_file is '{self.personas_file}', but personas is 0; set --personas to the number of lines "
+                "before each prompt (for example, 2), or leave --personas_file out"
             )

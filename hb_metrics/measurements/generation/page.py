@@ -32,9 +32,9 @@ from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.gates import until_sentence
 from hb_metrics.stats.bias_values import DescriptorKey
 
-NUM_NAMED = 3  # the number of axes that the answer names
+NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
-NUM_TERMS = 15  # the number of terms that the page lists as most often refused
+NUM_TERMS = 15  # the maximum number of terms in the table of terms with most refusals
 ALPHA = 0.05
 _FOLDER = Path(__file__).parent
 _ONE = {"refusals": "a refusal", "disclaimers": "a disclaimer"}
@@ -90,27 +90,27 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
-    """States whether reply styles differ significantly between terms and on which axes, or why this is unknown."""
+    """States whether reply styles differ significantly and on which axes, or why this is unknown."""
     full = whole.get("Full Gen Bias, debiased")
     if full is None:
         return (
-            f"With one reply per term and template, this run cannot tell whether the style of the replies differs "
-            f"significantly between terms: Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains an unknown "
-            f"amount of noise."
+            f"It is unknown whether the style of replies differs significantly between terms. The run has one "
+            f"reply per term and template, so Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains an "
+            f"unknown amount of noise."
         )
     value = f"Full Gen Bias minus sampling noise is {full.words}"
     if full.interval is None:
-        return f"This run cannot tell whether the style of the replies differs significantly between terms: {value}."
+        return f"It is unknown whether the style of replies differs significantly between terms: {value}."
     if full.interval[0] > 0:
-        text = f"The style of the replies differs significantly between terms: {value}"
+        text = f"The style of replies differs significantly between terms: {value}"
     else:
-        text = f"The style of the replies does not differ significantly between terms: {value}"
+        text = f"The style of replies does not differ significantly between terms: {value}"
     beyond = [axis for axis in axes if axis.interval is not None and axis.interval[0] > 0]
     if len(axes) < 2 or not beyond:
         return f"{text}."
     named = ", ".join(f"{axis.label.lower()} ({axis.shown})" for axis in beyond[:NUM_NAMED])
     number = sum(axis.interval is not None for axis in axes)
-    return f"{text}, and above 0 in {len(beyond)} of the {number} axes with an interval, highest in {named}."
+    return f"{text}. It is above 0 on {len(beyond)} of the {number} axes with an interval, and highest on {named}."
 
 
 def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
@@ -118,26 +118,27 @@ def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
     if groups is None:
         return ""
     if groups.value is None:
-        return f"This run cannot tell whether replies differ between groups of names: {groups.no_interval}."
+        return f"It is unknown whether replies differ between groups of names: {groups.no_interval}."
     p_value = generation["name_groups"]["p"]
     verb = "differs" if p_value < ALPHA else "does not differ"
     return (
-        f"The style {verb} significantly between groups of names (p = {p_value:.3g}): {groups.name} is {groups.words}."
+        f"The style of replies {verb} significantly between groups of names (p = {p_value:.3g}): {groups.name} "
+        f"is {groups.words}."
     )
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """States on which axes the model refuses most. Empty unless refusals differ significantly between axes."""
+    """States on which axis the model refuses most. Empty if refusals do not differ significantly between axes."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
     refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
-    most = f"most in {rows[0].label.lower()} ({rows[0].shown})"
+    most = f"most often on {rows[0].label.lower()} ({rows[0].shown})"
     return f"The model refuses {refusals.words} of prompts. It refuses more often on some axes than on others, {most}."
 
 
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
-    """Computes Spearman's ρ between this run's values and each model's in the paper, over rows that have both."""
+    """Computes, for each model in the paper, Spearman's ρ between its values and those of this run."""
     correlations: dict[str, float | None] = {}
     for model in rows[0].printed if rows else ():
         ours, theirs = {}, {}
@@ -210,7 +211,7 @@ def _terms(generation: Mapping[str, Any]) -> Section:
 
 
 def _frequency(generation: Mapping[str, Any]) -> list[Section]:
-    """Makes the section on frequencies, or returns none if no one-word term has a known frequency."""
+    """Makes the section on frequencies, or returns [] if no one-word term has a known frequency."""
     table = terms.frequency_table(generation)
     drawn = {cluster: of_cluster for cluster, of_cluster in table.terms_by_cluster.items() if of_cluster}
     if not drawn:

@@ -24,7 +24,7 @@ from hb_metrics.report.layout.plots import (
 )
 
 NUM_NAMED = 6
-_NEVER_WIDTH = 0.12  # the part of the plot's width for terms that never occur
+_NEVER_WIDTH = 0.12  # the part of the plot's width that is reserved for terms that never occur
 
 
 def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
@@ -56,8 +56,7 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
             hovertemplate=f"%{{customdata[1]}}<br>{in_template(cluster)}: %{{x:.2%}}<br>"
             "%{customdata[2]} replies<extra></extra>",
             **(labelled if name != "terms" else {"mode": "markers"}),
-            # The label is on the right, where the axis has no other term, unless the right edge of the plot is too
-            # close.
+            # The label is on the right, where the row has no other points, except near the right edge of the plot.
             textposition=["middle left" if term.value > 0.8 * most else "middle right" for term, _ in points],
             textfont={"size": 11, "color": ORANGE_TEXT},
         )
@@ -74,9 +73,9 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
 
 
 def frequency_figure(terms: Sequence[Term], cluster: str) -> Plot:
-    """Plots a style cluster's mean probability against a term's frequency (the paper's Figures 3 and 5).
+    """Plots terms by their frequency and their mean probability of a style cluster (the paper's Figures 3 and 5).
 
-    The scale is logarithmic. A separate column on the left contains the terms that never occur.
+    The axis of frequencies is logarithmic. Terms that never occur are in a separate column on the left.
     """
     never = sorted((term for term in terms if term.per_million == 0), key=lambda term: term.value)
     seen = [term for term in terms if term.per_million > 0]

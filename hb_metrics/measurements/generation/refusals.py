@@ -10,14 +10,13 @@ from hb_metrics.runs.replies import Replies
 
 
 def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
-    """Makes the table for refusals.parquet. `ids` contains the prompts' ids."""
     return pa.table({"id": list(ids), "refusal": found.refusals >= 0, "disclaimer": found.disclaimers >= 0})
 
 
 def refusals_results(replies: Replies, found: Matches, rules: RefusalRules, confidence_level: float) -> dict[str, Any]:
-    """Computes values for results.json.
+    """Computes the shares of refusals and disclaimers for results.json.
 
-    `by_rule` maps each phrase to the number of replies in which it is the first to match.
+    In `by_rule`, each reply counts for the first rule that it matches.
     """
     results: dict[str, Any] = {"num_cut_for_classifier": 0}
     for kind, indices, of_kind in (

@@ -1,4 +1,4 @@
-"""Computes results. The same replies and style vectors always give the same bytes of results.json."""
+"""Computes the results of generation bias for results.json."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import BiasValues, StyleRows, bias_values
 from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 
-# The numbers of replies shown per descriptor: those with the highest bias values, and those drawn at random.
+# For each descriptor, the page shows this many replies with the highest bias values, and this many random replies.
 NUM_CHARACTERISTIC = 2
 NUM_DRAWN = 3
-# The number of replies shown for the whole run, to prompts about any term.
+# For the whole run, the page shows this many replies.
 NUM_SHOWN = 10
 _BATCH = 8192
 
 
 def add_in_batches(cells: CellSums, replies: Replies, style_probabilities: StyleRows) -> None:
-    """Adds replies in batches, so that memory holds only one batch of float32 style vectors at a time."""
+    """Adds replies in batches, so that only one batch of style vectors at a time is in memory."""
     for first in range(0, len(replies.ids), _BATCH):
         part = slice(first, first + _BATCH)
         block = style_probabilities[part].astype(np.float32)
@@ -38,9 +38,10 @@ def generation_results(
     confidence_level: float = 0.95,
     asked: Sequence[str] | None = None,
 ) -> tuple[dict[str, Any], BiasValues]:
-    """Computes values for results.json, and the bias values from which they follow.
+    """Computes the results for results.json, and the bias values of all replies.
 
-    `asked` [replies] contains the user's last turn, which a reply may repeat. By default, it is the prompt.
+    `asked` [replies] contains the user's last turn, for the check whether a reply repeats it. By default, this is the
+    prompt.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
     likeliest = np.empty(len(replies.ids), np.int64)  # [replies] the index of each reply's likeliest style
@@ -71,11 +72,11 @@ def generation_results(
 
 
 def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
-    """Counts replies, and selects some to read.
+    """Counts replies for results.json, and selects some replies to show.
 
-    `table` has all replies (`requests.REPLY_SCHEMA`), and `replies` has the non-empty ones. A reply does not count as
-    empty if its thought did not end. Unknown counts are `None`. The shown replies are the first in the order of their
-    ids, which are hashes.
+    `table` contains all replies (`requests.REPLY_SCHEMA`), and `replies` contains the non-empty replies. If a thought
+    did not end, the reply is counted as unclosed and not as empty. Unknown counts are `None`. The shown replies are
+    those with the lowest ids, which are hashes.
     """
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
@@ -126,7 +127,7 @@ def _served_counts(table: pa.Table) -> dict[str, Any]:
 
 
 def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
-    """Makes a table of the mean style vectors, with one row per descriptor and one column per style."""
+    """Makes a table of mean style vectors. Each descriptor has a row, and each style has a column."""
     axes, descriptors = zip(*biases.descriptors, strict=True)
     columns: dict[str, Any] = {"axis": list(axes), "descriptor": list(descriptors)}
     for label, means in zip(labels, biases.descriptor_means.T, strict=True):
@@ -135,7 +136,7 @@ def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
 
 
 def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
-    """Makes a table of each reply's bias value (paper, C.1, alpha 0)."""
+    """Makes a table of the replies' bias values (paper, C.1, with α = 0)."""
     return pa.table({"id": list(ids), "bias_value": biases.values})
 
 
@@ -145,7 +146,7 @@ def _values(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _styles(biases: BiasValues, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Computes each style's mean and variance (×1000) over the means of descriptors (the paper's Table 15)."""
+    """Computes the mean and the variance (×1000) of each style over descriptors (the paper's Table 15)."""
     variances = 1000 * biases.descriptor_means.var(axis=0)
     return [
         {"style": label, "mean": mean, "variance": variance}
@@ -173,9 +174,9 @@ def _by_descriptor(
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Selects each descriptor's most characteristic replies, and adds the first remaining replies in order of id.
+    """Selects, for each descriptor, the replies with the highest bias values, and some random replies.
 
-    Because ids are hashes, the choice of the added replies is effectively random.
+    The random replies are those with the lowest ids, which are hashes.
     """
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):

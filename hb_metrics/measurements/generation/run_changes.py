@@ -1,4 +1,4 @@
-"""Computes changes in generation bias between two runs from the replies and style vectors of both."""
+"""Computes the changes in generation bias between two runs, from the replies and style vectors of both runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -26,8 +26,8 @@ class _Replies(NamedTuple):
 
     Attributes:
         styles: [replies, styles] float32.
-        ids: [replies] The ids of the prompts, which are the same in both runs.
-        cells: Template, axis and descriptor → the rows of the cell, in alphabetical order.
+        ids: [replies] The ids of the prompts. The same prompt has the same id in both runs.
+        cells: The rows of each cell (a template, an axis and a descriptor), in alphabetical order of the cells.
         nouns: The result of `noun_kernels`.
     """
 
@@ -73,7 +73,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 def _refusal_changes(
     first: Run, second: Run, tables: Sequence[pa.Table], confidence_level: float
 ) -> dict[str, PairedChange]:
-    """Returns no changes if the runs follow different rules or their files are missing."""
+    """Computes the changes in refusals. Returns {} if the runs have different rules or lack the files."""
     before, after = (read_run_table(run.folder / REFUSALS_FILE) for run in (first, second))
     rules = [run.results["run"]["refusals"]["rules_digest"] for run in (first, second)]
     if before is None or after is None or rules[0] != rules[1]:
@@ -115,7 +115,7 @@ def _unlike(first: Run, second: Run) -> str | None:
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
-        return "in a run, no term has two replies to a template, so sampling noise cannot be subtracted"
+        return "in one of the runs, no term has two replies to a template, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
         return "different classifiers classified the styles"
     if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:
@@ -145,7 +145,7 @@ def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, ...]], set[s
 
 
 def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:
-    """Lists, for each template and axis, the cells in which both runs have replies."""
+    """Returns, for each template and axis, the cells in which both runs have replies."""
     templates: dict[str, dict[str | None, list[PairedCell]]] = {}
     for key, rows in before.cells.items():
         axes = templates.setdefault(key[0], {})
@@ -163,7 +163,7 @@ def _paired(before: _Replies, rows: list[int], after: _Replies, other_rows: list
 def _figures(
     generation: Mapping[str, Any], clusters: Sequence[str]
 ) -> list[tuple[str, tuple[str, ...], str | None, int]]:
-    """Lists each figure's name, path in the results, axis, and index among the metrics (as in `read_metrics`)."""
+    """Returns, for each figure, its name, its path in the results, its axis, and its index in `read_metrics`."""
     figures: list[tuple[str, tuple[str, ...], str | None, int]] = []
     figures.append(("Full Gen Bias, debiased", ("full_gen_bias",), None, 0))
     for heading, metric in CLUSTER_METRICS.items():
@@ -177,7 +177,6 @@ def _figures(
 def _change(
     generations: Sequence[Mapping[str, Any]], path: tuple[str, ...], covariance: Covariance
 ) -> PairedChange | None:
-    """Computes a figure's change, or returns `None` if a run lacks the value."""
     first, second = (value_at(generation["debiased"], path) for generation in generations)
     if first is None or second is None:
         return None

@@ -7,10 +7,10 @@ from hb_metrics.stats.bias_values import DescriptorKey
 
 
 class Term(NamedTuple):
-    """A descriptor as a point of a plot.
+    """A term as a point of a plot.
 
-    `value` is the term's mean probability of a style cluster, and `row` its row in `by_descriptor` of the results. Only
-    a `FrequencyTable` sets `per_million`, the term's frequency.
+    `value` is the term's mean probability of a style cluster, and `row` is its row in `by_descriptor` of the results.
+    `per_million` is the term's frequency, and is set only in a `FrequencyTable`.
     """
 
     axis: str
@@ -22,9 +22,13 @@ class Term(NamedTuple):
 
 
 class FrequencyTable(NamedTuple):
-    """One-word terms by style cluster, with their frequencies, and the numbers of terms that were left out.
+    """The frequencies of one-word terms, by style cluster.
 
-    `rho_by_cluster` contains the correlations of frequency with probability (`correlation_with_bias`).
+    Attributes:
+        terms_by_cluster: The one-word terms with a known frequency.
+        rho_by_cluster: The correlation of frequency with probability (see `correlation_with_bias`).
+        num_several_words: The number of terms that are left out because they have several words.
+        num_unknown: The number of terms that are left out because their frequency is unknown.
     """
 
     terms_by_cluster: dict[str, list[Term]]
@@ -45,7 +49,7 @@ def terms_by_cluster(generation: Mapping[str, Any]) -> dict[str, list[Term]]:
 
 
 def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
-    """Selects one-word terms, as in the paper's Figure 3."""
+    """Returns the frequencies of one-word terms (as in the paper's Figure 3)."""
     known = {(row["axis"], row["descriptor"]): row for row in generation["frequencies"]["by_descriptor"]}
     one_word_terms: dict[str, list[Term]] = {}
     correlations = {}
@@ -69,7 +73,7 @@ def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
 
 
 def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """Collects the data that the page's script needs to show a term."""
+    """Returns the data with which the page's script shows a chosen term."""
     per_million = {
         (row["axis"], row["descriptor"]): row["per_million"] for row in generation["frequencies"]["by_descriptor"]
     }
@@ -101,7 +105,6 @@ def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cluster_means(generation: Mapping[str, Any]) -> list[float]:
-    """Computes the unweighted mean, over terms, of each cluster's mean probability."""
     rows = generation["by_descriptor"]
     names = list(rows[0]["clusters"]) if rows else []
     return [sum(row["clusters"][name] for row in rows) / len(rows) for name in names]

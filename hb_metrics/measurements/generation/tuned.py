@@ -1,4 +1,7 @@
-"""Compares tuned models with the ceiling of their labels, in Full Gen Bias and in obedience."""
+"""Compares tuned models with the ceiling of their labels.
+
+The ceiling is the Full Gen Bias of a model that has learnt its labels perfectly.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,14 +32,14 @@ LABELS_FILE = "labels.json"
 
 
 class Ceiling(NamedTuple):
-    """The ceiling of labels, as recorded by `bias_labels.py`.
+    """The ceiling of labels, as `bias_labels.py` has recorded it. An interval is `None` if it is unknown.
 
     Attributes:
-        share: The share of replies that were tagged "no_bias" by the directions of other replies.
-        value: The debiased Full Gen Bias of these replies, or `None` if unknown.
-        interval: `None` if unknown.
+        share: The share of replies that are tagged "no_bias" by the directions of bias of other replies.
+        value: The debiased Full Gen Bias of these replies, or `None` if it is unknown.
+        interval: The interval of `value`.
         all_value: The debiased Full Gen Bias of all labelled replies.
-        all_interval: `None` if unknown.
+        all_interval: The interval of `all_value`.
     """
 
     share: float
@@ -47,10 +50,16 @@ class Ceiling(NamedTuple):
 
 
 class TunedRow(NamedTuple):
-    """A row for a run or for the ceiling. Rows for the ceiling have only `full` (debiased Full Gen Bias).
+    """A row of the table, for a run or for the ceiling. A row for the ceiling has only `full` and `interval`.
 
-    `obeys` is the mean bias value along the directions of other replies. `relative` is the change in this value, as a
-    share of the first run's value over the same terms. It is `None` if the first value is not clearly above 0.
+    Attributes:
+        name: The name of the run.
+        full: The debiased Full Gen Bias.
+        interval: The interval of `full`.
+        uptake: The share of replies that name the term.
+        obeys: The mean bias value along the directions of other replies, and its change from the first run.
+        relative: The change in the mean bias value, as a share of the first run's value over the same terms. `None` if
+            the first run's value is not clearly above 0.
     """
 
     name: str
@@ -61,7 +70,6 @@ class TunedRow(NamedTuple):
     relative: float | None
 
     def cells(self) -> list[str]:
-        """Returns the cells of the table's row, without the name."""
         mean = None if self.obeys is None else self.obeys.mean
         change = None if self.obeys is None else self.obeys.change
         return [
@@ -75,9 +83,10 @@ class TunedRow(NamedTuple):
 
 
 def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None) -> Section | None:
-    """Compares the ceiling and the runs. Returns `None` if there are fewer than two runs or if none is tuned.
+    """Returns a section that compares runs before and after tuning with each other and with the ceiling.
 
-    The run before tuning comes first. Without `labels`, the directions of bias come from the first run.
+    The run before tuning comes first. `labels` is the folder of the labels. Without it, there is no ceiling, and the
+    directions of bias come from the first run. Returns `None` if there are fewer than two runs, or if no run is tuned.
     """
     if len(runs) < 2:
         return None
@@ -93,7 +102,7 @@ def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None
 
 
 def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
-    """Reads the ceiling from labels.json or from a tuned model's record, or returns `None` if neither contains one."""
+    """Reads the ceiling from its record in labels.json or in a tuned model's folder."""
     if summary is None:
         return None
     tagged, everything = summary["no_bias"], summary["all"]
@@ -111,7 +120,7 @@ def labels_ceiling(folder: Path) -> Ceiling | None:
 
 
 def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
-    """Returns a sentence if no run measured the model whose replies were labelled."""
+    """Returns a note if none of the runs measured the model whose replies were labelled."""
     model = _read_labels(folder).get("model") or {}
     if model.get("digest") in (None, *(run.results["run"]["model"].get("digest") for run in runs)):
         return []
@@ -119,7 +128,7 @@ def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
 
 
 def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
-    """Compares each run with the first. `directions` is a folder of labels, a run or a tuned model."""
+    """Makes the rows of the table. `directions` is the folder of labels, of a run or of a tuned model."""
     rows = []
     if ceiling is not None:
         tagged = f'ceiling: the {share(ceiling.share, 0)} tagged "no_bias"'
@@ -141,12 +150,11 @@ def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceil
 def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     measured = [row for row in rows if row.obeys is not None]
     notes = [
-        "Full Gen Bias ×1000, debiased.",
-        "The mean bias value (×1000) measures how far replies lie along the directions of bias in other replies. A "
-        "value of 0 means that they do not lie along these directions. Changes are relative to "
-        f"{measured[0].name} and paired by term. If the value of {measured[0].name} is clearly above 0, changes are "
-        "also given in percent. Intervals show how much the values could vary with new replies to the same terms and "
-        "templates.",
+        "Full Gen Bias is debiased and multiplied by 1000.",
+        "The mean bias value (×1000) shows how far replies lie along the directions of bias in other replies. A "
+        f"value of 0 means that they do not lie along these directions. Changes are relative to {measured[0].name} and "
+        f"paired by term. If the value of {measured[0].name} is clearly above 0, changes are also stated in percent. "
+        "Intervals are valid for other replies to the same terms and templates.",
     ]
     if len(measured) < len(rows):
         notes[0] += (
@@ -155,8 +163,8 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
         )
     if any(row.obeys.along is not None and row.obeys.along.is_own for row in measured if row.obeys is not None):
         notes.append(
-            "Replies and directions come from the same prompts, so some agreement is expected by chance. This part is "
-            "subtracted."
+            "Replies and directions come from the same prompts, so they agree to some extent by chance. This chance "
+            "agreement is subtracted."
         )
     without = []
     for row in measured:
@@ -183,7 +191,7 @@ def tuned_markdown(rows: Sequence[TunedRow]) -> str:
 
 
 def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level: float) -> float | None:
-    """Divides the change by the first run's mean over the same terms if this mean is clearly above 0."""
+    """Returns the change as a share of the first run's mean, or `None` if this mean is not clearly above 0."""
     if first.along is None or row.along is None or row.change is None:
         return None
     mean = mean_value(over_terms(first.along, row.along.values), confidence_level)

@@ -32,12 +32,13 @@ def turn_figures(turns: Mapping[str, Any]) -> list[Figure]:
 def names_figure(found: Mapping[str, Any]) -> Figure:
     names = ", ".join(f"{group} {number}" for group, number in found["num_names"].items())
     if found["reason"] is None:
-        names += f"; {bias(found['within'])} between the names of one group; p = {found['p']:.3g}"
+        names += f"; variance between names of the same group {bias(found['within'])}; p = {found['p']:.3g}"
     return Figure(
         "Bias between groups of names",
         found["value"],
         "bias",
-        "Debiased Full Gen Bias with groups of names in place of terms, minus the variation within groups.",
+        "Debiased Full Gen Bias with groups of names in place of terms. The variance between names of the same group "
+        "is subtracted.",
         pair(found["interval"]),
         no_interval=found["reason"],
         confidence_level=found["confidence_level"],
@@ -66,24 +67,26 @@ def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
     last, level = len(turns["by_turn"]), turns["confidence_level"]
     if turns["change"] is None:
         return [
-            "With one reply per term and template, this run cannot tell whether the identity of the user still shows "
-            f"at turn {last}, because the sampling noise is unknown."
+            "This run has one reply per term and template, so the sampling noise is unknown. It is therefore unknown "
+            f"whether replies still depend on the identity of the user at turn {last}."
         ]
     value = _value("", turns["by_turn"][-1], level)
     change = change_figure("", turns["change"], level)
     if value.interval is None:
-        first = f"This run cannot tell whether the identity of the user still shows at turn {last}: {value.words}."
+        first = f"It is unknown whether replies still depend on the identity of the user at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
-        first = f"At turn {last}, the identity of the user has no significant effect: {value.words}."
+        first = f"At turn {last}, replies do not depend significantly on the identity of the user: {value.words}."
     else:
-        first = f"The identity of the user still shows at turn {last}: {value.words}{_ratio(turns['change'])}."
+        first = (
+            f"At turn {last}, replies still depend on the identity of the user: {value.words}{_ratio(turns['change'])}."
+        )
     return [first, f"{_since(turns, change)}."]
 
 
 def _since(turns: Mapping[str, Any], change: Figure) -> str:
     last, slope = len(turns["by_turn"]), change_figure("", turns["slope"], turns["confidence_level"])
     if change.interval is None:
-        return f"The change from turn 1 to turn {last} is not known: {change.no_interval}"
+        return f"The change from turn 1 to turn {last} is unknown: {change.no_interval}"
     low, high = change.interval
     if low <= 0 <= high:
         words = f"did not change significantly: {change.words}"
@@ -97,7 +100,7 @@ def _since(turns: Mapping[str, Any], change: Figure) -> str:
 
 
 def _ratio(change: Mapping[str, Any]) -> str:
-    """Writes the last turn's value as a percentage of the first turn's value if the latter is clearly above 0."""
+    """States the last turn's value in percent of the first turn's value, if the latter is clearly above 0."""
     if change["relative_interval"] is None:
         return ""
     low, high = (share(1 + bound, 0) for bound in change["relative_interval"])

@@ -1,4 +1,4 @@
-"""Measures later turns of conversations. Turns are compared over the conversations that have a reply at every turn."""
+"""Measures later turns of conversations. Only conversations that have a reply at every turn are compared."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,10 +41,10 @@ def converse(
     classifier: Classifier,
     forms: Forms,
 ) -> list[Replies]:
-    """Generates and classifies those replies of later turns that are not on disk yet. Runs on every process.
+    """Generates and classifies the replies of later turns that are not on disk yet.
 
-    `table` has all replies of the first turn, and `first` has the non-empty ones. Returns the non-empty replies of each
-    turn, including the first: [turns].
+    Every process must call this function. `table` contains all replies of the first turn, and `first` contains its
+    non-empty replies. Returns the non-empty replies of each turn, including the first turn.
     """
     turns = [first]
     for turn in range(2, requests.turns + 1):
@@ -56,8 +56,8 @@ def converse(
         terms = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
         if len(terms) == len({template for template, _, _ in terms}):
             raise ValueError(
-                f"at turn {turn}, {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, and no two "
-                "of their terms are in the same template, so turns cannot be compared; measure with --turns "
+                f"at turn {turn}, only {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, and no "
+                "two of their terms are in the same template, so turns cannot be compared; measure with --turns "
                 f"{turn - 1}"
             )
         texts = masked_texts(replies, *forms)
@@ -67,7 +67,10 @@ def converse(
 
 
 def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, forms: Forms) -> dict[str, Any]:
-    """Computes values for results.json. `num_ended` counts the conversations without a reply at a later turn."""
+    """Computes the values by turn for results.json.
+
+    `num_ended` is the number of conversations that lack a reply in a later turn.
+    """
     level = task.settings.run.confidence_level
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
@@ -95,10 +98,10 @@ def groups_of_names(task: Task, replies: Replies, vectors: StyleRows | np.ndarra
 
 
 def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_level: float) -> dict[str, Any]:
-    """Computes Full Gen Bias ×1000 by turn, its `change` from the first to the last turn, and its `slope` per turn.
+    """Computes Full Gen Bias ×1000 by turn, its change from the first turn to the last, and its slope per turn.
 
-    `vectors` has an array [conversations, styles] for each turn, and `replies` has the replies of the first turn.
-    Debiased values are null if no cell has two replies.
+    `vectors` contains an array [conversations, styles] for each turn, and `replies` contains the replies of the first
+    turn. Debiased values, the change and the slope are `None` if no term has two replies to the same template.
     """
     found: list[dict[str | None, dict[str, Any]]] = []
     for of_turn in vectors:
@@ -126,7 +129,7 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
 
 
 def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[str, Any]:
-    """Reads the value of an axis or, if `axis` is `None`, of all descriptors, with its interval."""
+    """Returns the value of an axis (`None`: all descriptors), with its interval, for results.json."""
 
     def of_axis(found: Mapping[str, Any] | None) -> Any:
         return None if found is None else found["full_gen_bias"] if axis is None else found["by_axis"][axis]
@@ -141,7 +144,7 @@ def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[s
 
 
 def _plain(change: PairedChange | None) -> dict[str, Any] | None:
-    """Makes plain values of a change. Rounds bounds, because their last digits depend on the number of threads."""
+    """Converts a change for results.json. Bounds are rounded: their last digits depend on the number of threads."""
     if change is None:
         return None
     found: dict[str, Any] = change._asdict()

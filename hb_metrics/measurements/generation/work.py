@@ -53,10 +53,15 @@ DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" /
 
 
 class Asked(NamedTuple):
-    """The requests for replies in a run.
+    """The requests for a run's replies.
 
-    `ignored` contains the settings in the model's generation_config that decoding does not support. Prompts that cannot
-    be the cue are left out.
+    Attributes:
+        prompts: The prompts that get replies.
+        requests: The requests, one per prompt and reply.
+        layout: The layout of a prompt's context.
+        ignored: Those settings in the model's generation_config that are not supported.
+        num_left_out: The number of prompts that cannot be used with `--cue`.
+        left_out_templates: The templates whose prompts cannot be used with `--cue`.
     """
 
     prompts: pa.Table
@@ -68,7 +73,7 @@ class Asked(NamedTuple):
 
 
 class GenerationWork(NamedTuple):
-    """`clusters` is `None` if the classifier has no clusters, and `looks` is `None` without `--until`."""
+    """The plan of a run. `clusters` is `None` if the classifier has none, and `looks` is `None` without `--until`."""
 
     asked: Asked
     plan: Plan
@@ -108,14 +113,13 @@ def plan(task: Task, files: None) -> GenerationWork:
 
 
 def own_prompts(settings: Settings) -> pa.Table:
-    """Returns enough prompts per name for `replies_per_cell` replies to each question."""
+    """Returns the prompts of names. Each name has enough prompts for `replies_per_cell` replies to each question."""
     options = settings.of(GenerationOptions)
     questions = read_questions(options.cue_questions or QUESTIONS_FILE)
     return name_prompts(read_names(options.names_file), (options.replies_per_cell or 0) * len(questions))
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
-    """Chooses the prompts that get replies, and makes the requests."""
     options, shared = settings.of(GenerationOptions), settings.run
     changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
     usable = prompts_for_cue(prompts, options.cue)
@@ -137,7 +141,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     check_cue(options.cue, layout.context, layout.context_reason)
     if options.cue in NAME_CUES and not requests.decoding.sample:
         raise ValueError(
-            f"--cue {options.cue} asks each question several times, but decoding '{options.decoding}' would return the "
+            f"--cue {options.cue} asks each question several times, but decoding '{options.decoding}' would give the "
             "same reply each time; set --decoding sample"
         )
     if options.turns > 1:
@@ -257,20 +261,21 @@ def _unanswered(classifier: Classifier, vectors: StyleShards) -> dict[str, int]:
 
 def _note_marks(table: pa.Table) -> None:
     if number := sum(table["invented_turn"].to_pylist()):
-        print(f"{number:,} replies ran on into a user turn; that turn was cut off")
+        print(f"{number:,} replies contained a turn of the user, which was removed")
     if (found := common_tag(table["reply"].to_pylist())) is not None:
         tag, rows = found
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())
         print(
-            f"warning: {len(rows):,} replies begin with the unknown tag {tag}. If the tag marks a thought, the thought "
-            f"was measured as part of the reply. Read three of these replies in the run folder: {shown}"
+            f"warning: {len(rows):,} replies begin with the unknown tag {tag}. If this tag marks a thought, the "
+            f"thought was measured as part of the reply. To find out, read some of these replies in the run folder: "
+            f"{shown}"
         )
 
 
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, vectors: StyleShards, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Measures identity leakage. `replies` are the classified texts. Returns `None` if there is only one term."""
+    """Measures identity leakage, or returns `None` if there is only one term. `replies` are the classified texts."""
     shared = task.settings.run
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
     if len(people) < 2:

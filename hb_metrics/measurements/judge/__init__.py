@@ -1,4 +1,4 @@
-"""Judges: language models that label each reply by a rubric, for example for condescension."""
+"""Lets language models (judges) label each reply by a rubric, for example for condescension."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ class Judge(Measurement):
             raise ValueError(f"judge needs a rubric; set --judge to one of {known}, or to a rubric file")
         asked = settings.run.measurements
         if asked is not None and "generation" not in map(str.strip, asked.split(",")):
-            raise ValueError("a judge reads the replies that generation produces; add generation to --measurements")
+            raise ValueError("a judge needs the replies of the measurement generation; add it to --measurements")
         rubrics = {rubric.name: rubric for rubric in map(read_rubric, names)}
         if len(rubrics) < len(names):
             raise ValueError(
@@ -41,8 +41,8 @@ class Judge(Measurement):
         figures = [rubric.figure for rubric in rubrics.values() if rubric.figure is not None]
         if len(set(figures)) < len(figures):
             raise ValueError(
-                f"two of the rubrics {', '.join(names)} have the same figure, so their shares could not be told apart; "
-                "rename the label in one of the files"
+                f"two of the rubrics {', '.join(names)} count the same label, so their shares would have the same "
+                "name; rename the label (figure) in one of the files"
             )
         return list(rubrics.values())
 

@@ -1,4 +1,4 @@
-"""Makes figures of the share of replies with a rubric's label, and of Gen Bias over all labels of the rubric."""
+"""Makes the figures of each rubric: the share of replies with a label, and Gen Bias over all labels."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from hb_metrics.report.layout.figure import Figure, pair, reply_share, shares_by
 
 
 def gate_name(rubric: str) -> str:
-    """Returns the name, in `--fail_above`, of the rubric's share."""
+    """Returns the name of the rubric's share in `--fail_above`."""
     return f"judged_{rubric}"
 
 
@@ -23,7 +23,8 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
             f"Gen Bias over the labels of {name}",
             plain["full_gen_bias"] if debiased is None else debiased,
             "bias",
-            f"How much label probabilities vary with the term{'' if debiased is None else ', minus sampling noise'}.",
+            "How much the probabilities of the labels differ between terms"
+            f"{'' if debiased is None else ', minus sampling noise'}.",
             pair(plain["intervals"]["full_gen_bias"]),
             no_interval=plain["no_intervals"]["full_gen_bias"],
             confidence_level=plain["confidence_level"],
@@ -45,7 +46,8 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
     if shares is None:
         return found
     whole = reply_share(f"Judged {label}", shares, shares["confidence_level"])._replace(
-        meaning=f"The share of replies that the judge labels {label}, before correction with human labels.",
+        meaning=f"The share of replies to which the judge gives the label {label}. It is not corrected with people's "
+        "labels.",
         gate=gate_name(name),
     )
     return [whole, *found, *shares_by_axis(whole.name, shares)]

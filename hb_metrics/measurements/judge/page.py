@@ -9,7 +9,7 @@ from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.rendering import render
 
-# A better judge than the embedded one, which fits on many machines (Apache-2.0).
+# This judge is better than the embedded one, and fits on many machines (license: Apache-2.0).
 _BETTER = "--judge_model Qwen/Qwen2.5-7B-Instruct"
 _FOLDER = Path(__file__).parent
 

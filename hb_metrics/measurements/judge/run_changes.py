@@ -1,4 +1,4 @@
-"""Computes changes in judged shares between two runs, paired by prompt."""
+"""Computes the changes in judges' shares between two runs, paired by prompt."""
 
 from hb_metrics.inference.judges.rubric import recorded_rubric
 from hb_metrics.measurements.measurement import FigureChanges
@@ -32,7 +32,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    """Returns the replies that have a single likeliest label, and whether this label is the figure's."""
+    """Returns the replies that have one likeliest label, and whether it is the label that the share counts."""
     found = verdicts(StyleShards(run.folder / JUDGE / name)[:][:, :-1])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them

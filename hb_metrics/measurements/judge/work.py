@@ -78,11 +78,12 @@ def measure(task: Task, judges: dict[str, Classifier], results: Mapping[str, Any
 def judged_results(
     replies: Replies, rubric: Rubric, probabilities: np.ndarray, confidence_level: float
 ) -> dict[str, Any]:
-    """Computes values for results.json.
+    """Computes the values of a rubric for results.json.
 
-    `probabilities` [replies, labels] has columns for the rubric's labels and, last, for `NO_ANSWER`. Replies without an
-    answer are left out. In the result, `replies` also leaves out ties, and is `None` if the rubric has no figure.
-    `debiased` is `None` if the sampling noise is unknown.
+    `probabilities` [replies, labels + 1] has a column for each label, and a last column for "no answer". Replies
+    without an answer are left out. In the results, `replies` contains the shares of the label that the rubric counts
+    (`None` if it counts none), without replies that have several likeliest labels. `debiased` is `None` if the sampling
+    noise is unknown.
     """
     answered, found, shares = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1]), None
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]

@@ -17,8 +17,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             "Likelihood Bias",
             bias["likelihood_bias"],
             "share",
-            f"The share of {tests} with p < {bias['alpha']:g}. Each test takes two terms of one axis and compares the "
-            f"{measure} of their sentences in one template.",
+            f"The share of {tests} with p < {bias['alpha']:g}. Each test compares the {measure} of two terms' "
+            "sentences. The terms are on the same axis, and the sentences have the same template.",
             detail=f"of {tests}",
             task="likelihood_bias",
             notes=(f"share of {tests} with p < {bias['alpha']:g}", *skipped),
@@ -27,15 +27,15 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             f"Likelihood Bias {ADJUSTED}",
             bias["bh_likelihood_bias"],
             "share",
-            "The share of tests that remain significant after an adjustment for the number of tests.",
+            "The share of tests that are significant after an adjustment for the number of tests.",
             is_main=False,
         ),
         Figure(
             "Likelihood Bias, effect size",
             bias["effect_size"],
             "effect",
-            "The difference between the sentences of two terms: the mean absolute rank-biserial correlation, from 0 to "
-            "1.",
+            "The mean absolute rank-biserial correlation of the tests. It is 0 if the sentences of both terms have the "
+            "same ranks, and 1 if their ranks do not overlap.",
             gate="likelihood_effect_size",
         ),
         Figure(

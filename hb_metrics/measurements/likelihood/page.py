@@ -20,7 +20,10 @@ _FOLDER = Path(__file__).parent
 
 
 class Extremes(NamedTuple):
-    """The descriptors with extreme perplexities among those of one axis, template and length in tokens."""
+    """The descriptors of an axis with the lowest and the highest perplexities.
+
+    Only descriptors with the same number of tokens are compared, in the same template.
+    """
 
     axis: str
     num_compared: int
@@ -63,15 +66,15 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
     if scoring["path"] != "file":
         return ()
     return (
-        f"In Likelihood Bias, {scoring['reason']}. The file does not state the base of its logarithms, and another "
-        "base would change all figures.",
+        f"In Likelihood Bias, {scoring['reason']}. The file does not state the base of its logarithms. All figures "
+        "would be different with another base than e.",
     )
 
 
 def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:
-    """States how often terms change the likelihood, or returns `None` if nothing was tested.
+    """States how often two terms differ in likelihood, or returns `None` if nothing was tested.
 
-    `whole` begins with plain and adjusted Likelihood Bias.
+    `whole` begins with the figures of plain and of adjusted Likelihood Bias.
     """
     if bias["likelihood_bias"] is None:
         return None
@@ -81,16 +84,17 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
     most = f", most often within {' and '.join(axes)}" if len(axes) < len(shares) else ""
     chance = f"chance alone gives at most about {100 * bias['alpha']:.3g}%"
     return (
-        f"The model finds sentences with one term likelier than the same sentences with another in {whole[0].shown} "
-        f"{whole[0].detail} ({whole[1].shown} after adjusting for their number; {chance}){most}. Rare and long terms "
-        f"explain part of this difference, and {measure} alone does not show how much."
+        f"In {whole[0].shown} {whole[0].detail} ({whole[1].shown} after adjusting for their number; {chance}), the "
+        f"model finds sentences with one term likelier than the same sentences with another term{most}. Part of this "
+        f"difference comes from rare and long terms. The {measure} alone does not show how large this part is."
     )
 
 
 def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[Extremes]:
-    """Finds the extremes among those descriptors of an axis that have the most common length (the paper's Table 3).
+    """Finds, for each axis, the lowest and highest descriptors with the most common length (the paper's Table 3).
 
-    In a longer term, the model has more tokens to predict. Terms of the same length do not differ in this respect.
+    The length is the number of tokens. Longer terms have other perplexities, because the model has more tokens to
+    predict.
     """
     column = perplexity["templates"].index(template)
     by_axis: dict[str, list[tuple[float, str, float]]] = {}
@@ -110,7 +114,7 @@ def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[E
 
 
 def beside_paper(bias: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[Figure]]]:
-    """Selects those of the paper's tables whose template this run has, and adds the run's own shares."""
+    """Returns the paper's tables for templates that this run also has, with the run's shares beside the paper's."""
     tables = []
     for table in paper.LIKELIHOOD_BIAS:
         ours = {axis: values.get(table["template"]) for axis, values in bias["by_axis_and_template"].items()}

@@ -5,7 +5,7 @@ from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, Plot
 
 
 def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -> Plot:
-    """Plots perplexities in one template (the paper's Figure 2): descriptors' medians, and boxes of all sentences."""
+    """Plots the perplexities in a template: a point for each descriptor, and a box for each axis (paper, Figure 2)."""
     quantiles = {
         axis: by_template[template]
         for axis, by_template in perplexity["quantiles_by_axis_and_template"].items()

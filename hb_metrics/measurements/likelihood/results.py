@@ -1,4 +1,4 @@
-"""Computes results. The same scores always give the same bytes of results.json."""
+"""Computes the results of Likelihood Bias for results.json."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 def likelihood_results(prompts: pa.Table, scores: pa.Table) -> dict[str, Any]:
     """Computes Likelihood Bias, and summarises perplexities by axis, descriptor and template.
 
-    `scores` contains the `perplexity` and `num_tokens` of each prompt, in the order of the prompts.
+    `scores` contains the columns `perplexity` and `num_tokens`, in the order of the prompts.
     """
     columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
     perplexities = scores["perplexity"].to_numpy()

@@ -1,4 +1,4 @@
-"""Computes changes in Likelihood Bias between two runs, with intervals for other terms of each axis."""
+"""Computes the changes in Likelihood Bias between two runs. Intervals are valid for other terms of each axis."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,14 +40,14 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 class PairTests(NamedTuple):
-    """All tests of several runs, which compare the same pairs of terms in the same templates.
+    """The tests of several runs. In all runs, they compare the same pairs of terms in the same templates.
 
     Attributes:
-        templates: [tests] The template's code.
-        firsts: [tests] The code of the pair's first term.
-        seconds: [tests] The code of the pair's second term.
-        significant: [runs, tests] Whether the test was significant in each run.
-        groups: [terms] The code of the term's axis.
+        templates: [tests] The code of the template.
+        firsts: [tests] The code of the first term.
+        seconds: [tests] The code of the second term.
+        significant: [runs, tests] Whether the test is significant in each run.
+        groups: [terms] The code of each term's axis.
         axes: [axes] The names of the axes.
     """
 
@@ -60,7 +60,7 @@ class PairTests(NamedTuple):
 
 
 def pair_tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> PairTests:
-    """Tests all pairs of terms. `values` contains each run's perplexities [prompts]."""
+    """Tests all pairs of terms of an axis in each template. `values` contains the perplexities of each run."""
     columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
     axes, axis_names = text_codes("axis", columns["axis"])
     terms, keys = descriptor_codes(columns["descriptor"], columns["axis"])

@@ -14,7 +14,7 @@ def plan(task: Task, files: None) -> Plan:
     if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # checked before hours of scoring
         raise ValueError(
             "measurement 'likelihood' compares the terms of an axis, but no axis has two terms in the same template; "
-            "choose prompts with more terms (--axes, --vocabulary_dir), or other --measurements"
+            "set --axes, --sample or --vocabulary_dir to get more terms, or leave likelihood out of --measurements"
         )
     masked = task.engine.kind == "masked"
     return task.engine.plan_likelihoods(

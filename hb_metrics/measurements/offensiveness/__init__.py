@@ -1,4 +1,4 @@
-"""Offensiveness: the share of prompts and replies that a classifier finds offensive (Smith et al., 2022, C.2)."""
+"""Measures the share of prompts and replies that a classifier finds offensive (Smith et al., 2022, C.2)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

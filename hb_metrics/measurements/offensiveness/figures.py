@@ -13,7 +13,7 @@ AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by templa
 def figures(results: Mapping[str, Any]) -> list[Figure]:
     """Lists the figures.
 
-    Cards show only the share of offensive replies, because the share of offensive prompts says nothing about the model.
+    Model cards show only the share of offensive replies, because prompts do not come from the model.
     """
     offensiveness = results["offensiveness"]
     found = []
@@ -27,8 +27,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Offensive {part}",
                 of_part["offensive_share"],
                 "small_share",
-                f"The share of {number} {part} that the classifier finds offensive (probability {threshold:g} or "
-                "more).",
+                f"The share of {number} {part} that are offensive with a probability of {threshold:g} or more, "
+                "according to the classifier.",
                 is_main=part == "replies",
                 detail=f"{count(of_part['num_offensive'])} of {number}",
                 task="offensive_replies" if part == "replies" else None,
@@ -42,7 +42,11 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
-    """Makes shares by axis, in descending order: of replies (with prompts beside them) or of prompts alone."""
+    """Makes the offensive shares by axis, from high to low.
+
+    They are shares of replies, with the shares of prompts beside them. If the run has no replies, they are shares of
+    prompts.
+    """
     prompts = offensiveness["prompts"]["by_axis"]
     replies = offensiveness.get("replies", {}).get("by_axis", {})
     rows = []
@@ -68,7 +72,7 @@ def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
 
 
 def _by_template(prompts: Mapping[str, Any]) -> list[Figure]:
-    """Lists templates in descending order of standard deviation, as in the paper's Table 13."""
+    """Makes the figures of each template, in the order of the results (as in the paper's Table 13)."""
     rows = []
     for template, found in prompts["by_template"].items():
         mean, std = paper.PROMPT_OFFENSIVENESS.get(template, (None, None))

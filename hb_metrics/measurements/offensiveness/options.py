@@ -9,6 +9,6 @@ class OffensivenessOptions:
 
     offensiveness_classifier: str = option(
         "embedded",
-        "The classifier of offensive texts: a name listed by `holistic-bias classifiers`, the Hub id or local folder "
+        "The classifier of offensive texts: a name that `holistic-bias classifiers` lists, the Hub id or local folder "
         "of a sequence classifier, or 'embedded'.",
     )

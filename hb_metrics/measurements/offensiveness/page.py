@@ -53,16 +53,16 @@ def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> t
         return notes
     return (
         *notes,
-        f"To {count(unanswered)} texts, the offensiveness judge assigned no label or several equally likely labels. "
-        "These texts are left out.",
+        f"{count(unanswered)} texts are left out, because the offensiveness judge assigned no label to them, or "
+        "several equally likely labels.",
     )
 
 
 def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
-    """Lists, for each template, the terms whose prompts are least and most offensive.
+    """Returns, for some templates, the terms with the least and with the most offensive prompts.
 
-    Each term has the mean probability that its prompts are offensive. The templates are those of the paper's Table 12.
-    If the run has none of them, its first template is used.
+    Each term comes with the mean probability that its prompts are offensive. The templates are those of the paper's
+    Table 12. If the run has none of them, its first template is used.
     """
     known = list(prompts["by_template"])
     chosen = [template for template in paper.OFFENSIVE_EXTREMES_TEMPLATES if template in known] or known[:1]

@@ -14,7 +14,7 @@ from hb_metrics.runs.run_record import cue_of
 def changes(first: Run, second: Run) -> FigureChanges:
     results = [run.results["offensiveness"].get("replies") for run in (first, second)]
     if results[0] is None or results[1] is None:
-        return FigureChanges({})  # the offensiveness of prompts says nothing about the model
+        return FigureChanges({})  # prompts do not come from the model, so their offensiveness is not compared
     classifiers = [run.results["run"]["offensiveness_classifier"] for run in (first, second)]
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "version")):
         return FigureChanges({}, "different classifiers classified the replies")
@@ -33,9 +33,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def classified_replies(run: Run, threshold: float, replies: Replies | None = None) -> FlaggedReplies | None:
-    """Reads whether each reply is offensive. Returns `None` if the run lacks the files.
+    """Reads which replies of a run are offensive, or returns `None` if the run lacks the files.
 
-    If the caller passes `replies`, they are not read again.
+    Pass `replies` if you have already read the run's replies.
     """
     folder = run.folder / OFFENSIVENESS / "replies"
     if not any(folder.glob("*.parquet")):

@@ -1,4 +1,4 @@
-"""Language Model Bias on RedditBias: which phrase of a pair is likelier (Barikeri et al., 2021)."""
+"""Measures which phrase of a RedditBias pair a model finds likelier (Barikeri et al., 2021)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -4,14 +4,14 @@ from typing import Any
 from hb_metrics.report.layout.figure import Figure, Number
 from hb_metrics.report.layout.numbers import axis_label, count
 
-GATE = "stereotyped_side_likelier"  # the name in --fail_above, to which the bias type is added
+GATE = "stereotyped_side_likelier"  # the name in --fail_above is followed by the bias type
 SHARES = "Stereotyped side likelier by bias type"
 # The labels of the paper's two religious bias types. Other types are labelled like axes.
 _LABELS = {"religion1": "Religion 1 (Jews)", "religion2": "Religion 2 (Muslims)"}
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists the figures by bias type, sorted by the t of logarithms in ascending order. Undefined t come last."""
+    """Lists the figures of each bias type. The bias type with the lowest t of logarithms comes first."""
     reddit = results["reddit"]
     tests = sorted(reddit["by_bias_type"].items(), key=lambda item: (item[1]["t_log"] is None, item[1]["t_log"] or 0.0))
     of_logs, of_perplexities, shares = [], [], []
@@ -23,7 +23,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Language Model Bias of logs, {label}",
                 test["t_log"],
                 "signed",
-                f"The t statistic of a paired test on the log-perplexities of {pairs}. A value below 0 means that "
+                f"The t statistic of a paired test of the log-perplexities of {pairs}. A value below 0 means that "
                 "the model finds the stereotyped side likelier.",
                 detail=f"t of perplexities {t.shown}, {pairs}",
             )
@@ -33,7 +33,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Language Model Bias, {label}",
                 test["t"],
                 "signed",
-                f"The t statistic of the same test on the perplexities of {pairs}, as in the paper.",
+                f"The t statistic of a paired test of the perplexities of {pairs}, as in the paper.",
                 part_of="Language Model Bias by bias type",
             )
         )
@@ -51,8 +51,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         "LMP",
         reddit["lmp"],
         "bias",
-        f"Language model perplexity of {count(reddit['lmp_num_texts'])} ordinary texts ({reddit['lmp_source']}). It "
-        f"does not measure bias.",
+        f"The language model perplexity of {count(reddit['lmp_num_texts'])} ordinary texts ({reddit['lmp_source']}). "
+        f"It does not measure bias.",
         detail=f"of {count(reddit['lmp_num_texts'])} texts",
         gate="lmp",
     )

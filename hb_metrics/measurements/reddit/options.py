@@ -10,22 +10,24 @@ class RedditOptions:
     reddit_folder: str | None = field(
         default=None,
         metadata={
-            "help": "The folder of the RedditBias data: its authors' repository, or a folder with one subfolder per "
-            "bias type. A subfolder contains the authors' files, or train, validation and test as .csv or .txt."
+            "help": "The folder of the RedditBias data: a copy of its authors' repository, or a folder with one "
+            "subfolder per bias type. A subfolder contains the authors' files, or the files train, validation and test "
+            "(.csv or .txt)."
         },
     )
     bias_type: list[str] | None = field(
         default=None,
         metadata={
-            "help": "The bias types of RedditBias to measure, e.g. race gender, or the path of your own specification.",
+            "help": "The bias types of RedditBias to measure, e.g. race gender. For your own bias type, pass the path "
+            "of its specification.",
             "nargs": "+",
         },
     )
     reference_texts: str | None = field(
         default=None,
         metadata={
-            "help": "A file of texts for language model perplexity (LMP): one per line (.txt), or CSV, JSON lines or "
-            "Parquet with a column text. Default: 500 replies of the chitchat-dataset corpus."
+            "help": "A file of ordinary texts for language model perplexity (LMP), with one text per line (.txt) or a "
+            "column text (CSV, JSON lines or Parquet). Default: 500 replies of the chitchat-dataset corpus."
         },
     )
 

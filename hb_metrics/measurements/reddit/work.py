@@ -1,4 +1,4 @@
-"""Scores the pairs of RedditBias: Language Model Bias and LMP (Barikeri et al., 2021, 3.1 and 3.2)."""
+"""Measures Language Model Bias and language model perplexity (LMP) (Barikeri et al., 2021, 3.1 and 3.2)."""
 
 import hashlib
 import json
@@ -29,10 +29,10 @@ PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 
 class RedditData(NamedTuple):
-    """The pairs of a bias type: stereotyped sides in `texts_t1`, other sides in `texts_t2`.
+    """The pairs of a bias type. `texts_t1` contains the stereotyped sides, and `texts_t2` the other sides.
 
-    `num_identical` counts pairs of equal texts, which are ties. `num_duplicates` counts pairs whose t1 is also in the
-    training split. It is `None` if there is no such split.
+    `num_identical` is the number of pairs in which both texts are equal. `num_duplicates` is the number of pairs whose
+    t1 is also in the training split, or `None` if there is no such split.
     """
 
     ids: list[str]
@@ -56,14 +56,16 @@ class RedditWork(NamedTuple):
 def read_files(settings: Settings) -> RedditFiles:
     options = settings.of(RedditOptions)
     if options.reddit_folder is None:
-        raise ValueError("measurement 'reddit' needs --reddit_folder, the folder of the RedditBias data")
+        raise ValueError(
+            "measurement 'reddit' needs the RedditBias data; set --reddit_folder to a copy of its authors' repository"
+        )
     if not Path(options.reddit_folder).is_dir():
         raise ValueError(
-            f"reddit_folder '{options.reddit_folder}' is not a folder; set --reddit_folder to the folder of the "
-            "RedditBias data"
+            f"reddit_folder '{options.reddit_folder}' is not a folder; set --reddit_folder to a copy of the RedditBias "
+            "authors' repository"
         )
     if not options.bias_type:
-        raise ValueError("measurement 'reddit' needs --bias_type: one or more types, such as race gender")
+        raise ValueError("measurement 'reddit' needs bias types; set --bias_type to one or more, such as race gender")
     data: dict[str, RedditData] = {}
     for name in options.bias_type:
         bias_type = read_specification(name).bias_type

@@ -1,4 +1,4 @@
-"""Regard: the attitude to people in a model's continuations of prompts in many structures (Aggarwal et al., 2022)."""
+"""Measures regard, which is a text's attitude to people, in continuations of prompts (Aggarwal et al., 2022)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,12 +1,12 @@
-"""A model's continuations of prompts: plain text that continues where a prompt stops.
+"""Generates continuations, which are texts that continue where a prompt stops.
 
-As in Aggarwal et al. (2022, section 3), after Sheng et al. (2019), the model continues a prompt such as "The woman
-worked as" without a chat template or a line break. Prompt and continuation together have at most 40 tokens, and ten
-seeds draw ten continuations. A continuation is determined by the run's seed, the prompt's id and the seed's index. The
-batch, the row and the number of processes do not affect it.
+The model continues a prompt such as "The woman worked as", without a chat template or a line break, as in Aggarwal et
+al. (2022, section 3) and Sheng et al. (2019). Prompt and continuation together have at most 40 tokens. Ten seeds give
+ten continuations of a prompt. A continuation depends only on the run's seed, the prompt's id and the index of the seed.
+The batch and the number of processes do not affect it.
 
-A continuation ends before a special token, or before the first line break that follows a word, because another text
-starts there. Line breaks before the first word (for example, before an answer) are removed.
+A continuation ends before a special token, or before the first line break after a word, because another text starts
+there. Line breaks before the first word are removed.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
-# Sampling as for the published outputs. The limit includes the prompt's tokens.
+# These settings are those of the paper's published outputs. The maximum includes the tokens of the prompt.
 TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
 NUM_SEEDS = 10  # the maximum number of continuations of a prompt
 
@@ -47,9 +47,10 @@ CONTINUATION_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuationPlan(DecodingPlan):
-    """The continuations to draw. Each row has a prompt and the index of a seed.
+    """The continuations to generate. Each row has a prompt and the index of a seed.
 
-    `ids` are `"<prompt id>:<seed index>"`. `decoding.max_new_tokens` limits prompt and continuation together.
+    `ids` have the form `"<prompt id>:<seed index>"`. `decoding.max_new_tokens` is the maximum number of tokens in the
+    prompt and the continuation together.
     """
 
     prompt_ids: list[str]
@@ -61,10 +62,10 @@ class ContinuationPlan(DecodingPlan):
     purpose = "continuation"
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        """Makes the columns of `CONTINUATION_SCHEMA`, without `id`.
+        """Returns the columns of `CONTINUATION_SCHEMA`, without `id`.
 
-        `continuation` has no white space around it, and is null if the model wrote nothing. `num_tokens` also counts
-        white space. `truncated` states whether the continuation was cut at `MAX_TOKENS`.
+        In `continuation`, white space at both ends is removed, and null means that the model wrote nothing.
+        `num_tokens` also counts the removed white space. `truncated` states whether `MAX_TOKENS` was reached.
         """
         columns: dict[str, list[Any]] = {name: [] for name in CONTINUATION_SCHEMA.names[1:]}
         for row, continuation in zip(rows, decoded, strict=True):
@@ -91,11 +92,11 @@ class ContinuationPlan(DecodingPlan):
 
 
 def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tuple[int, int]]:
-    """Draws the prompt (its row) and the seed (its index) of each continuation. The draw is the same for all groups.
+    """Draws the continuations to generate: the row of the prompt and the index of the seed of each.
 
-    `number` continuations are drawn per group and structure. 0 means every prompt with every seed, as for the fixed
-    structure. Verb phrases of occupation and respect alternate, and no phrase is drawn again before all have been
-    drawn.
+    `number` continuations are drawn per group and structure. All groups get the same verb phrases and seeds. If
+    `number` is 0, and always for the fixed structure, every prompt is combined with every seed. Verb phrases of
+    occupation and of respect alternate. No verb phrase is drawn again before all others have been drawn.
     """
     columns = [prompts[name].to_pylist() for name in ("structure", "verb_phrase", "prompt_type")]
     types = dict(zip(*columns[1:], strict=True))
@@ -115,14 +116,15 @@ def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tup
 def plan_continuations(
     ids: Sequence[str], texts: Sequence[str], loaded: LoadedModel, drawn: Sequence[tuple[int, int]], *, seed: int
 ) -> ContinuationPlan:
-    """Encodes each prompt with the seeds drawn for it, in the order of `drawn`.
+    """Encodes the prompt of each continuation, in the order of `drawn`.
 
-    Prompts must not end in white space. `drawn` contains the prompt's row and the seed's index for each continuation.
+    `drawn` contains the row of the prompt and the index of the seed of each continuation. Prompts must not end in white
+    space.
     """
     if loaded.kind != "causal":
         raise ValueError(
-            f"regard needs a causal model, which continues a text, but '{loaded.name}' is {loaded.kind}; set a causal "
-            "model, such as GPT-2, or leave regard out of --measurements"
+            f"regard needs a causal model, which continues a text, but '{loaded.name}' is {loaded.kind}; set --model "
+            "to a causal model, such as openai-community/gpt2, or leave regard out of --measurements"
         )
     decoding = Decoding(sample=True, temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0, max_new_tokens=MAX_TOKENS)
     encoded = encode_rendered(texts, loaded.tokenizer, "plain", is_encoder_decoder=False)
@@ -132,11 +134,11 @@ def plan_continuations(
         if length >= MAX_TOKENS:
             raise ValueError(
                 f"prompt {identifier} has {length} tokens, but prompt and continuation together may have only "
-                f"{MAX_TOKENS}; set a group with a shorter name"
+                f"{MAX_TOKENS}; use a shorter name for the group in --regard_groups"
             )
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     cached = takes_cache(loaded.model, encoded, MAX_TOKENS)
-    # With padding, the longest prompt needs as many further positions as tokens may follow the shortest prompt.
+    # In a padded batch, the longest prompt gets as many further positions as tokens may follow the shortest prompt.
     limit = max_positions_of(loaded.model)
     fits = limit is None or max(lengths) + MAX_TOKENS - min(lengths) <= limit
     return ContinuationPlan(
@@ -156,7 +158,7 @@ def plan_continuations(
 
 
 def _draw(types: Mapping[str, str], number: int, generator: np.random.Generator) -> dict[str, list[int]]:
-    """Draws a structure's continuations. Returns each verb phrase's indices of seeds, in ascending order."""
+    """Draws the continuations of a structure. Returns the indices of seeds for each verb phrase, in ascending order."""
     of_type: dict[str, list[str]] = {}
     for verb_phrase, prompt_type in types.items():
         of_type.setdefault(prompt_type, []).append(verb_phrase)

@@ -10,7 +10,7 @@ GROUPS = "Regard by group"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists gaps and means over all structures, with the figures of the fixed prompts beside them."""
+    """Lists gaps and means over all structures. The values from the fixed prompts are shown beside them."""
     bias = results["regard"]["bias"]
     over_all, fixed = sides(bias, "gaps")
     gaps = []
@@ -22,8 +22,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Regard gap, {name[:1].upper()}{name[1:]}",
                 row["gap"],
                 "signed",
-                f"Mean regard of {row['advantaged']} minus mean regard of {row['disadvantaged']}, on a scale from -2 "
-                "to 2.",
+                f"The mean regard of {row['advantaged']} minus the mean regard of {row['disadvantaged']}, on a scale "
+                "from -2 to 2.",
                 pair(row["interval"]),
                 row["no_interval"].get(row["over"]),
                 bias["confidence_level"],
@@ -43,7 +43,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Regard, {name}",
                 row["mean"],
                 "signed",
-                "Mean regard in continuations about the group, on a scale from -1 (negative) to 1 (positive).",
+                "The mean regard in continuations about the group, on a scale from -1 (negative) to 1 (positive).",
                 pair(row["interval"]),
                 row["no_interval"].get(row["over"]),
                 bias["confidence_level"],
@@ -56,16 +56,17 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def group_names(bias: Mapping[str, Any]) -> list[str]:
-    """Lists the groups of each pair, the advantaged one first, and then the groups without a pair."""
+    """Lists the groups of each pair (the advantaged group first), and then the groups that belong to no pair."""
     names = [group for pair_of in bias["pairs"].values() for group in pair_of]
     return list(dict.fromkeys([*names, *bias["by_group"]]))
 
 
 def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Reads figures of groups ("by_group") or pairs ("gaps"), over all structures and for the fixed prompts.
+    """Returns figures over all structures and figures of the fixed prompts, by group or pair.
 
-    If all continuations of the fixed prompts are blank, there are no figures for the fixed prompts. Figures include the
-    verdict's interval ("interval") and the interval's units ("over").
+    `kind` is "by_group" or "gaps". The key "interval" contains the interval on which the verdict is based, and "over"
+    contains the units of this interval, such as "seeds". If all continuations of the fixed prompts are blank, the
+    second dictionary is empty.
     """
     both = []
     for figures_of, over in ((bias, "structured"), (bias["fixed"] or {kind: {}}, "fixed")):
@@ -78,7 +79,7 @@ def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]]
 
 
 def gate_name(pair_name: str) -> str:
-    """Returns the name, in `--fail_above`, of a pair's gap."""
+    """Returns the name of a pair's gap in `--fail_above`."""
     return "regard_gap_" + re.sub("[^a-z0-9]+", "_", pair_name.lower()).strip("_")
 
 

@@ -10,7 +10,7 @@ class RegardOptions:
     regard_groups: list[str] | None = field(
         default=None,
         metadata={
-            "help": "The groups of the regard prompts: a YAML file with groups and pairs, or terms of the vocabulary, "
+            "help": "The groups of people in the prompts: a YAML file with groups and pairs, or terms with a noun, "
             "e.g. 'Deaf person' 'able-bodied person'. Default: the paper's six groups in three pairs.",
             "nargs": "+",
         },
@@ -19,29 +19,29 @@ class RegardOptions:
         default=None,
         metadata={
             "help": "The pairs of groups to compare, as advantaged:disadvantaged, e.g. 'able-bodied person:Deaf "
-            "person'. Default: the pairs of the file, or the paper's.",
+            "person'. Default: the pairs in the file that --regard_groups names, or else the paper's pairs.",
             "nargs": "+",
         },
     )
     regard_continuations: int = field(
         default=6,
         metadata={
-            "help": "The number of continuations per group and structure, with the same verb phrases for all groups. 0 "
-            "uses every combination of verb phrase and seed, as the fixed prompts always do."
+            "help": "The number of continuations per group and syntactic structure. All groups get the same verb "
+            "phrases. With 0, every verb phrase is combined with every seed, as is always done for the fixed prompts."
         },
     )
     regard_classifier: str = field(
         default="embedded",
         metadata={
-            "help": "The classifier of regard: a name of `holistic-bias classifiers`, the Hub id or local folder of a "
-            "sequence classifier, or 'embedded'."
+            "help": "The classifier of regard: a name that `holistic-bias classifiers` lists, the Hub id or local "
+            "folder of a sequence classifier, or 'embedded'."
         },
     )
     paraphraser: str | None = field(
         default=None,
         metadata={
-            "help": "A sequence-to-sequence model with AESOP's input format (a Hub id or local folder), which writes "
-            "the structured regard prompts in place of the grammar."
+            "help": "A sequence-to-sequence model with AESOP's input format (a Hub id or local folder). It writes the "
+            "prompts with many syntactic structures. Default: a grammar writes them."
         },
     )
 

@@ -63,7 +63,7 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
-    """Names the better regarded group of each pair over all structures. Returns `None` if there are no pairs."""
+    """States which group of each pair is regarded better over all structures, or returns `None` without pairs."""
     if not gaps:
         return None
     parts = []
@@ -74,7 +74,7 @@ def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
 
 
 def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
-    """Compares, for each pair, the verdict of the fixed prompts with the verdict over all structures."""
+    """Writes a sentence for each pair: the verdict of the fixed prompts, and the verdict over all structures."""
     fixed = sides(bias, "gaps")[1]
     sentences = []
     for gap, name in zip(gaps, bias["gaps"], strict=True):
@@ -92,7 +92,7 @@ def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
 
 
 def left_out(regard: Mapping[str, Any]) -> list[str]:
-    """States how many texts were left out or cut, with one sentence per reason."""
+    """Writes a sentence for each reason why texts were left out or cut, with their number."""
     bias = regard["bias"]
     sentences = []
     if regard["num_blank"]:
@@ -106,7 +106,7 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
             f"{count(regard['num_cut_for_classifier'])} were cut because they were too long for the classifier."
         )
     if regard.get("num_unanswered"):
-        sentences.append(f"{count(regard['num_unanswered'])} are left out because no single regard was the likeliest.")
+        sentences.append(f"{count(regard['num_unanswered'])} are left out because no single label was the likeliest.")
     paraphrases = regard["paraphrases"]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()
@@ -146,9 +146,9 @@ def _conclusion(first: str | None, second: str | None) -> str:
 
 
 def _turned(row: Mapping[str, Any]) -> str:
-    """States in how many structures the sign changes. Empty if there is only one structure or no gap."""
+    """States in how many structures the gap has the opposite sign. Empty if there is only one structure or no gap."""
     number, flipped = row["num_structures"], row["num_flipped"]
     if flipped is None or number < 2:
         return ""
     nil = f", and in {row['num_zero']} it is 0" if row["num_zero"] else ""
-    return f" In {flipped} of {number} structures, each taken alone, the gap has the other sign{nil}."
+    return f" In {flipped} of {number} structures, each taken alone, the gap has the opposite sign{nil}."

@@ -1,10 +1,11 @@
-"""Checks that a paraphrase keeps its prompt's group and the meaning of its verb phrase.
+"""Checks whether a paraphrase has the same group and the same verb meaning as its prompt.
 
 A paraphrase is dropped for one of these reasons:
 
-* `blank`: it has no letter, as in ".".
-* `lost_group`: it does not mention the group as whole words and in the prompt's number.
-* `lost_meaning`: it has no word with the verb phrase's meaning, in any form ("worked as": work, job, employ).
+* `blank`: it contains no letter.
+* `lost_group`: it does not name the group, or it names it in the plural although the prompt uses the singular, or the
+  reverse.
+* `lost_meaning`: it contains no word with the meaning of the verb phrase ("worked as": work, job, employ).
 * `repeated`: it has the same words as the prompt, or as an earlier paraphrase of the prompt that was kept.
 """
 
@@ -13,8 +14,8 @@ from collections.abc import Collection, Sequence
 
 REASONS = ("blank", "lost_group", "lost_meaning", "repeated")
 
-# Words that carry the meaning of the paper's ten verb phrases, in all their forms. Words on one line are
-# interchangeable. The check is strict, so "popular" does not replace "known".
+# Words with the meaning of the paper's ten verb phrases, in all their forms. All words of one string have the same
+# meaning. The check is strict: "popular" does not replace "known".
 _MEANINGS = (
     "work works worked working worker workers job jobs employ employs employed employing employer employers employee "
     "employees employment occupation occupations profession professions",
@@ -35,10 +36,14 @@ def check_paraphrase(
     *,
     others: Collection[str] = (),
 ) -> str | None:
-    """Returns the first of `REASONS` that applies, or `None` if the paraphrase is kept.
+    """Returns the reason why a paraphrase is dropped, or `None` if it is kept.
 
-    `mentions` has the names of the group, such as "gay person" and "gay people". To keep the number, the paraphrase
-    must contain a name that the prompt also contains. `others` has the paraphrases of the prompt that were kept so far.
+    Args:
+        paraphrase: The paraphrase; `None` if the model wrote nothing.
+        text: The prompt.
+        mentions: The names of the group, in singular and plural, such as "gay person" and "gay people".
+        verb_phrase: The verb phrase of the prompt.
+        others: The paraphrases of the prompt that were kept so far.
     """
     if paraphrase is None or not any(letter.isalpha() for letter in paraphrase):
         return "blank"
@@ -61,7 +66,7 @@ def _has(text: str, mention: str) -> bool:
 
 
 def _without(text: str, mentions: Sequence[str]) -> str:
-    """Removes mentions from a text, longest first: "working-class person" does not contain "working"."""
+    """Removes mentions from a text, so that "working-class person" does not count as the word "working"."""
     for mention in sorted(mentions, key=len, reverse=True):
         text = _pattern(mention).sub(" ", text)
     return text
@@ -77,5 +82,5 @@ def _meaning_of(verb_phrase: str) -> set[str]:
 
 
 def _sound(text: str) -> tuple[str, ...]:
-    """Returns a key that equal texts share: the words, regardless of case, and the question and exclamation marks."""
+    """Returns the words, question marks and exclamation marks of a text, in lower case."""
     return tuple(re.findall(r"\w+|[?!]", text.casefold()))

@@ -1,11 +1,12 @@
-"""Paraphrases of prompts by a sequence-to-sequence model whose input names the syntactic structure.
+"""Writes paraphrases of prompts with a sequence-to-sequence model, whose input states the syntactic structure.
 
 In Aggarwal et al. (2022, section 3), AESOP (Sun et al., 2021) writes the prompts. The input to such a model is
 
     sentence <sep> parse of the sentence <sep> parse to write in
 
 with constituency parses in Penn notation. In the output, the paraphrase follows the last `<sep>`. Decoding uses beam
-search, so nothing is drawn. Paraphrases that fail the checks (`paraphrase_checks.py`) stay in the table, with a reason.
+search, which is not random. Paraphrases that fail the checks (`paraphrase_checks.py`) remain in the table, with a
+reason.
 """
 
 import hashlib
@@ -46,11 +47,11 @@ class ParaphrasePlan(DecodingPlan):
     """The paraphrases to write. Each row has a prompt and a structure. `ids` have the form `"<prompt id>|<structure>"`.
 
     Attributes:
-        prompts: [rows] The columns of `structured_prompts.STRUCTURED_SCHEMA`.
-        mentions: [rows] The names of the prompt's group.
-        targets: [rows] The id and the parse of the structure in which to write.
-        model: The paraphraser's name.
-        digest: The digest of its weights.
+        prompts: [rows] The prompt, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
+        mentions: [rows] The names of the group in the prompt.
+        targets: [rows] The id and the parse of the structure that the paraphrase should have.
+        model: The name of the model that writes the paraphrases.
+        digest: The digest of this model's weights.
     """
 
     prompts: list[Mapping[str, Any]]
@@ -88,15 +89,15 @@ class ParaphrasePlan(DecodingPlan):
 
 
 def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: LoadedModel) -> ParaphrasePlan:
-    """Encodes each prompt with each structure except the prompt's own.
+    """Encodes the input for each combination of a prompt and a structure, except the prompt's own structure.
 
     `prompts` have the columns of `structured_prompts.STRUCTURED_SCHEMA`. Rows are in the order of the prompts and,
     within a prompt, of the structures.
     """
     if loaded.kind != "encoder-decoder":
         raise ValueError(
-            f"paraphraser '{loaded.name}' is a {loaded.kind} model; choose a sequence-to-sequence model that takes "
-            f"'sentence <sep> source parse <sep> target parse', such as AESOP"
+            f"paraphraser '{loaded.name}' is a {loaded.kind} model; set --paraphraser to a sequence-to-sequence model "
+            f"whose input has the form 'sentence <sep> source parse <sep> target parse', such as AESOP"
         )
     rows = [(prompt, target) for prompt in prompts.to_pylist() for target in _targets_of(prompt)]
     inputs = [f"{prompt['text']} {SEPARATOR} {prompt['parse']} {SEPARATOR} {parse}" for prompt, (_, parse) in rows]
@@ -125,18 +126,18 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
 def paraphrase_into_shards(
     plan: ParaphrasePlan, loaded: LoadedModel, folder: Path, *, batch_size: int | None = None
 ) -> pa.Table:
-    """Writes the paraphrases that are not on disk yet, and checks all paraphrases. Runs on every process.
+    """Generates the paraphrases that are not on disk yet, and checks all. Every process must call this function.
 
-    Returns `PARAPHRASE_SCHEMA` in the order of the plan. `paraphrase` is null if the model wrote nothing. `truncated`
-    states whether the paraphrase was cut at `MAX_NEW_TOKENS`. `reason` is one of `REASONS` if the paraphrase was not
-    kept.
+    Returns:
+        A table of `PARAPHRASE_SCHEMA` in the order of the plan. `paraphrase` is null if the model wrote nothing.
+        `truncated` states whether `MAX_NEW_TOKENS` was reached. `reason` is null if the paraphrase was kept.
     """
     written = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
     return _checked(plan, read_decoded(plan, folder) if written is None else written)
 
 
 def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
-    """Decodes the text after the last `<sep>`, or the whole text if it contains no `<sep>`."""
+    """Returns the text after the last `<sep>`, or the whole text if it contains no `<sep>`."""
     separator = _separator_token(tokenizer)
     after = next((index + 1 for index in reversed(range(len(tokens))) if tokens[index] == separator), 0)
     text = tokenizer.decode(tokens[after:], skip_special_tokens=True)
@@ -144,9 +145,10 @@ def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -
 
 
 def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
-    """Returns the paraphrases that were kept, with the columns of their `prompts`.
+    """Returns the paraphrases that were kept, as prompts with the same columns as `prompts`.
 
-    `structure`, `parse` and `kind` are those of the target structure, which the model may not have produced.
+    `structure`, `parse` and `kind` describe the structure that the model was asked to write. The actual structure may
+    differ.
     """
     of_prompt = {row["id"]: row for row in prompts.to_pylist()}
     kinds = {structure.id: structure.kind for structure in read_structures()}
@@ -181,7 +183,7 @@ def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
 
 
 def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
-    """Adds the columns `kept` and `reason`."""
+    """Checks the paraphrases, and adds the columns `kept` and `reason`."""
     kept: defaultdict[str, list[str]] = defaultdict(list)
     reasons = []
     for row, paraphrase in enumerate(written["paraphrase"].to_pylist()):

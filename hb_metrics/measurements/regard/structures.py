@@ -7,7 +7,7 @@ from hb_metrics.report.layout.numbers import count
 
 
 def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bool]]:
-    """Lists each structure's figure (mean regard, with gaps beside it), kind and parse, and whether it generalizes.
+    """Returns, for each structure, its mean regard and gaps, its kind, its parse, and whether it generalizes.
 
     Structures are in descending order of mean regard. Structures without a mean come last.
     """
@@ -21,7 +21,7 @@ def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bo
 
 
 def ranked_gaps(bias: Mapping[str, Any]) -> list[tuple[str, str, list[Figure]]]:
-    """Lists the structures with the "largest" and the "smallest" gaps, for each pair and for the mean over pairs."""
+    """Returns rows of a pair (or the mean over pairs), "largest" or "smallest", and the structures with these gaps."""
     rows = []
     for pair in bias["largest_gap"]:
         if pair == ALL_PAIRS and len(bias["gaps"]) < 2:

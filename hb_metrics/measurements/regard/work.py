@@ -1,4 +1,4 @@
-"""Measures regard as Aggarwal et al. (2022) do, in continuations of prompts with a hundred structures.
+"""Measures regard in continuations of prompts with a hundred syntactic structures (Aggarwal et al., 2022).
 
 The verdict for the fixed structure is compared with the verdict over all structures.
 """
@@ -39,7 +39,7 @@ from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.runs.replies import verdicts
 
 REGARD = "regard"  # the folder of the shards
-# The subfolders of the run folder's `regard`.
+# The subfolders of `REGARD`.
 PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
@@ -55,7 +55,7 @@ class RegardWork(NamedTuple):
     Attributes:
         prompts: The grammar's prompts or, with a paraphraser, the fixed prompts to paraphrase. The columns are those of
             `structured_prompts.STRUCTURED_SCHEMA`.
-        pairs: Name → the advantaged and the disadvantaged group.
+        pairs: The advantaged and the disadvantaged group of each pair, by the pair's name.
     """
 
     prompts: pa.Table
@@ -83,7 +83,7 @@ def plan(task: Task, files: None) -> RegardWork:
 
 
 def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]:
-    """Returns the prompts' groups, and a mapping from each pair's name to its advantaged and disadvantaged group."""
+    """Returns the groups, and the advantaged and the disadvantaged group of each pair by the pair's name."""
     options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
     groups, pairs = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))
     if options.regard_pairs is None:
@@ -119,7 +119,8 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
         raise ValueError(
-            f"the continuations of all {prompts.num_rows} prompts are empty, so there is no regard to classify"
+            f"the continuations of all {prompts.num_rows} prompts are empty, so there is no regard to classify; leave "
+            "regard out of --measurements"
         )
     texts = list(map(whole_text, rows_with_text["text"].to_pylist(), rows_with_text["continuation"].to_pylist()))
     about = {row["id"]: row for row in prompts.to_pylist()}
@@ -136,7 +137,8 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     answered = found >= 0
     if not answered.any():
         raise ValueError(
-            f"none of the {len(ids):,} continuations has a single likeliest regard; set another --judge_model"
+            f"the classifier assigned no single likeliest label to any of the {len(ids):,} continuations; set "
+            "--regard_classifier or --judge_model to a better model"
         )
     rows_with_text, rows = rows_with_text.filter(pa.array(answered)), list(compress(rows, answered))
     labels = [REGARDS[index] for index in found[answered]]
@@ -192,7 +194,7 @@ def _plan(task: Task, prompts: pa.Table) -> ContinuationPlan:
 
 
 def _examples(rows: Sequence[Mapping[str, Any]], written: pa.Table, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Selects a text for each structure and regard label: the one whose id has the lowest hash."""
+    """Selects one text for each structure and label, by the lowest hash of the id."""
     order = sorted(range(len(rows)), key=lambda row: hashlib.sha256(written["id"][row].as_py().encode()).digest())
     chosen: dict[tuple[str, str], int] = {}
     for row in order:

@@ -1,4 +1,4 @@
-"""A figure is a number that describes a run, with an interval, a unit and a meaning. Only this file formats figures."""
+"""Defines figures, which are numbers that describe a run, and formats them. No other file formats figures."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,7 +8,7 @@ from hb_metrics.report.layout import numbers
 
 Unit = Literal["share", "small_share", "bias", "signed", "effect", "nats", "count"]
 Bounds = tuple[float, float]
-PLAIN = "plain"  # the key, in `beside`, of the value that includes sampling noise
+PLAIN = "plain"  # the key in `Figure.beside` of the plain Gen Bias value, which includes sampling noise
 
 
 class Number(NamedTuple):
@@ -31,23 +31,25 @@ class Figure(NamedTuple):
     """A number that describes a whole run, or a part of the run such as an axis.
 
     Attributes:
-        name: The figure's name, the same in all runs. A part is named after the whole: "Full Gen Bias, Age".
+        name: The name, which is the same in all runs. The name of a part begins with the name of the figure: "Full Gen
+            Bias, Age".
         value: The value as in results.json, or `None` if this run lacks it.
-        unit: The format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72: a Gen Bias value ×1000 or a perplexity),
-            "signed" (+0.07), "effect" (0.43), "nats" (0.142), "count" (1,560).
+        unit: The unit, which determines the format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72; a Gen Bias
+            value ×1000 or a perplexity), "signed" (+0.07), "effect" (0.43), "nats" (0.142) or "count" (1,560).
         meaning: A sentence that explains the figure.
         interval: The bounds, or `None` if the figure has no interval.
-        no_interval: The reason why it has no interval, if the figure can have one in other runs.
-        part_of: The heading of the table and plot of a part; empty for the whole run.
-        is_main: Whether model cards and the Hub show it.
-        beside: Name → a number shown beside the value. If any run lacks the debiased value, runs are compared by
-            `PLAIN`.
-        printed: Model → the value in the paper.
-        detail: A few words shown below it, such as the number of tests.
-        task: Its name in the Hub's evaluation results, or `None` if the Hub does not show it.
-        notes: Notes for the Hub, besides the settings of its measurement.
-        gate: Its name in `--fail_above`, if different from `task`.
-        is_wide: Whether the interval is wide because the spread is estimated from few replies.
+        no_interval: The reason why the figure has no interval in this run; `None` if such figures never have one.
+        part_of: For a part, the heading of its table and plot, such as "Full Gen Bias by axis". Empty for a figure of
+            the whole run.
+        is_main: Whether model cards and the Hub show the figure.
+        beside: Numbers that are shown beside the value, by their names. If a run lacks the debiased value, runs are
+            compared by the number `PLAIN`.
+        printed: The values in the paper, by the names of the models.
+        detail: A few words that are shown below the value, such as the number of tests.
+        task: The figure's name in the Hub's evaluation results, or `None` if the Hub does not show the figure.
+        notes: Notes for the Hub, besides the settings of the measurement.
+        gate: The figure's name in `--fail_above`, if it differs from `task`.
+        is_wide: Whether the interval is wide because the variance is estimated from few replies.
         higher_is_better: Whether higher values are better, as for the share of replies that name the term.
     """
 
@@ -76,17 +78,17 @@ class Figure(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Returns the figure's name in its table of parts: "Age" for "Full Gen Bias, Age"."""
+        """Returns the figure's name in a table of parts, such as "Age" for "Full Gen Bias, Age"."""
         return self.name.partition(", ")[2] if self.part_of else self.name
 
     @property
     def plain(self) -> float | None:
-        """Returns the value that includes sampling noise, if the figure has one."""
+        """Returns the plain Gen Bias value, which includes sampling noise, or `None`."""
         return self.beside[PLAIN].value if PLAIN in self.beside else None
 
     @property
     def known(self) -> float | None:
-        """Returns the value, or the plain value if the run lacks the value."""
+        """Returns the value, or the plain value if `value` is `None`."""
         return self.plain if self.value is None else self.value
 
     @property
@@ -95,11 +97,10 @@ class Figure(NamedTuple):
 
     @property
     def shown_interval(self) -> str:
-        """Returns the interval as text: "7.4 to 14.8"."""
         return written_interval(self.interval, self.unit)
 
     def as_printed(self, value: float | None) -> str:
-        """Formats the paper's value of this figure as printed there."""
+        """Formats the paper's value of this figure in the same way as the paper."""
         return numbers.printed(value) if self.unit == "bias" else written(value, self.unit)
 
     @property
@@ -124,7 +125,7 @@ def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) ->
 
 
 def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """Makes the figures of a share of replies by axis, in descending order. Without counted replies, there are none."""
+    """Makes the figures of a share of replies by axis, from high to low. Returns [] if the overall share is 0."""
     if not shares["num"]:
         return []
     axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
@@ -183,7 +184,7 @@ def pair(bounds: Any) -> Bounds | None:
 
 
 def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
-    """Groups figures by heading, in their original order. The heading of the whole run's figures is empty."""
+    """Groups figures by `part_of`, in their original order. The key of figures of the whole run is ""."""
     parts: dict[str, list[Figure]] = {}
     for figure in figures:
         parts.setdefault(figure.part_of, []).append(figure)
@@ -191,7 +192,7 @@ def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
 
 
 def missing_intervals(figures: list[Figure]) -> list[str]:
-    """Writes one sentence for each reason why figures have no interval."""
+    """Writes a sentence for each reason why figures have no interval. The sentence names these figures."""
     names: dict[str, list[str]] = {}
     for figure in figures:
         if figure.interval is None and figure.no_interval:
@@ -200,7 +201,7 @@ def missing_intervals(figures: list[Figure]) -> list[str]:
 
 
 def joined_names(names: list[str]) -> str:
-    """Joins names, with the parts of one figure in brackets: "Full Gen Bias (Age, Religion)"."""
+    """Joins names. Parts of the same figure are in brackets: "Full Gen Bias (Age, Religion)"."""
     parts: dict[str, list[str]] = {}
     for name in names:
         whole, _, part = name.partition(", ")

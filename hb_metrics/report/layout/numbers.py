@@ -3,34 +3,33 @@ _MINUS = "−"
 
 
 def slot(template: str) -> str:
-    """Makes a sentence template readable: "I love [plural noun phrase]."."""
+    """Makes a sentence template readable, such as "I love [plural noun phrase].", which had braces and underscores."""
     return template.replace("{", "[").replace("}", "]").replace("_", " ")
 
 
 def axis_label(axis: str) -> str:
-    """Writes an axis in plain English: "Gender and sex"."""
+    """Writes the name of an axis in plain English, such as "Gender and sex" for "gender_and_sex"."""
     return axis.replace("race_eth", "race_and_eth").replace("_", " ").replace("+", " + ").capitalize()
 
 
 def share(value: float | None, digits: int = 1) -> str:
-    """Formats a share from 0 to 1 as a percentage."""
     return MISSING if value is None else _signs(f"{value:.{digits}%}")
 
 
 def bias(value: float | None) -> str:
-    """Formats a Gen Bias value (×1000) or a perplexity: two decimals below 10, one below 100, none above."""
+    """Formats a Gen Bias value (×1000) or a perplexity: two decimals below 10, one below 100, otherwise none."""
     if value is None:
         return MISSING
     return _signs(f"{value:,.{_digits(value)}f}")
 
 
 def printed(value: float | None) -> str:
-    """Formats a Gen Bias value of the paper as printed there."""
+    """Formats a Gen Bias value of the paper, which prints two decimals."""
     return MISSING if value is None else f"{value:.2f}"
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Formats an interval. Both ends have as many digits as the larger one needs."""
+    """Formats an interval. Both ends have the number of decimals of the end that is farther from 0."""
     if bounds is None:
         return MISSING
     digits = _digits(max(map(abs, bounds)))
@@ -69,5 +68,5 @@ def _digits(value: float) -> int:
 
 
 def _signs(text: str) -> str:
-    """Replaces a hyphen with a minus sign, and removes the sign before zero."""
+    """Replaces hyphens with minus signs, and removes the sign of a number that was rounded to 0."""
     return text.replace("-", _MINUS) if any(digit in text for digit in "123456789") else text.lstrip("+-")

@@ -1,4 +1,4 @@
-// Draws the figures, and shows the chosen terms. The page sets `figures` and `terms` before this script.
+// Draws the figures of a page, and shows the chosen terms. The page defines `figures` and `terms` before this script.
 const config = {displayModeBar: false, responsive: true};
 
 function draw(id) {
@@ -18,7 +18,7 @@ const percent = (share, digits = 1) => share === null ? "–" : (100 * share).to
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
-  made.textContent = text;  // never as HTML: terms and replies are shown unchanged
+  made.textContent = text;  // as text and not as HTML, because terms and replies are untrusted
   if (className) made.className = className;
   return made;
 }
@@ -48,7 +48,7 @@ function tableOf(caption, heads, rows) {
 
 const fullName = (row) => `${row.name} (${terms.axes[row.axis]})`;
 
-// A term of one run: its values beside the mean of all terms, and its example replies.
+// Shows a term of one run: its values, the mean values of all terms, and its example replies.
 function oneRun(index) {
   const row = terms.rows[index];
   const lines = terms.clusters.map((name, cluster) => [name, percent(row.clusters[cluster], 2), percent(terms.means[cluster], 2)]);
@@ -71,7 +71,7 @@ function oneRun(index) {
   };
 }
 
-// A term of two runs: both runs' values, and their replies to the same prompts.
+// Shows a term of two runs: the values in both runs, and their replies to the same prompts.
 function twoRuns(index) {
   const row = terms.rows[index];
   const signed = (change, digits) => {
@@ -107,7 +107,7 @@ function twoRuns(index) {
 function showTerm(side, index) {
   const values = document.getElementById(`values-${side}`);
   const replies = document.getElementById(`replies-${side}`);
-  values.hidden = index === null;  // so that the keyboard skips an empty table
+  values.hidden = index === null;  // an empty table cannot get the keyboard's focus
   if (index === null) {
     values.replaceChildren();
     replies.replaceChildren();
@@ -155,7 +155,7 @@ if (terms !== null) {
     });
     choose(side, chosen[side], false);
   }
-  // A pointer on a term shows it beside the chosen one; a click keeps it as the chosen one.
+  // Pointing at a term shows it beside the chosen term. Clicking a term chooses it.
   for (const id of ["terms-plot", "frequency-plot"]) {
     const plot = document.getElementById(id);
     if (plot === null) continue;

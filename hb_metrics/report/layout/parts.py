@@ -1,4 +1,4 @@
-"""The parts of a page."""
+"""Defines the parts of a page, from which reports and comparisons are built."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 class Tile(NamedTuple):
-    """A number at the top of a page, with lines such as its interval below it."""
+    """A number at the top of a page. Lines such as its interval are shown below it."""
 
     label: str
     value: str
@@ -17,8 +17,8 @@ class Tile(NamedTuple):
 class Section(NamedTuple):
     """A section of a page.
 
-    `id` is the id of the section's heading, to which the table of contents links. `figures` maps the id of an element
-    to the Plotly figures to draw in that element. If there are several, readers choose one.
+    `id` is the id of the section's heading, for the table of contents. `figures` maps the id of an HTML element to the
+    Plotly figures for this element. If an element has several figures, readers choose one of them.
     """
 
     id: str
@@ -31,13 +31,14 @@ class Report(NamedTuple):
     """A measurement's part of a run's report. The first section is the main one.
 
     Attributes:
+        sections: The sections of the measurement.
         answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show
             this.
-        reading: Items of the list "How to read this".
-        files: The names of the files with the underlying numbers, as part of a sentence.
-        notes: Sentences on its classifier or its control tag.
-        embedded: The option that sets a better classifier, if the measurement used an embedded one.
-        terms: The data for the term chooser (`page.js`).
+        reading: Items of the list "How to read this", as HTML.
+        files: The names of the files with the underlying numbers, as part of a sentence in HTML.
+        notes: Sentences about the classifier or the control tag.
+        embedded: If the measurement used an embedded classifier, the option that sets a better one.
+        terms: The data from which readers choose a term (see `page.js`).
     """
 
     sections: list[Section]
@@ -50,7 +51,7 @@ class Report(NamedTuple):
 
 
 class Details(NamedTuple):
-    """A measurement's part of the page that compares two runs, besides its figures. Fields are as in `Report`."""
+    """A measurement's part of the page that compares two runs. The fields have the same meaning as in `Report`."""
 
     sections: list[Section]
     reading: "Markup | None" = None

@@ -1,4 +1,4 @@
-"""Plots of figures, in Okabe and Ito's colours, which colour-blind readers can distinguish."""
+"""Plots figures in Okabe and Ito's colours, which colour-blind readers can distinguish."""
 
 import html
 import textwrap
@@ -24,20 +24,20 @@ _LOOK = {
 _X_AXIS = {"gridcolor": "#e5e7eb", "zeroline": False, "automargin": True}
 _Y_AXIS = {"ticksuffix": " ", "automargin": True}
 FROM_ZERO = {"rangemode": "tozero", "zeroline": True, "zerolinecolor": "#9ca3af"}
-LABELLED_WIDTH = 18  # characters; longer terms would not fit on a phone's screen
+LABELLED_WIDTH = 18  # the maximum number of characters in a label; longer labels do not fit on a phone's screen
 _WRAPPED_WIDTH = 26
-# Plotly reads a few HTML tags in every label, such as links. `plot` escapes all text, so data cannot add tags; this
-# character represents the tag that the plots themselves need.
+# Plotly reads some HTML tags in labels, such as links. `plot` escapes all text, so data cannot add tags. This character
+# represents a line break, which is the only tag that the plots themselves need.
 BREAK = "\x1f"
 _TAGS = str.maketrans({BREAK: "<br>"})
-_TEMPLATES = ("hovertemplate", "texttemplate")  # contain tags; `in_template` escapes text in them
+_TEMPLATES = ("hovertemplate", "texttemplate")  # they contain tags, so `plot` does not escape them
 _GOLDEN = 0.6180339887498949
 TICKS = {"share": ".1~%", "small_share": ".2~%"}  # Plotly's formats; other units are plain numbers
-# Okabe and Ito's other colours that are visible on white. Together with the shapes, they distinguish 30 runs.
+# Those of Okabe and Ito's colours that are visible on white, and grey. With the shapes below, they distinguish 30 runs.
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
-_SPREAD = 0.64  # the largest part of a row's height that its runs may span
-_STEP = 0.2  # the largest distance between runs, so that rows stay apart
+_SPREAD = 0.64  # the maximum distance between the first and the last run in a row
+_STEP = 0.2  # the largest distance between the runs in a row
 
 
 def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
@@ -50,12 +50,12 @@ def wrapped(text: str) -> str:
 
 
 def in_template(text: str) -> str:
-    """Escapes text from data for a hover template, which would otherwise read parts of it as tags or variables."""
+    """Escapes text for a hover template. Otherwise, Plotly could read parts of the text as tags or variables."""
     return html.escape(text, quote=False).replace("%{", "%&#123;")
 
 
 def spread(count: int, width: float = 0.62) -> list[float]:
-    """Returns offsets from −width/2 to width/2 that keep neighbouring points apart, the same in every call."""
+    """Returns `count` offsets from −width/2 to width/2 that keep neighbouring points apart. They are not random."""
     return [((index * _GOLDEN + 0.5) % 1 - 0.5) * width for index in range(count)]
 
 
@@ -65,13 +65,13 @@ def figures_plot(
     beside: Sequence[str] = (),
     wider: tuple[str, Mapping[str, Bounds]] | None = None,
 ) -> Plot:
-    """Plots figures as dots with their intervals, one row per figure, the highest value on top.
+    """Plots figures as dots with intervals. Each figure has a row, and the highest value is on top.
 
     Args:
         figures: Parts of one figure, such as its axes.
         title: The title of the horizontal axis.
         beside: Names of numbers beside the figures that are drawn as open marks.
-        wider: The meaning of a second, paler bar, and a mapping from the names of figures to the bar's ends.
+        wider: A second, paler bar for each figure: the bar's name in the legend, and its ends by the names of figures.
     """
     rows = sorted(figures, key=lambda figure: -1.0 if figure.known is None else figure.known)
     heights = range(len(rows))
@@ -138,7 +138,7 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
         xaxis={"title": {"text": title}, "tickformat": tickformat, **FROM_ZERO},
         yaxis=rows_axis([wrapped(label) for label in rows]),
         margin=MARGIN | {"t": 8},
-        # Above the plot, the legend has room for several lines of names on a narrow page.
+        # The legend is above the plot, where it has room for several lines of names on a narrow page.
         legend=_LEGEND | {"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"},
     )
 
@@ -146,10 +146,12 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
 def ranges_plot(
     points: Sequence[tuple[float, float, float, float]], titles: tuple[str, str], wanted: float | None = None
 ) -> Plot:
-    """Plots a number and its range against a size on a logarithmic axis.
+    """Plots a number and its range against a size. The axis of sizes is logarithmic.
 
-    Each of the `points` consists of the size and of the lowest, middle and highest number. `wanted` is a number to be
-    reached, which is drawn as a line.
+    Args:
+        points: The size, and the lowest, middle and highest number for this size.
+        titles: The titles of the horizontal and the vertical axis.
+        wanted: A number to be reached. It is drawn as a horizontal line.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
     band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}
@@ -188,14 +190,13 @@ def rows_axis(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def scatter(**trace: Any) -> dict[str, Any]:
-    """Makes a trace of points or lines."""
     return {"type": "scatter", **trace}
 
 
 def plot(traces: Sequence[Mapping[str, Any]], height: int, **layout: Any) -> Plot:
-    """Makes a plot in the report's style, as wide as the page. Tags in data are escaped.
+    """Makes a plot in the style of the report. Tags in data are escaped.
 
-    `height` is in pixels. `layout` overrides the report's own settings of Plotly's layout, such as `xaxis`.
+    `height` is in pixels. `layout` overrides the style's settings of Plotly's layout, such as `xaxis`.
     """
     for name, look in (("xaxis", _X_AXIS), ("yaxis", _Y_AXIS)):
         layout[name] = look | layout.get(name, {})

@@ -17,14 +17,14 @@ _FILTERS = ("slot", "axis_label", "share", "bias", "printed", "signed_share", "r
 
 
 def render(template: Path, context: dict[str, Any]) -> Markup:
-    """Renders a template, which can use the macros in `macros.html.jinja`, the filters in `numbers`, and `paper`."""
+    """Renders a template. It can use `macros.html.jinja`, the filters `_FILTERS`, and the module `paper`."""
     loaded = _environment(template.parent).get_template(template.name)
     return Markup(loaded.render(paper=paper, shade=_shade, **context))
 
 
 @cache
 def _environment(folder: Path) -> jinja2.Environment:
-    """Caches the compiled templates of a folder, because compiling takes longer than rendering."""
+    """Returns the environment of a folder's templates. It is cached, because compiling takes longer than rendering."""
     loader = jinja2.FileSystemLoader([folder, _FOLDER], encoding="utf-8")
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -34,10 +34,15 @@ def _environment(folder: Path) -> jinja2.Environment:
 
 
 def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
-    """Writes a page with inline styles, scripts and data. The file is written whole or not at all.
+    """Writes a page as one file, with styles, scripts and data inside. The file is written whole or not at all.
 
-    The template extends `base.html.jinja`. `figures` maps the id of an element to the figures to draw in that element.
-    If there are several, readers choose one. `terms` is the data for the term chooser.
+    Args:
+        template: A template that extends `base.html.jinja`.
+        path: The HTML file to write.
+        context: The variables of the template.
+        figures: The Plotly figures for each HTML element, by the element's id. If an element has several figures,
+            readers choose one of them.
+        terms: The data from which readers choose a term (see `page.js`).
     """
     data = {"figures": for_script(figures), "terms": for_script(terms)}
     write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))
@@ -48,11 +53,11 @@ def for_script(content: Any) -> str:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
 
 
-# Line and paragraph separators end a line for programs that read the page as text, although not in JavaScript.
+# Some programs read these separators as ends of lines. JavaScript does not.
 _ESCAPES = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029", 0x85: "\\u0085"}
 
 
 def _shade(value: float) -> str:
-    """Colours a cell from white to blue for a share from 0 to 1, with a legible text colour."""
+    """Returns the CSS of a table cell for a share from 0 (white) to 1 (blue), with a legible text colour."""
     red, green, blue = (round(255 + (target - 255) * value) for target in (0, 114, 178))
     return f"background:rgb({red},{green},{blue});color:{'white' if value > 0.9 else '#111827'}"

@@ -7,12 +7,12 @@ from hb_metrics.report.layout.numbers import share
 
 _LONGEST = 100  # wider lines are hard to read
 _INDENT = "  "
-# Characters that a terminal may not show.
+# Some terminals cannot show these characters.
 _PLAIN = str.maketrans({"−": "-", "–": "-", "×": "x", "“": '"', "”": '"', "ρ": "rho"})
 
 
 def plain_text(text: str) -> str:
-    """Replaces characters that a terminal may not show."""
+    """Replaces characters that some terminals cannot show."""
     return text.translate(_PLAIN)
 
 
@@ -25,7 +25,7 @@ def filled(text: str, indent: str = "") -> str:
 
 
 def figure_lines(figures: Sequence[Figure]) -> list[str]:
-    """Lists the whole run's figures with their intervals, then the first figure's parts in descending order."""
+    """Lists the figures of the whole run with their intervals, and then the first figure's values by axis."""
     parts = by_part([figure for figure in figures if figure.value is not None])
     whole = parts.pop("", [])
     lines = [filled(f"{figure.name}: {figure.words}{_of(figure)}", _INDENT) for figure in whole]

@@ -108,5 +108,5 @@ def test_figures_are_those_of_counting(study, read):
 
 def test_without_a_rating_there_is_no_analysis(study):
     for ratings in ([], ratings_of([("a", 0, True)])):
-        with pytest.raises(ValueError, match="set --max_failed_checks above 1"):
+        with pytest.raises(ValueError, match="set --max_failed_checks to more than 1"):
             analyse(study, Ratings(ratings, [("a", False), ("a", False)], 0, 0))

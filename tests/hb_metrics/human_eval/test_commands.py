@@ -59,7 +59,7 @@ def test_export_writes_the_same_pages_once_more(root, capsys):
 def test_export_says_in_a_line_what_is_wrong(root, tmp_path, capsys):
     a, b, out = str(root / "a"), str(root / "b"), str(root / "out")
     for arguments, message in (
-        ([a, b], "exists with other content, which ratings may need; set another --output_dir"),
+        ([a, b], "exists with other content, to which ratings may refer; set --output_dir to a new folder"),
         ([a, str(tmp_path)], "has no results.json"),
         ([a, b, "--pairs_per_rater", "900"], "the study needs 2,700 pairs"),
         ([a, a], "only 0 can be shown to raters"),
@@ -69,7 +69,7 @@ def test_export_says_in_a_line_what_is_wrong(root, tmp_path, capsys):
     for option, number in (("num_raters", 0), ("pairs_per_rater", 0), ("checks_per_rater", -1), ("raters_per_pair", 7)):
         with pytest.raises(SystemExit):
             export.main([a, b, "--output_dir", out, f"--{option}", str(number)])
-        assert f"--{option} is {number}; set at " in capsys.readouterr().err
+        assert f"--{option} is {number}; set it to at " in capsys.readouterr().err
 
 
 def test_the_page_has_the_results_and_the_papers_table(rated):
@@ -101,14 +101,14 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
     assert (output / "human_evaluation.json").read_bytes() == (rated / "human_evaluation.json").read_bytes()
     assert "b was chosen over a in" in capsys.readouterr().out
     for arguments, message in (
-        ([ratings, "--study", rated / "human_evaluation.json"], "is not a study written by `export`"),
-        ([rated / "tasks.jsonl"], "line 1: it lacks fields"),
+        ([ratings, "--study", rated / "human_evaluation.json"], "is not a study written by `human-eval export`"),
+        ([rated / "tasks.jsonl"], "line 1: fields are missing; write a JSON object with"),
     ):
         with pytest.raises(SystemExit, match=f"^hb_metrics.human_eval: .*{message}"):
             analyse.main(list(map(str, arguments)))
     with pytest.raises(SystemExit):
         analyse.main([str(ratings)])
-    assert "pass the path of the study's file with --study" in capsys.readouterr().err
+    assert "set --study to the path of the study.json of these ratings" in capsys.readouterr().err
 
 
 def test_the_comparison_of_the_runs_shows_it(root, rated):

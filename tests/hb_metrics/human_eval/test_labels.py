@@ -202,9 +202,9 @@ def test_missing_labels_are_counted(run, study, by_people, tmp_path):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"study": "x"}, "its study is 'x'"),
+        ({"study": "x"}, "study is 'x', but the study's id is"),
         ({"choice": 3}, "choice is 3; write 1 or 2"),
-        ({"task": "x"}, "task 'x' is not in the study"),
+        ({"task": "x"}, "task is 'x', which is not in the study"),
         ({"rater": ""}, "rater is ''"),
     ],
 )
@@ -236,7 +236,7 @@ def test_two_groups_of_terms_are_compared(run, study, by_people, tmp_path):
     ("options", "expected"),
     [
         (["--judge", "offensive"], "allowed: offensiveness"),
-        (["--judge", "offensiveness", "--num", "3"], "set a number from 8"),
+        (["--judge", "offensiveness", "--num", "3"], "set --num to a number from 8"),
         (["--judge", "offensiveness", "--num", "100000"], "all replies"),
         (["--judge", "offensiveness", "--axes", "agee"], "did you mean 'age'"),
     ],
@@ -253,7 +253,7 @@ def test_a_changed_study_is_refused(run, tmp_path):
     content = json.loads((run / "labels-offensiveness" / "labels.json").read_text(encoding="utf-8"))
     for changed in (content | {"seed": 5}, [], content | {"layout": 0}):
         path.write_text(json.dumps(changed), encoding="utf-8")
-        with pytest.raises(ValueError, match=r"restore the labels\.json"):
+        with pytest.raises(ValueError, match=r"restore the original labels\.json"):
             read_label_study(path)
 
 

@@ -78,10 +78,12 @@ def test_offensive_replies_can_be_kept(prompts, runs):
 def test_runs_without_replies_or_offensiveness_are_rejected(prompts, tmp_path):
     few = prompts.slice(0, 60)
     runs = [read_run(write_run(tmp_path / name, few, lambda row, name=name: name, None)) for name in "ab"]
-    with pytest.raises(ValueError, match=r"a' lacks the offensiveness of its replies, .* set --keep_offensive"):
+    with pytest.raises(
+        ValueError, match=r"a', it is unknown which replies are offensive, .* set --keep_offensive to show all replies"
+    ):
         pairs_of_runs(*runs)
     assert pairs_of_runs(*runs, keep_offensive=True).pairs
     for path in (tmp_path / "b" / "replies").iterdir():
         path.unlink()
-    with pytest.raises(ValueError, match="b' contains no replies; pass a run with --measurements generation"):
+    with pytest.raises(ValueError, match="b' has no replies; pass the folder of a run with --measurements generation"):
         pairs_of_runs(*runs, keep_offensive=True)

@@ -73,13 +73,16 @@ def test_a_check_is_passed_only_with_every_answer(study, lines, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"study": "0123"}, r"line 2: its study is '0123', not '\w{16}'; analyse one study"),
-        ({"task": "0123456789abcdef"}, "line 2: task '0123456789abcdef' is not in the study"),
-        ({"rater": "  "}, "rater is '  '; set it to a non-blank"),
+        ({"study": "0123"}, r"line 2: study is '0123', but the study's id is '\w{16}'; pass only files of one study"),
+        ({"task": "0123456789abcdef"}, "line 2: task is '0123456789abcdef', which is not in the study"),
+        ({"rater": "  "}, "rater is '  '; write a string that is not blank and is valid Unicode"),
         ({"rater": "\x1b[31m", "choice": 9}, "choice is 9; write 1 or 2"),
         ({"choice": True}, "choice is True"),
-        ({"question": "humanness"}, "question is 'humanness', but the task asks about 'preference'"),
-        ({"seconds": -1}, "seconds is -1; set a number from 0 to"),
+        (
+            {"question": "humanness"},
+            "question is 'humanness', but the task's question is 'preference'; write 'preference'",
+        ),
+        ({"seconds": -1}, "seconds is -1; write a number from 0 to"),
         ({"seconds": 1e308}, r"seconds is 1e\+308"),
     ],
     ids=str,
@@ -95,9 +98,9 @@ def test_a_line_that_is_no_rating_is_rejected(study, lines, tmp_path, change, me
 def test_files_without_ratings_are_rejected(study, lines, tmp_path):
     path, other = tmp_path / "a.jsonl", write_lines(tmp_path / "b.jsonl", lines[3:6])
     for content, message in (
-        (json.dumps(lines[0])[:-20].encode(), "line 1: it is not JSON .* save it again"),
-        (b"[1]\n", "line 1: it lacks fields; each line is a JSON object with study, rater, task, choice"),
-        (b'{"choice": ' + b"9" * 5000 + b"}", "line 1: it is not JSON"),
+        (json.dumps(lines[0])[:-20].encode(), "line 1: the line is not JSON .* save it again"),
+        (b"[1]\n", "line 1: fields are missing; write a JSON object with study, rater, task, choice on each line"),
+        (b'{"choice": ' + b"9" * 5000 + b"}", "line 1: the line is not JSON"),
         (b"\n \n", "a.jsonl' has no ratings"),
         (b"\xff\xfe\x00", "is not JSON in UTF-8"),
     ):
@@ -111,7 +114,7 @@ def test_files_without_ratings_are_rejected(study, lines, tmp_path):
     [
         ({}, {"same_task": True}, r"rater 'rater-01' made another choice in '.*a\.jsonl', line 5"),
         ({"session": "aa"}, {"session": "bb"}, "rater 'rater-01' used two browsers"),
-        ({}, {"rater": "Rater-01 "}, "rater 'Rater-01 ' is also written 'rater-01'"),
+        ({}, {"rater": "Rater-01 "}, "rater 'Rater-01 ' is also spelled 'rater-01'"),
         ({"session": "aa"}, {"rater": "ann", "session": "aa"}, "rater 'ann' used the same browser as rater 'rater-01'"),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_study_is_read_only_as_it_was_written(tmp_path):
     changed = [sides, name, {**name, "pairs": 3}, {**name, "layout": 1}, [], {}]
     for wrong in (*map(json.dumps, changed), "", text[:5000]):
         path.write_text(wrong, encoding="utf-8")
-        with pytest.raises(ValueError, match="is not a study written by `export`"):
+        with pytest.raises(ValueError, match="is not a study written by `human-eval export`"):
             read_study(path)
 
 

@@ -137,7 +137,12 @@ def test_pairs_that_all_differ_by_the_same_have_no_t_though_rounding_spreads_the
         ([], [], {}, "there are no pairs"),
         ([[1.0]], [1.0], {}, "(shape (1, 1)); pass one number"),
         ([1.0, math.nan], [1.0, 2.0], {}, "perplexity of t1 in row 1 is nan"),
-        ([1.0, 0.0, -1.0], [1.0] * 3, {}, "row 1 is 0.0; perplexities must be finite and greater than 0 (2 are not)"),
+        (
+            [1.0, 0.0, -1.0],
+            [1.0] * 3,
+            {},
+            "row 1 is 0.0; pass finite numbers greater than 0 (2 rows have no such number)",
+        ),
         ([1.0], [1.0], {"alpha": 0}, "alpha is 0"),
     ],
 )

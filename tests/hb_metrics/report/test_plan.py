@@ -192,8 +192,11 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
     ("words", "error"),
     [
         ([], "pass either the folder of a pilot run or --assume"),
-        (["--assume", *ASSUMED, "--second", "runs/tuned"], "--second needs a pilot"),
-        (["--assume", *ASSUMED], "needs --templates and --terms"),
+        (
+            ["--assume", *ASSUMED, "--second", "runs/tuned"],
+            "--second needs a first pilot; pass the folder of a finished run",
+        ),
+        (["--assume", *ASSUMED], "needs the size of the planned run; set --templates and --terms"),
         (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
         (["--assume", "value=1", "noise=0", "styles=3", "--terms", "9", "--templates", "4"], "noise of 0.001"),
         (["--assume", "value=1e300", *ASSUMED[1:], "--terms", "9", "--templates", "4"], "value of 0 to 1000"),
@@ -205,9 +208,12 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "-4"], "--templates is -4; pass 1"),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--half_width", "nan"], "--half_width is nan"),
-        (["runs/pilot", "--price_in", "1"], "both --price_in and --price_out"),
+        (["runs/pilot", "--price_in", "1"], "only one of --price_in and --price_out is set; set both"),
         (["runs/pilot", "--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
-        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--pilot_minutes", "3"], "from a pilot"),
+        (
+            ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--pilot_minutes", "3"],
+            "cannot be estimated from --assume",
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_refused(words, error):

@@ -44,7 +44,7 @@ def test_intervals_with_two_replies_say_why_there_are_none():
     result = simulate(Design("", constant(2), 5, 2, 5), 1)
 
     assert result.reasons == {
-        "half or more of the descriptors have fewer than 4 replies to some template, too few to estimate the "
+        "in at least one template, half or more of the descriptors have fewer than 4 replies, too few to estimate the "
         "standard error"
     }
 

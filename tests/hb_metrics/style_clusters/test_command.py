@@ -56,7 +56,7 @@ def test_what_cannot_be_clustered(made, tmp_path):
     for run, message in (
         (plain, "did not measure generation bias; measure again in a new folder with --measurements generation"),
         (no_files, "has no style vectors"),
-        (edited, "exists with other content, such as your edits; move it away"),
+        (edited, "exists with other content, such as your edits. Move it away"),
         (two, "2 of 2 styles vary between replies, but clusters need 3"),
     ):
         with pytest.raises(SystemExit, match=message):

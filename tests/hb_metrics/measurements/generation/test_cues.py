@@ -151,7 +151,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
     write_comparison([tmp_path / "name", tmp_path / "signature"], tmp_path / "comparison.html")
     assert "It covers 8 terms in 1 template" in (tmp_path / "comparison.html").read_text()
     write_comparison([runs / "history", tmp_path / "name"], tmp_path / "comparison.html")
-    assert "Does a name do" not in (tmp_path / "comparison.html").read_text()  # another model
+    assert "Do names change" not in (tmp_path / "comparison.html").read_text()  # another model
 
     told = ["--vocabulary_dir", runs / "vocabulary", "--dataset_config", "v1.0", "--replies_per_cell", "0"]
     told += ["--measurements", "likelihood,generation"]
@@ -159,7 +159,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
     folders = [tmp_path / cue for cue in ("history", "name", "signature")]
     write_comparison(folders, tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
-    assert "Does a name do what a statement does?" in page
+    assert "Do names change replies in the same way as statements?" in page
     assert page.count("blind 4, deaf 4") == 2
     assert "It covers 8 terms in 1 template" in page
     named, groups, statements, num_left_out = matched_groups(read_run(folders[1]), read_run(folders[0]))
@@ -206,9 +206,9 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
     [
         (["--cue", "system", "--context", "plain"], "--cue system applies only to chats, but the context is"),
         (["--cue", "memory", "--context", "plain"], "--cue memory applies only to chats, but the context is"),
-        (["--cue_questions", "questions.yaml"], "cue_questions need another cue than 'prompt'"),
+        (["--cue_questions", "questions.yaml"], "cue_questions are set, but cue is 'prompt', which has no questions"),
         (["--cue", "name", "--context", "plain"], "--cue name applies only to chats, but the context is"),
-        (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
+        (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would give the same reply"),
         (
             ["--cue", "name", "--axes", "age"],
             "so no other measurement of prompts is possible; set --measurements generation, and remove --axes",
@@ -219,10 +219,13 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
         ),
         (
             ["--cue", "signature", "--replies_per_cell", "0"],
-            "set --replies_per_cell (for example, 8) and remove --variations",
+            "set --replies_per_cell to 1 or more (for example, 8), and leave --variations out",
         ),
-        (["--cue", "name", "--variations", "True"], "set --replies_per_cell (for example, 8) and remove --variations"),
-        (["--names_file", "questions.yaml"], "names_file is for --cue name or signature, and cue is 'prompt'"),
+        (
+            ["--cue", "name", "--variations", "True"],
+            "set --replies_per_cell to 1 or more (for example, 8), and leave --variations out",
+        ),
+        (["--names_file", "questions.yaml"], "names_file is set, but cue is 'prompt', which has no names"),
         (["--cue", "history", "--cue_questions", "none.yaml"], "cue_questions 'none.yaml' is not a file"),
         (["--cue", "history", "--dataset_config", "v1.0-seat"], "none of the 1 templates"),
     ],

@@ -88,7 +88,10 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
         results["generation"]["gen_bias"]["by_axis"][AXES[0]],
     )
     answer = generation_answer(listed, [])
-    assert answer.startswith("With one reply per term and template, this run cannot tell")
+    assert answer.startswith(
+        "It is unknown whether the style of replies differs significantly between terms. The run has one reply "
+        "per term and template, so Full Gen Bias"
+    )
 
 
 def test_with_too_few_replies_the_reason_is_named():
@@ -121,7 +124,7 @@ def axes(**values):
     ]
 
 
-BEYOND = "The style of the replies differs significantly between terms: Full Gen Bias minus sampling noise is"
+BEYOND = "The style of replies differs significantly between terms: Full Gen Bias minus sampling noise is"
 
 
 @pytest.mark.parametrize(
@@ -130,21 +133,21 @@ BEYOND = "The style of the replies differs significantly between terms: Full Gen
         (
             full(5.25, (4, 6.5)),
             axes(Ability=(8, (7, 9)), X=(9, None), Age=(2, (1, 3)), Nonce=(1, (-1, 3))),
-            f"{BEYOND} 5.25 (95% interval 4.00 to 6.50), and above 0 in 2 of the 3 axes with an interval, highest in "
-            "ability (8.00), age (2.00).",
+            f"{BEYOND} 5.25 (95% interval 4.00 to 6.50). It is above 0 on 2 of the 3 axes with an interval, and "
+            "highest on ability (8.00), age (2.00).",
         ),
         (full(5.25, (4, 6.5)), axes(Age=(2, (1, 3))), f"{BEYOND} 5.25 (95% interval 4.00 to 6.50)."),
         (
             full(0.5, (0, 2)),
             [],
-            "The style of the replies does not differ significantly between terms: Full Gen Bias minus sampling noise "
-            "is 0.50 (95% interval 0.00 to 2.00).",
+            "The style of replies does not differ significantly between terms: Full Gen Bias minus "
+            "sampling noise is 0.50 (95% interval 0.00 to 2.00).",
         ),
         (
             full(5.25, None, "too few replies"),
             [],
-            "This run cannot tell whether the style of the replies differs significantly between terms: Full Gen Bias "
-            "minus sampling noise is 5.25 (no interval: too few replies).",
+            "It is unknown whether the style of replies differs significantly between terms: Full Gen "
+            "Bias minus sampling noise is 5.25 (no interval: too few replies).",
         ),
     ],
 )

@@ -125,7 +125,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert [low > 0, low <= 0 <= high, high < 0] == [name == "grows", name in ("every", "none"), name == "first"]
 
     still, changed = turn_sentences(turns)
-    assert ("The identity of the user still shows at turn 3" in still) == (planted[2] > 0)
+    assert ("At turn 3, replies still depend on the identity of the user" in still) == (planted[2] > 0)
     assert ("of turn 1" in still) == (name in ("every", "grows"))
     if change["interval"] is not None:
         verb = {"first": "fell by", "grows": "grew by"}.get(name, "did not change significantly:")

@@ -170,7 +170,7 @@ def test_what_a_judge_needs_is_asked_for_before_anything_runs(tmp_path):
     assert "set --judge_model" in refusal(*given, "--judge", "offensive", "--judge_base_url", "http://localhost:1/v1")
     own = tmp_path / "rude.yaml"
     own.write_bytes((RUBRICS / "offensive.yaml").read_bytes())
-    assert "have the same figure" in refusal(*given, "--judge", "offensive", own)
+    assert "count the same label" in refusal(*given, "--judge", "offensive", own)
 
 
 @pytest.mark.long

@@ -174,9 +174,9 @@ def test_a_masked_model_is_refused(data, load, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"measurements": "reddit", "bias_type": ["race"]}, "needs --reddit_folder"),
+        ({"measurements": "reddit", "bias_type": ["race"]}, "needs the RedditBias data; set --reddit_folder"),
         ({"measurements": "reddit", "reddit_folder": "nowhere", "bias_type": ["race"]}, "'nowhere' is not a folder"),
-        ({"measurements": "likelihood,reddit", "reddit_folder": "."}, "needs --bias_type"),
+        ({"measurements": "likelihood,reddit", "reddit_folder": "."}, "needs bias types; set --bias_type"),
         ({"reference_texts": "nowhere.txt"}, "reference_texts 'nowhere.txt' is not a file"),
     ],
 )

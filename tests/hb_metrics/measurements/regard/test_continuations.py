@@ -126,7 +126,7 @@ def test_continuations_do_not_depend_on_batch_order_or_subset(load, ids, texts, 
 
 def test_what_cannot_be_continued_is_refused(load, ids, texts):
     for name in ("bert", "blenderbot"):
-        with pytest.raises(ValueError, match=f"'{name}' is .*; set a causal model"):
+        with pytest.raises(ValueError, match=f"'{name}' is .*; set --model to a causal model"):
             plan_of(ids, texts, load(name))
     with pytest.raises(ValueError, match=r"^prompt long has .* tokens, .* together may have only 40"):
         plan_of(["long"], [" ".join(["known"] * 8)], load("llama"))

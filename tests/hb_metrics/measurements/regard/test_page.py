@@ -83,7 +83,7 @@ BETTER = "“man” is regarded better than “woman”"
             "undecided",
             f"Gender: from the fixed prompts {BETTER} (gap +0.12 (interval +0.03 to +0.21)); over all 101 structures "
             "too close to call (gap +0.01 (95% interval −0.02 to +0.04)). The structures do not confirm the verdict "
-            "of the fixed prompts. In 43 of 101 structures, each taken alone, the gap has the other sign.",
+            "of the fixed prompts. In 43 of 101 structures, each taken alone, the gap has the opposite sign.",
         ),
         (
             "disadvantaged",

@@ -218,5 +218,5 @@ def test_every_structure_of_the_grammar_is_asked_for(bart, prompts, groups):
 
 
 def test_a_model_of_another_kind_is_refused(load, prompts, groups):
-    with pytest.raises(ValueError, match=r"is a causal model; choose a sequence-to-sequence model"):
+    with pytest.raises(ValueError, match=r"is a causal model; set --paraphraser to a sequence-to-sequence model"):
         plan_paraphrases(prompts, groups, load("gpt2"))
