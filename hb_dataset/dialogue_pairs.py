@@ -1,7 +1,8 @@
 """Reads prompts and replies from real dialogues between two people.
 
-By default, the pairs come from BYU's Chit-Chat Challenge (the PyPI package `chitchat-dataset`, MIT licence). At most
-one pair is drawn per conversation and per replying person, because a few people took part in hundreds of conversations.
+By default, the pairs come from BYU's Chit-Chat Challenge (the PyPI package `chitchat-dataset`, MIT licence). Each
+conversation and each person who replies contributes at most one pair, because a few people took part in hundreds of
+conversations.
 """
 
 import hashlib

@@ -148,7 +148,7 @@ def read_examples(dataset: Any, columns: Sequence[str]) -> Iterator[Iterator[str
             if column not in batch:
                 hint = did_you_mean(column, batch)
                 raise ValueError(
-                    f"the column '{column}' does not exist; {hint}set --columns to some of {', '.join(batch)}"
+                    f"there is no column '{column}'; {hint}set --columns to one or more of {', '.join(batch)}"
                 )
         for row in zip(*(batch[column] for column in columns), strict=True):
             yield _texts(row)

@@ -174,6 +174,6 @@ def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str,
         for config in {**counts[name], **by_config}:
             if counts[name].get(config) != by_config.get(config):
                 raise ValueError(
-                    f"the vocabulary {version} is unchanged, but the code changed, so the sentences of the config "
-                    f"'{config}' differ from the frozen ones; use the code of that version, or correct the change"
+                    f"the code has changed the sentences of config '{config}', although the vocabulary {version} is "
+                    f"unchanged; use the code with which {version} was frozen, or correct the code"
                 )

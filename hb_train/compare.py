@@ -54,8 +54,8 @@ def tune_main(argv: Sequence[str]) -> None:
         nargs="+",
         default=[],
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 unless each figure of the tuned models is shown to be no worse than before, within "
-        "its margin. Margins are written as in holistic-bias report.",
+        help="Exit with status 3 unless every figure listed here is shown to be no worse after tuning, within its "
+        "margin. Write margins as in holistic-bias report.",
     )
     _add_words(parser, "measure", "each measurement")
     _add_words(parser, "replies", "baseline_replies.py")

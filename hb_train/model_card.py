@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         required=True,
-        help="The folders of the `measure` runs to show. Pass the run from before tuning first.",
+        help="The folders of the `measure` runs to show. List the run made before tuning first.",
     )
     parser.add_argument(
         "--names", nargs="+", help="The names of the runs in the card. Default: the models' names and tags."
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def write_model_card(
     folder: Path, tuning: BiasTuning, *, runs: Sequence[Path] = (), names: Sequence[str] | None = None
 ) -> None:
-    """Writes the card of a tuned model with the figures of `runs`. The first run is from before tuning."""
+    """Writes the card of a tuned model with the figures of `runs`. The first run was made before tuning."""
     figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
     write_text(folder / CARD_FILE, _card(tuning, figures))
 

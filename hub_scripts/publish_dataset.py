@@ -8,8 +8,8 @@ the rows of `load_table("v1.0")`. The main branch keeps the sentences of every
 version, so `load_dataset("ORG/holistic_bias", "v1.0")` also works after v2.0.
 Publishing the same vocabulary again changes nothing.
 
-The script never deletes other people's files. If the repository contains such files, it lists them and writes nothing,
-unless you add `--among_other_files`.
+The script never deletes other people's files. If the repository contains such files, the script lists them and writes
+nothing unless you pass `--among_other_files`.
 """
 
 import argparse
@@ -56,8 +56,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=web_address,
         default=project_source(),
         metavar="URL",
-        help="The address of the source repository, for the card. Default: the entry Source under [project.urls] in "
-        "pyproject.toml.",
+        help="The address of the source repository, shown on the dataset card. Default: the Source entry under "
+        "[project.urls] in pyproject.toml.",
     )
     parser.add_argument(
         "--without_eval_yaml",

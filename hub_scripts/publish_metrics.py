@@ -7,8 +7,8 @@
 Afterwards `evaluate.load("ORG/full_gen_bias")` works without this project, wherever `evaluate` and the Space's
 requirements are installed. Publishing the same metrics again changes nothing.
 
-The script never deletes other people's files. If a Space contains such files, it lists them and writes nothing to the
-Space, unless you add `--among_other_files`.
+The script never deletes other people's files. If a Space contains such files, the script lists them and writes nothing
+to that Space unless you pass `--among_other_files`.
 """
 
 import argparse

@@ -72,7 +72,9 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
     settings, config = results["run"]["settings"], results["run"]["data"]["config"]
     for option in ("vocabulary_dir", "axes"):
         if settings.get(option) is not None:
-            raise ValueError(f"the run has --{option} {settings[option]}; publish a run without this option")
+            raise ValueError(
+                f"a run with --{option} {settings[option]} cannot be published; publish a run without this option"
+            )
     allowed = [name for version in frozen_versions() for name in version_configs(version)]
     if config not in allowed:
         raise ValueError(f"the run measured {config!r}, which is not published; allowed: {', '.join(allowed)}")

@@ -83,7 +83,7 @@ def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
 def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> dict[str, Any]:
     """Computes the identity leakage of a classifier over the sentences in sentences.yaml.
 
-    A judge reads only every fifth sentence. For all terms in a sentence, its answers have the same letters.
+    A judge reads only every fifth sentence. For each sentence, its answers have the same letters for all terms.
     """
     sentences = shipped_sentences()
     by_key = classifier.classify_by_key

@@ -1,8 +1,8 @@
 """Computes the change in a figure from one run to another, absolute and in percent, with intervals.
 
 A is the figure in the first run, and B is the figure in the second run. The relative interval contains the ratios R for
-which the interval of B − R·A contains 0 (Fieller's rule). The relative interval therefore excludes "no change" exactly
-if the absolute interval does.
+which the interval of B − R·A contains 0 (Fieller's rule). The relative interval therefore excludes "no change" if and
+only if the absolute interval does.
 """
 
 import math
@@ -203,7 +203,8 @@ def perplexity_change(
     The ratio of two perplexities is exp(mean difference of losses per token). Its interval is therefore exp of the
     t-interval of this difference. The absolute change also depends on the perplexity of the first run, which is
     uncertain too. Its interval is the range of the change over an ellipse, which contains the values of the first loss
-    and of the difference that agree with the data. It contains 0 exactly if the interval of the ratio contains 1.
+    and of the difference that agree with the data. It contains 0 if and only if the interval of the ratio
+    contains 1.
 
     Args:
         losses: For each run, the loss of each reply: [replies].

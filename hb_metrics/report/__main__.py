@@ -49,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--labels",
         type=Path,
         help="The folder of the labels that a model was tuned on. The page then measures bias along the directions of "
-        "these labels, and shows the ceiling of what the labels can achieve. Default: the directions of the first run.",
+        "these labels, and shows their ceiling (the bias of a model that learnt the labels perfectly). By default, the "
+        "page uses the directions of the first run.",
     )
     parser.add_argument(
         "--human_evaluation",

@@ -90,5 +90,5 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
     return Verdict(
         is_shown,
         f"{row.name} of {changes.after} {'is at most' if is_shown else 'may be more than'} {margin.text} worse: the "
-        f"{end} end of its change is {shown}",
+        f"{end} end of the interval for its change is {shown}",
     )

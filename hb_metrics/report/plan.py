@@ -300,9 +300,9 @@ def _explanations(basis: _Basis, is_paired: bool, rough: list[str]) -> list[str]
         )
     if not is_paired:
         sentences.append(
-            "The change and the power treat the replies of the two runs as independent. If paired replies are "
-            "positively correlated, the interval is narrower and the power is higher. To see by how much, pass a pilot "
-            "of the second model (--second)."
+            "The interval of the change and the power assume that the replies of the two runs are independent. If "
+            "paired replies are positively correlated, the interval is narrower and the power is higher. To take this "
+            "correlation into account, pass a pilot run of the second model (--second)."
         )
     if rough:
         sentences.append(

@@ -198,7 +198,7 @@ def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
             value = numbers.filter(pc.invert(pc.is_finite(numbers)))[0].as_py()
             raise ValueError(
-                f"'{path}' contains {value} in column '{name}', which no run writes, so the file was changed or "
+                f"column '{name}' of '{path}' contains {value}, a value that no run writes, so the file was changed or "
                 "damaged; measure again in a new folder"
             )
     return table

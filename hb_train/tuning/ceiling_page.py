@@ -34,13 +34,13 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
     elif ceiling["helps"]:
         sentences.append(
             f"The lowest ceiling is {bias(lowest['full_gen_bias'])}. It is reached when {share(lowest['share'], 0)} of "
-            f'the replies are tagged "no_bias". The value of all replies is {start} '
+            f'the replies are tagged "no_bias". The value for all replies is {start} '
             f"(change {signed_bias(lowest['change'])}, {interval(lowest['change_interval'])})."
         )
     else:
         sentences.append(
-            f"No β helps. The lowest ceiling is {bias(lowest['full_gen_bias'])}. After a correction for choosing "
-            f"among {len(ceiling['curve']) - 1} shares, it is not significantly below the value of all replies "
+            f"No β helps. The lowest of the {len(ceiling['curve']) - 1} ceilings is {bias(lowest['full_gen_bias'])}. "
+            "After a correction for this choice, it is not significantly below the value for all replies "
             f"({start})."
         )
     sentences.append(

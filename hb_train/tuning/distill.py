@@ -198,8 +198,8 @@ def encode(
                 length = max(len(given) + (0 if is_encoder_decoder else len(learnt)), len(learnt))
                 if limit is not None and length > limit:
                     raise ValueError(
-                        f"row {batch['id'][row]} has {length} tokens with its reply, which cannot be cut for "
-                        f"distillation; set --max_length above {limit}, or sample shorter replies"
+                        f"row {batch['id'][row]} has {length} tokens, and distillation cannot shorten a row; set "
+                        f"--max_length above {limit}, or sample shorter replies"
                     )
                 add_row(columns, given, learnt, is_encoder_decoder=is_encoder_decoder, side=side, labels=labels[side])
             columns.setdefault("moved", []).append(moved)

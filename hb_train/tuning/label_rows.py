@@ -60,7 +60,7 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:
-        raise ValueError(f"run '{run.folder}' has no replies; first measure with --measurements generation")
+        raise ValueError(f"run '{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles) != run.results["generation"]["num_replies"]:
         raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again in a new folder")

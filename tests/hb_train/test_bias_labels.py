@@ -383,7 +383,7 @@ def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
         del results["run"]["generation"]
 
     run = altered(measured("plain"), tmp_path / "scored", change=without_generation)
-    refused(run, "scored' has no replies; first measure with --measurements generation", tmp_path)
+    refused(run, "scored' has no replies; pass the folder of a run with --measurements generation", tmp_path)
     run = altered(measured("plain"), tmp_path / "directionless")
     (run / "style_means.parquet").unlink()
     refused(run, "directionless' has no style_means.parquet", tmp_path)

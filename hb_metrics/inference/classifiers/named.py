@@ -26,8 +26,8 @@ def load_named_classifier(
     `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder.
 
     Raises:
-        ValueError: The classifier or the judge cannot be loaded, or a preset's checkpoint has other labels than those
-            in presets.yaml.
+        ValueError: The classifier or the judge cannot be loaded, or the labels of a preset's checkpoint differ from
+            those in presets.yaml.
     """
     if name.startswith(JUDGE_PREFIX):
         if judge is None:

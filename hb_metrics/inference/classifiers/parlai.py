@@ -98,10 +98,10 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
         raise
     except Exception as error:  # replaces torch's message, which advises the user to run the code in a checkpoint
         raise ValueError(
-            f"{path} and the files beside it are not a style classifier of ParlAI that contains only tensors and has "
-            f"{len(labels)} labels ({type(error).__name__}); download the files again, set --labels to the "
-            f"checkpoint's own personality_list.txt, or remove other objects from the checkpoint with `parlai vacuum "
-            f"-mf {path}` in a separate environment"
+            f"{path} and the files beside it cannot be loaded as a ParlAI style classifier with {len(labels)} labels "
+            f"({type(error).__name__}); the checkpoint may contain only tensors. Download the files again, set "
+            "--labels to the checkpoint's own personality_list.txt, or remove other objects from the checkpoint with "
+            f"`parlai vacuum -mf {path}` in a separate environment"
         ) from error
     output_dir.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(mkdtemp(prefix=f".{output_dir.name}-", dir=output_dir.parent))

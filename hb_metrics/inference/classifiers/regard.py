@@ -48,8 +48,8 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]
     if missing not in ([], [OTHER]) or len(own) + len(missing) != len(REGARDS):
         raise ValueError(
             f"classifier '{classifier.name}' has the labels {', '.join(classifier.labels)}, but a regard classifier "
-            "needs the labels negative, neutral and positive, and may also have other; pass such a classifier, or "
-            "rename the labels in id2label of its config.json"
+            "must have the labels negative, neutral, positive and, optionally, other; choose another classifier, or "
+            "rename the labels in id2label in its config.json"
         )
     columns = [own.index(regard) for regard in REGARDS if regard not in missing]
     notes = classifier.notes

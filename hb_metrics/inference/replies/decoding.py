@@ -45,11 +45,11 @@ def decode(
     Args:
         model: A causal model, or a model with an encoder and a decoder.
         contexts: [contexts] The token ids of the model's inputs.
-        decoding: The settings of decoding.
+        decoding: The decoding settings.
         ends: The tokens that end a reply.
         keys: [contexts, max_reasoning_tokens + max_new_tokens] Random int64 numbers, needed only for sampling.
         padded: Whether contexts may have different lengths (see `trials.takes_padding`).
-        limits: [contexts] The maximum length of each reply. Beam search does not support it.
+        limits: [contexts] The maximum length of each reply. Beam search does not support these limits.
         cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
     """
     if not contexts:

@@ -104,7 +104,7 @@ def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
 def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
     """Returns why the model's layers do not support prefix trees of texts with `length` tokens, or `None`.
 
-    The reason comes from the model's config. In half precision, a trial may miss this fault because of rounding errors.
+    The reason comes from the model's config, because rounding errors in half precision could hide it from a trial.
     """
     config = model.config.get_text_config(decoder=True)
     types = [name for name in getattr(config, "layer_types", None) or () if name not in ("moe", "mlp")]

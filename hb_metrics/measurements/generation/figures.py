@@ -19,7 +19,7 @@ _PRINTED = {
 }
 _VARIES = "How much reply styles depend on the term in the prompt"
 _MEANING = {
-    "refusals": "The share of replies that decline to talk about the prompt.",
+    "refusals": "The share of replies in which the model declines to respond to the prompt.",
     "disclaimers": "The share of replies in which the model states that it is an AI.",
 }
 

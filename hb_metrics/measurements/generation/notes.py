@@ -94,8 +94,8 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
     ]
     if asked["num_copied_replies"]:
         notes.append(
-            f"{asked['num_copied_replies']:,} replies were left out, because they are the same as another reply to the "
-            "same prompt. Greedy decoding, for example, gives such replies."
+            f"{asked['num_copied_replies']:,} replies were left out, because they repeat another reply to the same "
+            "prompt, as happens with greedy decoding."
         )
     if asked["num_cut_to_first_line"]:
         notes.append(

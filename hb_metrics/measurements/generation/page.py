@@ -90,21 +90,21 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
-    """States whether reply styles differ by more than chance and on which axes, or why this is unknown."""
+    """States whether reply styles differ significantly and on which axes, or why this is unknown."""
     full = whole.get("Full Gen Bias, debiased")
     if full is None:
         return (
-            f"It is unknown whether the style of replies differs between terms by more than chance. The run has one "
+            f"It is unknown whether the style of replies differs significantly between terms. The run has one "
             f"reply per term and template, so Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains an "
             f"unknown amount of noise."
         )
     value = f"Full Gen Bias minus sampling noise is {full.words}"
     if full.interval is None:
-        return f"It is unknown whether the style of replies differs between terms by more than chance: {value}."
+        return f"It is unknown whether the style of replies differs significantly between terms: {value}."
     if full.interval[0] > 0:
-        text = f"The style of replies differs between terms by more than chance: {value}"
+        text = f"The style of replies differs significantly between terms: {value}"
     else:
-        text = f"The style of replies does not differ between terms by more than chance: {value}"
+        text = f"The style of replies does not differ significantly between terms: {value}"
     beyond = [axis for axis in axes if axis.interval is not None and axis.interval[0] > 0]
     if len(axes) < 2 or not beyond:
         return f"{text}."
@@ -122,13 +122,13 @@ def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
     p_value = generation["name_groups"]["p"]
     verb = "differs" if p_value < ALPHA else "does not differ"
     return (
-        f"The style of replies {verb} between groups of names by more than chance (p = {p_value:.3g}): {groups.name} "
+        f"The style of replies {verb} significantly between groups of names (p = {p_value:.3g}): {groups.name} "
         f"is {groups.words}."
     )
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """States on which axis the model refuses most. Empty if refusals do not differ between axes by more than chance."""
+    """States on which axis the model refuses most. Empty if refusals do not differ significantly between axes."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
@@ -160,7 +160,7 @@ def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> s
         p_value = counted[name]
         if p_value is not None:
             verb = "differs" if p_value < ALPHA else "does not differ"
-            verdicts.append(f"{verb} by more than chance between {between} (p = {p_value:.2g})")
+            verdicts.append(f"{verb} significantly between {between} (p = {p_value:.2g})")
     return f"{text} {_DOING[kind]} {' and '.join(verdicts)}." if verdicts else text
 
 

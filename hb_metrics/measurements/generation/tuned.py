@@ -151,8 +151,8 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     measured = [row for row in rows if row.obeys is not None]
     notes = [
         "Full Gen Bias is debiased and multiplied by 1000.",
-        "The mean bias value (×1000) shows how strongly replies follow the directions of bias in other replies. A "
-        f"value of 0 means that they do not follow these directions. Changes are relative to {measured[0].name}, and "
+        "The mean bias value (×1000) shows how far replies lie along the directions of bias in other replies. A "
+        f"value of 0 means that they do not lie along these directions. Changes are relative to {measured[0].name} and "
         f"paired by term. If the value of {measured[0].name} is clearly above 0, changes are also stated in percent. "
         "Intervals are valid for other replies to the same terms and templates.",
     ]

@@ -75,7 +75,7 @@ def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
     if value.interval is None:
         first = f"It is unknown whether replies still depend on the identity of the user at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
-        first = f"At turn {last}, replies do not depend on the identity of the user by more than chance: {value.words}."
+        first = f"At turn {last}, replies do not depend significantly on the identity of the user: {value.words}."
     else:
         first = (
             f"At turn {last}, replies still depend on the identity of the user: {value.words}{_ratio(turns['change'])}."
@@ -89,7 +89,7 @@ def _since(turns: Mapping[str, Any], change: Figure) -> str:
         return f"The change from turn 1 to turn {last} is unknown: {change.no_interval}"
     low, high = change.interval
     if low <= 0 <= high:
-        words = f"did not change by more than chance: {change.words}"
+        words = f"did not change significantly: {change.words}"
     elif high < 0:
         words = f"fell by {change._replace(value=-(change.value or 0.0), interval=(-high, -low)).words}"
     else:

@@ -37,8 +37,8 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
                 f"Identity leakage of the judge, {name}",
                 judged["identity_leakage"]["leakage"],
                 "bias",
-                "Gen Bias over the labels of sentences that differ only in the term. It shows how strongly the judge "
-                "reacts to the term itself.",
+                "How strongly the judge reacts to the term itself: the Gen Bias of its labels for sentences that "
+                "differ only in the term.",
                 is_main=False,
                 detail=f"{judged['identity_leakage']['num_sentences']} sentences",
             )

@@ -52,12 +52,14 @@ def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure],
         if test["t_log"] is None:
             parts.append(f"{share.label}: unknown, because there are only {test['num_pairs']} pairs")
         elif test["p_value_log"] >= test["alpha"]:
-            parts.append(f"{share.label}: neither side is likelier by more than chance (t of logs {t_log.shown})")
+            parts.append(
+                f"{share.label}: neither side is significantly likelier (t = {t_log.shown} for log perplexities)"
+            )
         else:
             side = "stereotyped" if test["t_log"] < 0 else "other"
             parts.append(
-                f"{share.label}: the {side} side is likelier by more than chance (t of logs {t_log.shown}; the "
-                f"stereotyped side is likelier in {share.shown} of pairs)"
+                f"{share.label}: the {side} side is significantly likelier (t = {t_log.shown} for log perplexities; "
+                f"the stereotyped side is likelier in {share.shown} of pairs)"
             )
     return (
         f"Each pair has a stereotyped phrase about a group and the same phrase about another group. {'; '.join(parts)}."

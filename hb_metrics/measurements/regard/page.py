@@ -137,7 +137,7 @@ def _conclusion(first: str | None, second: str | None) -> str:
     if first == second == UNDECIDED:
         return "Neither result distinguishes the two groups, but this does not show that the model treats them alike."
     if first == UNDECIDED:
-        return "The fixed prompts alone do not lead to this verdict."
+        return "The fixed prompts alone do not support this verdict."
     if first == second:
         return "The structures confirm the verdict of the fixed prompts."
     if second == UNDECIDED:

@@ -26,7 +26,7 @@ def judged(change, margin, unit="bias", **more):
 @pytest.mark.parametrize(
     ("change", "margin", "unit", "is_shown", "bound"),
     [
-        (RISE, "7%", "bias", True, "upper end of its change is +7.00 %"),
+        (RISE, "7%", "bias", True, "upper end of the interval for its change is +7.00 %"),
         (RISE, "6.9%", "bias", False, "+7.00 %"),
         (RISE, "0.7", "bias", True, "+0.70"),
         (RISE, ".69", "bias", False, "+0.70"),
@@ -47,7 +47,7 @@ def test_a_fall_is_the_loss_where_higher_is_better():
     assert judged(RISE, "3%", higher_is_better=True).is_shown
     verdict = judged(RISE, "2.9%", higher_is_better=True)
     assert not verdict.is_shown
-    assert verdict.sentence.endswith("the lower end of its change is −3.00 %")
+    assert verdict.sentence.endswith("the lower end of the interval for its change is −3.00 %")
 
 
 def test_what_has_no_interval_is_not_shown():

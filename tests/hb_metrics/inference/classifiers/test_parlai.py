@@ -89,7 +89,7 @@ class Hostile:
         (lambda folder: (folder / "model.opt").write_text('{"variant": "xlm"}'), "variant is 'xlm'.*prelayernorm"),
         (
             lambda folder: (folder / "model.dict-vocab.json").write_text("[]"),
-            "are not a style classifier of ParlAI that contains only tensors",
+            "cannot be loaded .*Download the files again",
         ),
         (lambda folder: (folder / "converted").mkdir(), "already exists; set --output_dir to a new folder"),
     ],

@@ -62,7 +62,7 @@ def test_without_a_label_for_other_its_probability_is_0(texts, save_classifier):
     "labels", [("joy", "fear"), ("negative", "positive"), (*REGARDS, "mixed"), (*REGARDS[:3], "Positive")]
 )
 def test_labels_that_are_not_regards_are_named(labels, save_classifier):
-    with pytest.raises(ValueError, match=f"has the labels {', '.join(labels)}, but .* id2label of its config"):
+    with pytest.raises(ValueError, match=f"has the labels {', '.join(labels)}, but .* rename the labels in id2label"):
         load_regard_classifier(save_classifier(*labels))
 
 

@@ -89,7 +89,7 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
     )
     answer = generation_answer(listed, [])
     assert answer.startswith(
-        "It is unknown whether the style of replies differs between terms by more than chance. The run has one reply "
+        "It is unknown whether the style of replies differs significantly between terms. The run has one reply "
         "per term and template, so Full Gen Bias"
     )
 
@@ -124,7 +124,7 @@ def axes(**values):
     ]
 
 
-BEYOND = "The style of replies differs between terms by more than chance: Full Gen Bias minus sampling noise is"
+BEYOND = "The style of replies differs significantly between terms: Full Gen Bias minus sampling noise is"
 
 
 @pytest.mark.parametrize(
@@ -140,13 +140,13 @@ BEYOND = "The style of replies differs between terms by more than chance: Full G
         (
             full(0.5, (0, 2)),
             [],
-            "The style of replies does not differ between terms by more than chance: Full Gen Bias minus "
+            "The style of replies does not differ significantly between terms: Full Gen Bias minus "
             "sampling noise is 0.50 (95% interval 0.00 to 2.00).",
         ),
         (
             full(5.25, None, "too few replies"),
             [],
-            "It is unknown whether the style of replies differs between terms by more than chance: Full Gen "
+            "It is unknown whether the style of replies differs significantly between terms: Full Gen "
             "Bias minus sampling noise is 5.25 (no interval: too few replies).",
         ),
     ],

@@ -128,7 +128,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert ("At turn 3, replies still depend on the identity of the user" in still) == (planted[2] > 0)
     assert ("of turn 1" in still) == (name in ("every", "grows"))
     if change["interval"] is not None:
-        verb = {"first": "fell by", "grows": "grew by"}.get(name, "did not change by more than chance:")
+        verb = {"first": "fell by", "grows": "grew by"}.get(name, "did not change significantly:")
         assert f"From turn 1 to turn 3, Full Gen Bias {verb} " in changed
         assert "−" not in changed.partition(" slope ")[0] or name == "every"
     page = (runs / name / "report.html").read_text()

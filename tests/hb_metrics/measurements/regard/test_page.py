@@ -90,7 +90,7 @@ BETTER = "“man” is regarded better than “woman”"
             "advantaged",
             "The verdict over all structures is the opposite of the verdict of the fixed prompts.",
         ),
-        ("undecided", "disadvantaged", "The fixed prompts alone do not lead to this verdict."),
+        ("undecided", "disadvantaged", "The fixed prompts alone do not support this verdict."),
         (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
         (
             "advantaged",
