@@ -28,7 +28,8 @@ def check(design, sets):
     assert found.given > 0.7, found
     # Chance in the simulation itself: four standard errors with few sets, one with many.
     margin = (1 if sets >= 500 else 4) * sqrt(0.05 * 0.95 / sets)
-    assert 0.93 - margin <= found.held <= 0.975 + margin, found
+    most = 0.975 + margin if design.effect else 1.0  # without any effect, intervals may be too wide
+    assert 0.93 - margin <= found.held <= most, found
 
 
 @pytest.mark.parametrize("design", SMALL)
