@@ -24,7 +24,7 @@ ROWS = {"predictions": ["positive", "negative"], "groups": ["man", "woman"]}
         ({"predictions": ["good", "bad"]}, "prediction 'good' in row 0 is not a label; allowed: negative, neutral"),
         ({"predictions": [[0.2, 0.3, 0.5]] * 2}, "pass the label with the highest"),
         ({"predictions": ["other", "other"]}, "all 2 rows have the label 'other'"),
-        ({"pairs": ["man", "woman"]}, "but are ['man', 'woman']"),
+        ({"pairs": ["man", "woman"]}, "pairs is ['man', 'woman']"),
         ({"pairs": {"gender": "ab"}}, "pair 'gender' is 'ab'"),
         ({"pairs": {"gender": ("man", "man")}}, "pair 'gender' is ('man', 'man')"),
         ({"pairs": {"race": ("white person", "man")}}, "The groups are: man, woman"),

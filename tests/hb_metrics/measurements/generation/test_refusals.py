@@ -52,4 +52,4 @@ def test_refusals_of_one_axis_show(run):
     parts = by_part(GENERATION.figures(finished.results))
     for p_value, named in ((0.2, False), (None, False), (0.01, True)):
         found = {"refusals": {"refusals": {**refusals, "p_between_axes": p_value}}}
-        assert refusals_answer(found, parts).endswith("most in ability (100.0%).") == named
+        assert refusals_answer(found, parts).endswith("most often on ability (100.0%).") == named
