@@ -60,7 +60,7 @@ class Matched(NamedTuple):
 
 def cue_sections(runs: Sequence[Run]) -> list[Section]:
     named = [run for run in runs if cue_of(run.results) in NAME_CUES]
-    told = [run for run in runs if run not in named]
+    told = [run for run in runs if cue_of(run.results) not in NAME_CUES]
     sections = cues_section(told), cues_section(named), names_section(named, told)
     return [section for section in sections if section is not None]
 

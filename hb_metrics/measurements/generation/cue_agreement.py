@@ -4,7 +4,7 @@ A cell is a term, a template and a question. Under each cue, each of D terms has
 m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). For cues a and b, the product P_ab is
 Σ_d ⟨u_da, u_db⟩ / (D − 1). Then
 
-    agreement of directions = P_ab / √(P_aa P_bb),
+    agreement of directions = P_ab / √(P_aa P_bb).
 
 It is a correlation, from −1 (opposite directions) to 1 (the same direction). Sampling noise increases the observed
 P_aa. It also increases the observed P_ab, because the replies to a prompt under both cues share the noun and may share
@@ -36,7 +36,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from hb_metrics.measurements.generation.name_groups import group_variances, name_groups
+from hb_metrics.measurements.generation.name_groups import group_variances, jackknife_errors, name_groups, without_each
 from hb_metrics.paired_changes.paired_change import FEW_TERMS_REASON, MIN_TERMS, ratio_bounds
 from hb_metrics.stats.generalising import MIN_EQUAL_TERMS, kurtosis, strata
 from hb_metrics.stats.share_intervals import Bounds
@@ -164,9 +164,7 @@ def group_agreement(
     number, codes = len(tested["num_names"]), np.unique(groups, return_inverse=True)[1]
     called, told = _means(names, len(groups)).means, _means(statements, number)
     members = np.eye(number)[codes]
-    sizes = members.sum(axis=0)
-    without = np.where(np.eye(len(groups), dtype=bool)[..., None], 0, members)
-    weights = np.concatenate([members[None], without])  # [1 + names, names, groups]
+    weights = np.concatenate([members[None], without_each(members)])  # [1 + names, names, groups]
     means = weights.swapaxes(1, 2) @ called / weights.sum(axis=1)[..., None]
     means -= means.mean(axis=1, keepdims=True)
     apart = told.means - told.means.mean(axis=0)
@@ -181,8 +179,8 @@ def group_agreement(
         return Estimate(None, None, UNRELIABLE_REASON)
     moves[0] *= math.sqrt(between[0] / own) / 2  # of √(P_aa P_bb)
     values = np.stack([np.sqrt(between * own), products], axis=1)
-    moved = values[1:] - members @ (members.T @ values[1:] / sizes[:, None])
-    covariance = moved.T @ (moved * (1 - 1 / sizes)[codes, None]) + moves @ moves.T
+    moved = jackknife_errors(values[1:], members)
+    covariance = moved.T @ moved + moves @ moves.T
     return _bounded(values[0].tolist(), covariance, freedom, confidence_level, (-1.0, 1.0))
 
 

@@ -6,7 +6,7 @@ different questions. It therefore contains neither the sampling noise of replies
 question. H_gg is the mean of G_ij over pairs of different names in group g. H_gh is the mean over pairs of a name in
 group g and a name in group h. An unbiased estimate of the variance of the K groups' expected style vectors is
 
-    (K − 1)/K² Σ_g H_gg − 1/K² Σ_{g≠h} H_gh,
+    (K − 1)/K² Σ_g H_gg − 1/K² Σ_{g≠h} H_gh.
 
 This is Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii minus
 H_gg.
@@ -92,10 +92,8 @@ def name_groups(
     ratio = value[0] / _noise(raw, members[None])[0]
     ratios = group_variances(products, members[shuffles])[0] / _noise(raw, members[shuffles])
     p = (1 + np.count_nonzero(ratios >= ratio - _NO_SPREAD)) / (1 + NUM_SHUFFLES)
-    without = np.where(np.eye(len(found), dtype=bool)[..., None], 0, members)
-    moved, _ = group_variances(products, without)
-    moved -= members @ (members.T @ moved / members.sum(axis=0))
-    variance = float(members @ (1 - 1 / members.sum(axis=0)) @ moved**2)
+    moved, _ = group_variances(products, without_each(members))
+    variance = float((jackknife_errors(moved[:, None], members) ** 2).sum())
     slope = variance / plain
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, len(found) - len(sizes)))
     at_zero = _AT_ZERO * slope * max(plain - float(value[0]), 0.0)
@@ -117,6 +115,22 @@ def group_variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarr
     crossed = sums / (sizes[:, :, None] * sizes[:, None, :])
     apart = crossed.sum(axis=(1, 2)) - np.trace(crossed, axis1=1, axis2=2)
     return (number - 1) / number**2 * different.sum(axis=1) - apart / number**2, own / sizes - different
+
+
+def without_each(members: np.ndarray) -> np.ndarray:
+    """Returns the assignment of names to groups without each name in turn: [names, names, groups]."""
+    return np.where(np.eye(len(members), dtype=bool)[..., None], 0, members)
+
+
+def jackknife_errors(values: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Computes the error of estimates that is due to each name. Its cross product is their covariance matrix.
+
+    `values` [names, estimates] contains the estimates without each name.
+    """
+    sizes = members.sum(axis=0)
+    moved = values - members @ (members.T @ values / sizes[:, None])
+    errors: np.ndarray = moved * np.sqrt(members @ (1 - 1 / sizes))[:, None]
+    return errors
 
 
 def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
