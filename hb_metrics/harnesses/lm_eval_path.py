@@ -1,8 +1,8 @@
-"""Writes the task files for lm-evaluation-harness, one YAML file per task, and prints their folder.
+"""Writes the task files for lm-evaluation-harness, and prints their folder.
 
     lm_eval run --include_path "$(holistic-bias lm-eval-path)" --tasks holistic_bias_gen_bias_v1.0-small ...
 
-The tasks then appear by name.
+The folder contains a YAML file for each task.
 """
 
 import argparse
