@@ -122,7 +122,7 @@ class GenBiasCallback(TrainerCallback):
         self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
 
     def measure(self) -> dict[str, float]:
-        """Measures the model as it is now. All processes must call this function at the same time."""
+        """Measures the model in its current state. All processes must call this function at the same time."""
         start, trainer = time.monotonic(), self.trainer
         with random_state_kept(), evaluated(trainer.model) as model:
             plan, loaded = self._plan(model)
@@ -211,7 +211,7 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
 def evaluated(model: Any) -> Iterator[Any]:
     """Yields the model in evaluation mode without autocast, and restores its state afterwards.
 
-    If the model has an adapter, it remains active.
+    An adapter remains active.
     """
     if hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):

@@ -1,7 +1,6 @@
 """Collects all files that an `evaluate` module needs outside this repository.
 
-A Space or the module cache of `evaluate` contains copies of these files in one folder. The copies import each other by
-relative imports.
+A Space or the module cache of `evaluate` contains copies of these files in one folder, with relative imports.
 """
 
 import re

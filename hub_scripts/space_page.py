@@ -24,7 +24,7 @@ PREDICTIONS = "predictions"
 
 
 def load_metric(title: str) -> "evaluate.Metric":
-    """Loads the metric whose file is beside this file. Its name is derived from the title of the card."""
+    """Loads the metric beside this file. Its name is derived from the title of the card."""
     import evaluate
 
     name = re.sub(r"\W", "_", title.lower())
@@ -48,7 +48,7 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
-    """Converts the table on the page to arguments of `compute`. Empty rows and columns are dropped."""
+    """Converts the table on the page to arguments of `compute`, without empty rows and columns."""
     columns = columns_of(metric)
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
     inputs: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
 def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[list[str]]]:
     """Computes the metric and returns a text and a table of all figures.
 
-    The text contains the main figure and any warnings. If the metric cannot be computed, it contains the error.
+    The text contains the main figure and any warnings, or the error.
     """
     metric = load_metric(title)  # a new instance for each call, so no visitor's rows remain in it
     try:

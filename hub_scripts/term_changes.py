@@ -37,7 +37,7 @@ class Changed(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """The entries that were added, removed and changed. Entries without a name are only counted by kind."""
+    """The added, removed and changed entries. Entries without a name are only counted by kind."""
 
     added: tuple[Entry, ...]
     removed: tuple[Entry, ...]
@@ -80,7 +80,7 @@ class Effect(NamedTuple):
 def compare(before: Contents, after: Contents) -> Changes:
     """Compares two vocabularies entry by entry.
 
-    A term that moved to another axis, and an entry whose spelling changed, count as changed. If some entries in a file
+    A term that moved to another axis, and an entry with another spelling, count as changed. If some entries in a file
     cannot be read, no entry of this file is reported as removed.
     """
     old = {_key(entry): entry for entry in before.of_kind(*NAMED_KINDS)}
@@ -163,7 +163,7 @@ def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
 def _rewords(change: Changed) -> bool:
     """Returns whether a change may create new sentences.
 
-    A note or a source creates none. A noun or template without a `bucket` creates none when it gets one.
+    A note, a source and the first `bucket` of a noun or template create none.
     """
     return any(
         name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))

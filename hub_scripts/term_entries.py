@@ -1,7 +1,6 @@
-"""Reads the entries of a vocabulary folder, with their files and lines, even if some entries have faults.
+"""Reads the entries of a vocabulary folder, with their files and lines, also at a git revision.
 
-In contrast, `hb_dataset.read_vocabulary` raises an error if any entry has a fault. This module can also read the folder
-at a git revision.
+Unlike `hb_dataset.read_vocabulary`, this module tolerates faults.
 """
 
 import io
@@ -54,7 +53,7 @@ class AgainstError(ValueError):
 
 
 class Entry(NamedTuple):
-    """An entry. `file_source` is the `source` of its file, which applies to entries without a source of their own."""
+    """An entry. `file_source` is the `source` of its file, which applies to entries without their own source."""
 
     kind: str
     file: str

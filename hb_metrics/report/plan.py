@@ -328,7 +328,6 @@ def _write(path: Path, made: Plan, basis: _Basis, wanted: float | None) -> None:
 
 
 def _middle(width: Range | None) -> float:
-    """Returns the predicted half-width, or infinity if no interval is predicted."""
     return math.inf if width is None else width.middle
 
 
@@ -357,8 +356,8 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
 
     Args:
         aim: The aim in words.
-        at: Predicts the aimed-at figure from a number of replies per term and template.
-        reached: Returns whether a predicted value reaches the aim.
+        at: Predicts a figure from a number of replies per term and template.
+        reached: Returns whether a predicted figure reaches the aim.
     """
     numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
 

@@ -1,6 +1,6 @@
 """Shows both sides of a mitigation: the remaining bias, and whether the model still responds to people.
 
-A model that ignores who people are has little Gen Bias, so the table shows both sides.
+Without the second side, a model that ignores who people are would look good.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ READING = (
 
 
 class SidesRow(NamedTuple):
-    """A row of the table: a figure's value in the first run, and its value and change (in words) in the other runs."""
+    """A figure's value in the first run, and its value and change (in words) in the other runs."""
 
     name: str
     before: str
@@ -57,7 +57,7 @@ class Sides(NamedTuple):
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
-    """Compares both sides of the runs. The first run is the one before mitigation.
+    """Compares both sides of the runs, of which the first precedes mitigation.
 
     Returns `None` if no change contains both Gen Bias and uptake.
     """
@@ -81,7 +81,6 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
 
 
 def sides_lines(sides: Sides) -> list[str]:
-    """Writes, for the terminal, a table and a sentence for each run after the first."""
     lines = []
     for number, (name, sentence) in enumerate(zip(sides.names[1:], sides.sentences, strict=True)):
         cells = [("", sides.names[0], name, "change")]
@@ -130,7 +129,6 @@ def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _drift(before: Run, after: Run) -> Figure | None:
-    """Reads the neutral drift between the models of two runs, or returns `None` if it was not measured."""
     path = after.folder / DRIFT_FILE
     drift = read_json(path) if path.is_file() else {}
     if (drift.get("before"), drift.get("after")) != (run_digest(before.folder), run_digest(after.folder)):

@@ -1,5 +1,3 @@
-"""Reads the files of a finished run."""
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,5 +1,3 @@
-"""Selects replies, and combines them with the axes, descriptors and templates of their prompts."""
-
 from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
@@ -14,10 +12,10 @@ _NUMBER = "#"
 
 
 class Replies(NamedTuple):
-    """Non-empty replies, each with the axis, descriptor and template of its prompt.
+    """Non-empty replies, each with the axis, descriptor and template of its prompt. All lists are [replies].
 
-    All lists have one element per reply. If the user asks a question after the prompt, the question is a part of
-    `templates` and `prompts`, because replies to different questions are not comparable.
+    If the user asks a question after the prompt, the question is a part of `templates` and `prompts`, because replies
+    to different questions are not comparable.
     """
 
     ids: list[str]
@@ -31,8 +29,7 @@ class Replies(NamedTuple):
 def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
     """Selects the non-empty replies.
 
-    `replies` is a table with the columns of `requests.REPLY_SCHEMA`. `prompts` has the prompt of each reply, in the
-    same order.
+    `replies` has the columns of `requests.REPLY_SCHEMA`. `prompts` has the prompt of each reply, in the same order.
     """
     rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]
     kept = pa.array(rows, pa.int64())
@@ -97,9 +94,9 @@ def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
 
 
 def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:
-    """Adds a question to each sentence, unless the question is `None`.
+    """Adds a question after each sentence, unless the question is `None`.
 
-    The question comes after the sentence. Only a signature, which has two lines, comes after its question.
+    Only a signature, which has two lines, comes after its question.
     """
     joined = []
     for sentence, question in zip(sentences, questions, strict=True):

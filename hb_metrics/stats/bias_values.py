@@ -65,8 +65,8 @@ def bias_values(
     vector. m_d is the mean of p_tdi, first over the replies in each template and then over the templates in which
     descriptor d has replies. m̄ is the unweighted mean of m_d over the descriptors.
 
-    If m_d equals m̄, the bias values of the descriptor's replies are 0 (for α = 1 and 2, the formula gives 0/0). This
-    is always so if there is only one descriptor.
+    If m_d equals m̄, as for a single descriptor, the bias values of the descriptor's replies are 0 (for α = 1 and 2,
+    the formula gives 0/0).
 
     Args:
         style_probabilities: [replies, styles] p_tdi. Only one block of rows at a time is in memory.

@@ -234,7 +234,7 @@ def _single_variance(cells: CellMoments, squares: np.ndarray, excess: np.ndarray
 
 
 def _skew_factor(counts: np.ndarray) -> np.ndarray:
-    """Returns the factor by which a sum of cubed residuals is multiplied to estimate the third moment without bias."""
+    """Returns the factor of a sum of cubed residuals that makes it an unbiased estimate of the third moment."""
     known = np.where(counts > 2, counts, np.nan)
     return known / ((known - 1) * (known - 2))
 

@@ -74,10 +74,9 @@ class AlternativeAnnotator(NamedTuple):
 
     Attributes:
         winning_rate: The share of raters whom the judge may replace.
-        advantage: The probability that the judge agrees with the other raters at least as well as a rater does,
-            averaged over raters.
+        advantage: The probability, averaged over raters, that the judge agrees with the other raters at least as well
+            as the rater does.
         passes: Whether `winning_rate` is at least `WINNING_RATE`.
-        reason: The reason why there is no test.
     """
 
     winning_rate: float | None

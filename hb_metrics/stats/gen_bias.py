@@ -37,8 +37,8 @@ class GenBias(NamedTuple):
             descriptors of the axis.
         by_style: The part of Full Gen Bias that comes from each style. The parts sum to Full Gen Bias. `None` if there
             are no labels.
-        noise_floor: The sampling noise that the plain Full Gen Bias is estimated to contain. `debias` subtracts it.
-            `None` if there is a template in which no descriptor has two replies.
+        noise_floor: The estimated sampling noise in the plain Full Gen Bias. `debias` subtracts it. `None` if there is
+            a template in which no descriptor has two replies.
         intervals: For each of the six values above `by_style`, [lowest, highest]. The interval is for the value that
             unlimited replies would give. A plain value contains sampling noise and can be above its interval.
         wide_intervals: For the same values, whether the interval is more than 15 % wider than it would be if the
@@ -185,7 +185,7 @@ def gen_bias(
 
 
 def plain_and_debiased(cells: CellSums, confidence_level: float) -> tuple[GenBias, GenBias | None]:
-    """Computes the plain and the debiased values. The plain values come with the intervals.
+    """Computes the plain values, with the intervals, and the debiased values.
 
     The debiased values are `None` if no cell has a second reply, because the sampling noise is then unknown.
     """

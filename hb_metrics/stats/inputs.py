@@ -40,7 +40,6 @@ def check_lengths(**columns: Sized | None) -> None:
 
 
 def check_references(references: Any) -> None:
-    """Rejects references, which `evaluate` would silently ignore."""
     if references is not None:
         raise ValueError("references were given; omit them, because this metric compares predictions with each other")
 

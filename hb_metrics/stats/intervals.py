@@ -49,8 +49,6 @@ NO_SPREAD_REASON = "replies to the same prompt do not vary, so the standard erro
 
 
 class Interval(NamedTuple):
-    """The interval of a metric for one axis or for all descriptors, or the reason why there is none."""
-
     bounds: list[float] | None
     wide: bool | None
     reason: str | None
@@ -104,9 +102,9 @@ def intervals(
 def gathered_moments(
     cells: CellSums, columns: Mapping[str, Sequence[int]], ddof: int
 ) -> dict[str | None, list[list[CellMoments]]]:
-    """Computes the moments of the replies on each axis (`None`: all descriptors).
+    """Computes the moments [templates][metrics] of the replies on each axis (`None`: all descriptors).
 
-    The moments of an axis are [templates][metrics], in the order of `read_metrics`.
+    The metrics are in the order of `read_metrics`.
     """
     gathered: dict[str | None, list[list[CellMoments]]] = {}
     for axes in cells.by_template().values():

@@ -4,10 +4,10 @@ Each of these tests is called a look. All looks together have the permitted erro
 distance of the debiased value from the limit, in standard errors at the limit.
 
 The information at a look is the variance at the last look divided by the variance at this look. As the information
-grows, the looks use up more of the permitted error (Lan and DeMets, 1983, https://doi.org/10.1093/biomet/70.3.659).
-The function is that of O'Brien and Fleming (1979, https://doi.org/10.2307/2530245), with which early looks use up
-hardly any error. A debiased value is a U-statistic, so the covariance of its values at two looks is the variance at the
-later look. The values at the looks are therefore points of a Brownian motion, and the information is its time.
+grows, the looks use up more of the permitted error (Lan and DeMets, 1983, https://doi.org/10.1093/biomet/70.3.659). The
+function is that of O'Brien and Fleming (1979, https://doi.org/10.2307/2530245), with which early looks use up hardly
+any error. A debiased value is a U-statistic, so the covariance of its values at two looks is the variance at the later
+look. The values at the looks are therefore points of a Brownian motion, and the information is its time.
 
 The interval after the last look uses the stage-wise order of outcomes (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
 https://doi.org/10.2307/2530912). In this order, a value that passes the upper boundary ranks higher at an earlier look.
@@ -35,10 +35,10 @@ _SPENT = 0.9
 
 
 class Look(NamedTuple):
-    """A look at a debiased value, whose variance is `at_zero` plus `slope` per unit of the true value.
+    """A look at a debiased value, with the variance `at_zero` plus `slope` per unit of the true value.
 
-    `information` is relative to the information of the whole run. `boundary` is the distance from the limit at which
-    the look decides. It is in standard errors, as if the variance were known.
+    `information` is relative to the information of the whole run. The look decides at the distance `boundary` from the
+    limit, in standard errors, as if the variance were known.
     """
 
     value: float
@@ -113,9 +113,9 @@ def next_boundary(information: Sequence[float], before: Sequence[float], error: 
 
 
 def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
-    """Computes the probability, for a `true` value, of an outcome at least as high as the outcome of these looks.
+    """Computes the probability, for a `true` value, of an outcome at least as high as the run's outcome.
 
-    The last of these looks ended the run.
+    The last of the `looks` ended the run.
     """
     *earlier, last = looks
     bounds = [[look.distance(value, true) for value in look.deciding(limit)] for look in earlier]

@@ -1,7 +1,7 @@
 """Computes intervals of shares of replies. They are valid for other replies to the same terms and templates.
 
 Each cell (a term in a template) has its own share, so the variance of the overall share is the variance within cells.
-Terms are not treated as a sample. If few terms elicit refusals, a sample might contain none of them.
+Terms are not treated as a sample, because a sample might contain none of the few terms that elicit refusals.
 
 A reply that counts towards the share is a hit, and any other reply is a miss. The terms are split into terms with
 mostly hits and terms with mostly misses. The share is then (hits of the second group − misses of the first group) / all

@@ -24,8 +24,7 @@ T1, T2 = "text_t1", "text_t2"
 class Phrases(NamedTuple):
     """Phrases about the minoritized group, and their counterfactuals about the dominant group.
 
-    `num_without_pair` counts the phrases that were dropped because they have no target term and therefore no
-    counterfactual.
+    `num_without_pair` counts the dropped phrases without a target term, which have no counterfactual.
     """
 
     texts_t1: list[str]

@@ -15,7 +15,7 @@ IGNORED = -100  # the label of a token that is not learnt, as in torch and trans
 class EncodedRows(NamedTuple):
     """Rows as tokens. The label of a token that the model does not learn is `IGNORED`.
 
-    `num_cut` counts the contexts whose beginning was cut. `num_unended` counts the replies that were truncated when
+    `num_cut` counts the contexts that lost their beginning. `num_unended` counts the replies that were truncated when
     they were generated. The model does not learn where these replies end.
     """
 
@@ -100,7 +100,7 @@ def add_row(
 ) -> None:
     """Adds a context and its reply as a row of three columns: tokens, attention mask and labels.
 
-    `side` is added before the names of the columns. By default, the whole reply is learnt.
+    The names of the columns begin with `side`. By default, the whole reply is learnt.
     """
     learnt = reply if labels is None else labels
     tokens = context if is_encoder_decoder else [*context, *reply]
@@ -110,7 +110,6 @@ def add_row(
 
 
 def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
-    """Returns the smaller of `max_length` and the model's number of positions."""
     limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 

@@ -66,11 +66,11 @@ class Ceiling(NamedTuple):
         lowest: The share with the lowest value; `None` if only the share 1 has a value.
         helps: Whether this value is significantly lower than that of all replies, corrected for the number of shares.
         replies_per_descriptor: The mean number of replies per descriptor in one half.
-        half_reliability: The reliability of the directions from one half, that is, the share of their squared length
-            that is not noise.
+        half_reliability: The reliability of the directions from one half: the share of their squared length that is not
+            noise.
         reliability: The reliability of directions from all replies (by the Spearman–Brown formula).
-        replies_needed: Maps reliabilities to the numbers of replies per descriptor that they require. The numbers are
-            `None` if the directions show no signal.
+        replies_needed: Maps reliabilities to the numbers of replies per descriptor that they require, or to `None` if
+            the directions show no signal.
         confidence_level: The confidence level of all intervals.
     """
 
@@ -99,7 +99,6 @@ class _Cells(NamedTuple):
         descriptors: The index of each reply's descriptor.
         cells: The index of each reply's cell, which is a descriptor in a template.
         templates: The index of each template's first reply and, at the end, the number of replies.
-        num_descriptors: The number of descriptors.
     """
 
     rows: np.ndarray
@@ -362,8 +361,8 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
 def _reliability(directions: np.ndarray) -> float:
     """Computes the reliability of directions, [splits, halves, descriptors, styles].
 
-    It has no interval. If descriptors differ in their noise, its spread over descriptors covers the truth in as few as
-    79 % of cases, and no limit on the descriptors' kurtosis helps.
+    There is no interval. If descriptors differ in their noise, an interval from the spread over descriptors covers the
+    truth in as few as 79 % of cases, and no limit on the descriptors' kurtosis helps.
     """
     products = np.einsum("kds,kds->", directions[:, 0], directions[:, 1])
     length = np.einsum("khds,khds->", directions, directions) / 2

@@ -148,9 +148,8 @@ def encode(
 ) -> EncodedRows:
     """Encodes each row twice: for the trained model and, in columns that begin with `PREFIX`, for the teacher.
 
-    The labels on both sides correspond to each other, one by one. They are the tokens that both replies have in common,
-    and the first tokens of the descriptors' names (`moved`). Contexts are never cut. `with_tags` is not used, because
-    the prompts have no tags.
+    The labels of both sides correspond one by one. They are the common tokens of both replies, and the first tokens of
+    the descriptors' names (`moved`). Contexts are never cut. `with_tags` is not used, because the prompts have no tags.
     """
     del with_tags
     is_encoder_decoder = loaded.kind == "encoder-decoder"

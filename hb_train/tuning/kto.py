@@ -42,8 +42,8 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
 def make_trainer(tuning: Tuning) -> "Trainer":
     """Makes the trainer, and sets `undesirable_weight` if it is `None`.
 
-    The replies with each tag then have the same total weight. Ethayarajh et al. (2024, equation 8) recommend weights in
-    a range that includes this weight.
+    The replies with each tag then have the same total weight, which is in the range that Ethayarajh et al. (2024,
+    equation 8) recommend.
     """
     training_args, loaded = tuning.training_args, tuning.loaded
     if training_args.precompute_ref_log_probs and training_args.world_size > 1:
@@ -77,10 +77,7 @@ def make_trainer(tuning: Tuning) -> "Trainer":
 
 
 def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
-    """Makes the `prompt_ids`, `completion_ids` and `label` of each row.
-
-    `label` is true if the reply is tagged "no_bias".
-    """
+    """Makes the `prompt_ids`, `completion_ids` and `label` (true for "no_bias") of each row."""
     tags = rows["tag"][:]
     if len(set(tags)) < 2:
         raise ValueError(

@@ -54,9 +54,9 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     """Returns the replies that have style vectors, with the columns of their prompts.
 
-    The replies have the order of the vectors. The column `template` includes the question that follows the template, as
-    in the run's results. `truncated` is also true if decoding ended a reply before the model did. The model must not
-    learn to end there, because its replies would become shorter.
+    The replies have the order of the vectors. As in the run's results, `template` includes the question that follows
+    the template. `truncated` is also true if decoding ended a reply before the model did. The model must not learn to
+    end there, because its replies would become shorter.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:

@@ -40,8 +40,6 @@ LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
 class Labels(NamedTuple):
-    """The bias values of replies, whether each value is above β, and β."""
-
     values: np.ndarray
     is_biased: np.ndarray
     beta: float
