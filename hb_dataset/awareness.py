@@ -118,6 +118,5 @@ def awareness_prompts(
 
 @cache
 def taken_up_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Compiles a pattern that matches these words as whole words, in any case. `*` stands for any ending."""
     forms = [re.escape(word).replace(r"\*", r"\w*").replace(r"\ ", r"[\s\-]+") for word in words]
     return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)", re.IGNORECASE)

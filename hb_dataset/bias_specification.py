@@ -49,7 +49,6 @@ class TargetPair:
 
     @property
     def published_terms(self) -> tuple[str, str]:
-        """The two terms, with the spaces that the published rule requires."""
         before = " " if self.published_spaces == "around" else ""
         after = " " if self.published_spaces else ""
         return f"{before}{self.t1}{after}", f"{before}{self.t2}{after}"

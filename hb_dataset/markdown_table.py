@@ -22,7 +22,6 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escapes a text so that Markdown shows it unchanged in one line or in a table cell."""
     return text.translate(_SPECIAL)
 
 

@@ -1,5 +1,3 @@
-"""Reads first names and the groups that people associate with them, and makes prompts from the names."""
-
 import csv
 import hashlib
 import io

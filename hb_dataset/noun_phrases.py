@@ -23,7 +23,6 @@ class Intersection:
 
     @property
     def axis(self) -> str:
-        """The names of both axes: `"ability+race_ethnicity"`."""
         return f"{self.first.axis}+{self.second.axis}"
 
     @property

@@ -1,5 +1,3 @@
-"""Selects the terms and templates of the small config."""
-
 from collections.abc import Sequence
 
 from hb_dataset.prompt_masks import prompt_masks

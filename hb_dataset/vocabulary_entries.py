@@ -1,5 +1,3 @@
-"""Defines the entries of a vocabulary: terms, person nouns, templates, and rules that combine them."""
-
 from collections.abc import Collection
 from typing import Literal
 

@@ -72,7 +72,6 @@ def sentence_fault(value: str) -> str | None:
 
 
 def remark_fault(value: str) -> str | None:
-    """Returns the fault in a note or source, or `None`. Several lines and any visible characters are allowed."""
     if not value.strip():
         return "is empty; write a text, or remove the key"
     for position, character in enumerate(value, start=1):

@@ -218,7 +218,6 @@ def _rows(
     layout: Layout,
     loaded: LoadedModel,
 ) -> tuple[pa.Table, list[str], dict[str, int]]:
-    """Returns the training rows, the prompts that the replies in these rows answer, and the counts."""
     vocabulary = read_version(version_of(arguments.dataset_config))
     terms = {(term.axis, term.term): term for term in vocabulary.descriptors}
     nouns = {noun.noun: noun for noun in vocabulary.nouns}

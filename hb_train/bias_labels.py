@@ -132,7 +132,6 @@ def label(arguments: LabelArguments) -> None:
 def _labels_and_ceiling(
     arguments: LabelArguments, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """Returns the tags and their ceiling, which is `None` if there are too few replies."""
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:

@@ -182,7 +182,6 @@ def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:
 
 
 def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
-    """Adds the option `--STEP_args`, which passes options to a step, such as `--measure_args="--axes nonce"`."""
     parser.add_argument(
         f"--{step}_args",
         type=shlex.split,

@@ -89,7 +89,6 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
 
 
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
-    """Returns the content of debias.json, or `None` if the run was already finished."""
     _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
     method = load_method(str(arguments.method))

@@ -84,7 +84,6 @@ def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArgu
 
 
 def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
-    """Returns the content of dst.json, or `None` outside the main process and if the run was already finished."""
     check_given(model_name_or_path=arguments.model_name_or_path, dialogues=arguments.dialogues)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):

@@ -88,7 +88,6 @@ def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelC
 
 
 def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
-    """Returns the content of crg.json, or `None` outside the main process and if the run was already finished."""
     decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)
     dialogue = read_dialogue(

@@ -113,7 +113,6 @@ class GenBiasCallback(TrainerCallback):
         handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-        """Adds the figures to the metrics by which the trainer selects the best checkpoint."""
         names = self.trainer.eval_dataset
         if isinstance(names, dict) and any(f"eval_{name}_runtime" in metrics for name in list(names)[1:]):
             return  # measure once per evaluation, whatever the number of datasets

@@ -58,7 +58,6 @@ def number_faults(contents: Contents) -> list[Fault]:
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
-    """Reports frozen versions that were changed, and files that do not belong in the folder or beside the versions."""
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()
     # In a checkout, a folder with this name contains the versions even if their record is missing.

@@ -65,8 +65,6 @@ class Repository(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The result of a publication. `url` is the commit's page. `kept` lists other people's files."""
-
     url: str
     written: Sequence[str]
     deleted: Sequence[str]
@@ -83,7 +81,6 @@ class Published(NamedTuple):
 
 
 def endpoint() -> str:
-    """Returns the Hub's address. Rejects an address that contains a user name or password."""
     from huggingface_hub import constants
 
     if "@" in urlsplit(constants.ENDPOINT).netloc:
@@ -184,7 +181,6 @@ def publish(
 
 
 def differing(api: "HfApi", repo_id: str, revision: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Returns those files that are missing or different in a model's repository at a revision."""
     repository = Repository(api, repo_id, "model", revision, {})
     with explained(api, f"Reading {repository}"):
         present = repository.files(revision)
@@ -243,7 +239,6 @@ def explained(api: "HfApi", step: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException, api: "HfApi") -> str:
-    """Returns an error's message in one line, without the token and without queries in addresses."""
     from huggingface_hub.errors import HfHubHTTPError
 
     if isinstance(error, HfHubHTTPError):
@@ -294,7 +289,6 @@ def _commit(
     outdated: Sequence[str],
     message: str,
 ) -> str:
-    """Commits to main, checks that the commit contains the files, and returns the oid of the commit."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     operations: list[CommitOperationAdd | CommitOperationDelete] = []

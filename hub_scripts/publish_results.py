@@ -63,7 +63,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read_settled_results(folder: Path) -> dict[str, Any]:
-    """Reads a run's results.json, and checks that the run measured all prompts of a published config."""
     from hb_dataset.prompts import version_configs
     from hb_dataset.versions import frozen_versions
     from hb_metrics.runs.finished_run import read_run

@@ -75,7 +75,6 @@ def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: 
 
 
 def version_of(config: str) -> str:
-    """Returns the vocabulary version of a config: `"v1.0"` for `"v1.0-small"`."""
     return config.split("-", 1)[0]
 
 

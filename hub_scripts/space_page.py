@@ -24,7 +24,6 @@ PREDICTIONS = "predictions"
 
 
 def load_metric(title: str) -> "evaluate.Metric":
-    """Loads the metric beside this file. Its name is derived from the title of the card."""
     import evaluate
 
     name = re.sub(r"\W", "_", title.lower())
@@ -32,7 +31,6 @@ def load_metric(title: str) -> "evaluate.Metric":
 
 
 def columns_of(metric: "evaluate.Metric") -> dict[str, Any]:
-    """Returns the metric's columns and their types. If the metric accepts several sets, returns the first."""
     features: Any = metric.features
     return dict(features[0] if isinstance(features, list) else features)
 
@@ -48,7 +46,6 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
-    """Converts the table on the page to arguments of `compute`, without empty rows and columns."""
     columns = columns_of(metric)
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
     inputs: dict[str, Any] = {}

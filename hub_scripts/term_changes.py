@@ -1,5 +1,3 @@
-"""Compares two states of the vocabulary: added, removed and changed entries, and new sentences."""
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable
@@ -29,8 +27,6 @@ UNNAMED_KINDS = (ORDER, LEFT_OUT, LEFT_OUT_NOUN)
 
 
 class Changed(NamedTuple):
-    """An entry before and after a change. Each difference is a key, the value before and the value after."""
-
     before: Entry
     after: Entry
     differences: tuple[tuple[str, Any, Any], ...]

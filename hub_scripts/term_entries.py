@@ -99,7 +99,6 @@ class Contents(NamedTuple):
 
     @property
     def templates(self) -> list[Template]:
-        """The templates with exactly one slot, without SEAT templates."""
         slots = ("{noun_phrase}", "{plural_noun_phrase}")
         templates: list[Template] = [entry.value for entry in self.of_kind(TEMPLATE)]
         return [template for template in templates if sum(map(template.template.count, slots)) == 1]
@@ -154,7 +153,6 @@ def _entries(path: Path) -> tuple[list[Entry], bool]:
 
 
 def _write_revision(folder: Path, revision: str, target: Path) -> None:
-    """Writes a folder's files at a git revision to `target`, without links and subfolders."""
     command = ["git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", revision]
     try:
         archive = subprocess.run(command, capture_output=True, check=True).stdout

@@ -59,7 +59,6 @@ def as_text(report: Report) -> str:
 
 
 def visible(text: str) -> str:
-    """Returns a text in one line, with numbers in place of control and invisible characters."""
     return "".join(
         f"[U+{ord(character):04X}]" if character != " " and is_invisible(character) else character for character in text
     )

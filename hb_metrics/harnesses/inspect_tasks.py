@@ -1,5 +1,3 @@
-"""Defines the dataset, the scorer and the metrics of the task for Inspect. `holistic_bias.py` registers the task."""
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any

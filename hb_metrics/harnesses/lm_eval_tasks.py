@@ -117,7 +117,6 @@ def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tupl
 
 
 def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Does the same as `keep_reply`, but with only the first line of the reply that contains text."""
     return keep_reply(doc, [results[0].strip().partition("\n")[0]])
 
 

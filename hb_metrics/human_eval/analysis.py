@@ -1,5 +1,3 @@
-"""Computes the win rates, agreement and attention checks of a study, for `human_evaluation.json`."""
-
 import statistics
 from collections import Counter
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""Makes the section of a report about the corrected rates of a judge."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Reads the labels that a run's judge or classifier gave to replies, and its question, which people will answer too."""
-
 from collections.abc import Collection
 from typing import NamedTuple
 

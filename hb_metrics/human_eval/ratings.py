@@ -1,5 +1,3 @@
-"""Reads and checks files of ratings, which come from the raters' pages or from a crowdsourcing platform."""
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +31,6 @@ class Rating(NamedTuple):
 
     @property
     def wins(self) -> bool:
-        """Whether the second run was chosen."""
         return (self.speaker == 1) == (self.first == 1)
 
 
@@ -61,7 +58,6 @@ class Line(NamedTuple):
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
-    """Reads files of ratings. The order of the files and of their lines does not affect the result."""
     questions: dict[str, str] = {}  # the questions of each task
     for screens in study.sheets.values():
         for screen in screens:

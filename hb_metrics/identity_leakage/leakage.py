@@ -68,7 +68,6 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
 
 def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
-    """Returns the terms or names in a run's prompts. A prompt with a pair of terms contains two."""
     if prompts["axis"][0].as_py() == NAMES_AXIS:
         names = prompts["descriptor"].unique().to_pylist()
         return [NamedPerson(DescriptorKey(NAMES_AXIS, name), None, name, NAME) for name in names]

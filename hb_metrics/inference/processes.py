@@ -1,5 +1,3 @@
-"""Connects the processes of a run, and divides the machine among them."""
-
 import os
 from datetime import timedelta
 from typing import TypeVar

@@ -164,7 +164,6 @@ def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | N
 
 
 def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> bool:
-    """Returns whether a valid file of the shard exists. Renames and reports an invalid file."""
     if not shard.path.exists():
         return False
     try:

@@ -1,5 +1,3 @@
-"""Defines the options that all measurements share, and functions for the options of each measurement."""
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -220,8 +218,6 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Settings:
-    """All options of a run: shared options in `run`, and the options of each measurement in `parts`."""
-
     run: RunOptions
     parts: tuple[Any, ...]
 
@@ -229,7 +225,6 @@ class Settings:
         return next(part for part in self.parts if isinstance(part, options))
 
     def values(self) -> dict[str, Any]:
-        """Maps the name of each option to its value, in the order of the help text."""
         return {name: value for part in (self.run, *self.parts) for name, value in asdict(part).items()}
 
     def defaults(self) -> dict[str, Any]:

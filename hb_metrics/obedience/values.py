@@ -155,8 +155,6 @@ class Directions(NamedTuple):
 
 
 class ObedienceRow(NamedTuple):
-    """The values of one run. `change` is the change from the first run. `reason` states why there are no values."""
-
     along: ValuesAlong | None
     mean: Mean | None
     change: Mean | None

@@ -105,7 +105,6 @@ def gen_bias_covariances(
 
 
 def _by_metric(cells: Sequence[PairedCell], columns: Mapping[str, Sequence[int]]) -> list[list[PairedCell]]:
-    """Returns the cells with the columns that each metric uses, in the order of `read_metrics`."""
     partial = [
         [PairedCell(cell.first[:, styles], cell.second[:, styles], cell.shared) for cell in cells]
         for styles in map(list, columns.values())

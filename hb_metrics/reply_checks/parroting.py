@@ -90,7 +90,6 @@ def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _essence(text: str) -> str:
-    """Removes case, punctuation and white space. Ligatures and full-width forms become plain letters."""
     plain = unicodedata.normalize("NFKC", straight_apostrophes(text))
     folded = unicodedata.normalize("NFKC", plain.casefold())
     return folded.translate(_SKIP)

@@ -75,7 +75,6 @@ class RunChanges(NamedTuple):
 
     @property
     def main(self) -> list[ChangeRow]:
-        """Returns the changes of figures of the whole run for which the measurement estimates intervals."""
         return [row for row in self.rows if row.is_paired and not row.part_of]
 
     @property
@@ -88,7 +87,6 @@ class RunChanges(NamedTuple):
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        """Writes a sentence for each reason why changes have no interval."""
         without: dict[str, list[str]] = {}
         for row in rows:
             if row.change.reason is not None:
@@ -173,5 +171,4 @@ def _range(bounds: Bounds, unit: Unit | None, digits: int) -> str:
 
 
 def _percent_digits(value: float) -> int:
-    """Returns the smallest number of decimals (up to 2) with which the change is not rounded to 0 %."""
     return next((digits for digits in (0, 1) if abs(100 * value) >= 0.5 * 10.0**-digits), 2)

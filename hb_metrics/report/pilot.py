@@ -1,5 +1,3 @@
-"""Predicts the half-widths of a longer run's intervals from a finished pilot run."""
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -151,7 +149,6 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
 
 
 def _of_labels(pilot: Size, bounds: Sequence[float] | None, size: Size) -> Range | None:
-    """Returns the pilot's half-width, or `None` (unknown) if the plan has other numbers of templates or terms."""
     if bounds is None or size[1:] != pilot[1:]:
         return None
     half = (bounds[1] - bounds[0]) / 2

@@ -235,7 +235,6 @@ class _Basis(NamedTuple):
 
 
 def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
-    """Reads a pilot. If `templates` or `terms` is `None`, the planned run has as many as the pilot."""
     if "generation" not in run.results:
         raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot with --measurements generation")
     table = read_reply_table(run.folder)
@@ -258,7 +257,6 @@ def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
 def _figure_rows(
     basis: _Basis, replies: Sequence[int], changes: Mapping[str, float | None]
 ) -> tuple[list[list[str]], list[str]]:
-    """Returns the rows of figures and changes, and the names of the figures for which the pilot is too small."""
     rows, rough = [], []
     for name, figure in basis.figures.items():
         widths = [figure.at(basis.size(number)) for number in replies]
@@ -276,7 +274,6 @@ def _figure_rows(
 
 
 def _axes_row(basis: _Basis, replies: Sequence[int]) -> list[list[str]]:
-    """Returns a row with the number of axes for which an interval is predicted, or no row if there are no axes."""
     axes = [figure for name, figure in basis.figures.items() if name.startswith(f"{FULL}, ")]
     given = [sum(_middle(figure.at(basis.size(number))) < math.inf for figure in axes) for number in replies]
     shown = [f"{number} of {len(axes)}" for number in given]
@@ -332,7 +329,6 @@ def _middle(width: Range | None) -> float:
 
 
 def _shown(width: Range | None, is_share: bool, factor: float = 1.0) -> str:
-    """Formats a half-width, or its range if the pilot is too small for a single number."""
     if width is None:
         return MISSING
     if width.high > MAX_RANGE * width.low:
@@ -343,7 +339,6 @@ def _shown(width: Range | None, is_share: bool, factor: float = 1.0) -> str:
 
 
 def _shown_power(power: Range | None) -> str:
-    """Formats a probability, or its range if the pilot is too small for a single number."""
     if power is None:
         return MISSING
     if max(power.high - power.middle, power.middle - power.low) <= _SURE_POWER:
@@ -398,7 +393,6 @@ def _costs(
     prices: tuple[float | None, float | None],
     minutes: float | None,
 ) -> list[list[str]]:
-    """Returns rows with the number of replies and, if they can be estimated, the minutes, tokens and price."""
     if run is None or table is None:
         return [["replies", "", *map(count, numbers)]]
     tables = [table]

@@ -43,8 +43,6 @@ READING = (
 
 
 class SidesRow(NamedTuple):
-    """A figure's value in the first run, and its value and change (in words) in the other runs."""
-
     name: str
     before: str
     after: list[tuple[str, str]]
@@ -116,7 +114,6 @@ def _cells(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _lowest(rows: Sequence[ChangeRow]) -> ChangeRow | None:
-    """Finds the axis that kept the smallest part of its uptake."""
     of_axes = [row for row in rows if row.name.startswith(f"{UPTAKE}, ") and row.change.first > 0]
     return min(of_axes, key=lambda row: row.change.second / row.change.first, default=None)
 

@@ -144,7 +144,6 @@ def check_ids(
 
 
 def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
-    """Raises `ValueError` unless there are replies from each of the turns 1 to `turns`, and from no other turn."""
     replied = sorted({reply.turn for reply in given})
     if replied != list(range(1, turns + 1)):
         raise ValueError(

@@ -77,7 +77,6 @@ def model_source(settings: Settings) -> "Source | None":
 
 
 def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
-    """Returns the engine that answers the run's prompts: a model or, without a `source`, files of answers."""
     run = settings.run
     if source is None:
         from hb_metrics.inference.engines.files import FileEngine

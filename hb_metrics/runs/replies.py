@@ -55,7 +55,6 @@ def later_replies(first: Replies, replies: pa.Table) -> Replies:
 
 
 def rows_of_conversations(replies: Replies, conversations: Replies) -> np.ndarray:
-    """Returns whether each reply's conversation is among `conversations`."""
     return np.isin(replies.ids, conversations.ids)
 
 
@@ -128,5 +127,4 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
 
 
 def is_empty(reply: str | None) -> bool:
-    """Returns whether a reply is missing, or contains nothing but white space and `UNSAFE_MARK`."""
     return reply is None or not reply.replace(UNSAFE_MARK, "").strip()

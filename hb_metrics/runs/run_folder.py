@@ -43,7 +43,6 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def turn_folder(folder: Path, turn: int) -> Path:
-    """Returns the folder of a turn's files, which is the run's folder itself for the first turn."""
     return folder if turn == 1 else folder / TURNS / str(turn)
 
 
@@ -88,7 +87,6 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a file so that no code reads it any more. Returns the new path."""
     names = (path.with_name(f".{path.name}.{number}.aside") for number in count(1))
     return path.rename(next(name for name in names if not name.exists()))
 
@@ -115,7 +113,6 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
 
 
 def package_versions(*more: str) -> dict[str, str | None]:
-    """Returns the releases of the packages in `VERSIONED` and `more`, or `None` for packages that are not installed."""
     versions: dict[str, str | None] = {}
     for package in (*VERSIONED, *more):
         try:

@@ -25,8 +25,6 @@ class StyleRows(Protocol):
 
 
 class DescriptorKey(NamedTuple):
-    """A descriptor and its axis. The same term on two axes is two descriptors."""
-
     axis: str | None
     descriptor: str
 

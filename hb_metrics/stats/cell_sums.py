@@ -127,7 +127,6 @@ class CellSums:
             self._rows = None
 
     def cells(self) -> list[Cell]:
-        """Returns the cells that have replies, in the order of template, axis and descriptor."""
         if len(self._sorted) != len(self._indices):
             self._sorted = sorted(self._indices)
         return list(self._sorted)
@@ -136,7 +135,6 @@ class CellSums:
         return self._counts[[self._indices[cell] for cell in cells]]
 
     def by_template(self) -> dict[str, dict[str | None, list[Cell]]]:
-        """Maps each template to its axes, and each axis to its cells, all in alphabetical order."""
         templates: dict[str, dict[str | None, list[Cell]]] = {}
         for cell in self.cells():
             templates.setdefault(cell.template, {}).setdefault(cell.axis, []).append(cell)

@@ -57,7 +57,6 @@ def number_column(name: str, column: Any) -> np.ndarray:
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
-    """Returns numbers unchanged, and raises `TypeError` for text, dates and complex numbers."""
     if values.dtype.kind == "O":
         if any(isinstance(value, str | bytes) for value in values.flat):
             raise TypeError("text is among them")

@@ -138,7 +138,6 @@ def half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def change_half_width(spread: Spread, confidence_level: float) -> float | None:
-    """Computes the half-width of the change between two independent runs of the same size and value."""
     half = half_width(spread, confidence_level)
     if half is None or half == math.inf:
         return half

@@ -58,7 +58,6 @@ class Look(NamedTuple):
         return math.copysign(min(known, _FARTHEST), errors)
 
     def deciding(self, limit: float) -> tuple[float, float]:
-        """Returns the two values between which the look decides nothing."""
         half = -float(stdtrit(min(self.freedom, _MANY), ndtr(-self.boundary))) * self.error(limit)
         return limit - half, limit + half
 
@@ -83,7 +82,6 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
 
 
 def decision(look: Look, limit: float) -> bool | None:
-    """Returns whether the true value is below the limit, or `None` if the look decides nothing."""
     distance = look.distance(look.value, limit)
     return None if abs(distance) < look.boundary else distance < 0
 

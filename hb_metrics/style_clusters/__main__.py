@@ -68,7 +68,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def find_clusters(run: Run) -> list[Cluster]:
-    """Returns the clusters of styles that contribute most to a run's bias, from high to low Partial Gen Bias."""
     if "generation" not in run.results:
         raise ValueError(
             f"the run in '{run.folder}' did not measure generation bias; measure again in a new folder with "

@@ -65,7 +65,6 @@ class EncodedPhrases(NamedTuple):
 
 
 def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[str, Phrases]:
-    """Reads the training and validation phrases, in the layouts of `load_reddit_bias`."""
     splits = load_reddit_bias(folder, specification)
     missing = {"train", "validation"} - splits.keys()
     if missing:
@@ -166,7 +165,6 @@ def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Ten
 
 
 def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
-    """Counts the attributes in a batch, or its marked tokens without the first token of each row."""
     if marks == ATTRIBUTES:
         return int(batch[ATTRIBUTES].max(1).values.sum())
     return int((batch[marks][:, 1:] > 0).sum())

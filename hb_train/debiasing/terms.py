@@ -94,7 +94,6 @@ def form_of(text: str, match: Match) -> int:
 
 
 def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """Returns the indices of the tokens that contain a character between `start` and `end` (exclusive)."""
     return [index for index, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
 
 

@@ -1,5 +1,3 @@
-"""Encodes contexts and replies as training tokens. Only the replies are learnt."""
-
 from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -126,6 +124,5 @@ def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept
 
 
 def _num_from_tag(untagged: list[int], tagged: list[int]) -> int:
-    """Returns the number of tokens from the tag to the end of a tagged context."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(untagged, tagged, strict=False))
     return len(tagged) - sum(1 for _ in same)

@@ -13,7 +13,6 @@ _TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
-    """Runs `work`, and converts an error to a message of one line and exit status 1."""
     try:
         work()
     except (ValueError, OSError, ImportError) as error:
@@ -71,7 +70,6 @@ def first_line(docstring: str | None) -> str:
 
 
 def check_least(arguments: Any, **least: float) -> None:
-    """Raises `ValueError` if a numeric option is below its minimum or is not finite."""
     for name, number in least.items():
         value = getattr(arguments, name)
         if value is not None and not number <= value < math.inf:

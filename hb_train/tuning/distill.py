@@ -213,7 +213,6 @@ def encode(
 
 
 def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Returns the first tokens of each pair of texts, without repeated pairs and pairs of equal tokens."""
     pairs: dict[int, int] = {}
     for texts in moved:
         first = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in texts]

@@ -77,7 +77,6 @@ def make_trainer(tuning: Tuning) -> "Trainer":
 
 
 def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
-    """Makes the `prompt_ids`, `completion_ids` and `label` (true for "no_bias") of each row."""
     tags = rows["tag"][:]
     if len(set(tags)) < 2:
         raise ValueError(

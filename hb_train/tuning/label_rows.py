@@ -1,5 +1,3 @@
-"""Writes rows of a run's replies and their prompts, which end in the tag."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -28,8 +28,6 @@ class Tuning(NamedTuple):
 
 
 class CardText(NamedTuple):
-    """A method's part of the model card, in Markdown."""
-
     learnt: str
     rows: str
     limits: str

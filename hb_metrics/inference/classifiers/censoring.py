@@ -37,7 +37,6 @@ _DETERMINER = r"(?:(?:an?|the|my|your|his|her|their|our)\s+)?"
 def masked_texts(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Returns the replies for a classifier or judge, without the prompt's term or name."""
     if set(replies.axes) != {NAMES_AXIS}:
         return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
     masked = []
@@ -139,7 +138,6 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
 
 @cache
 def name_pattern(name: str) -> re.Pattern[str]:
-    """Matches a name, the name in capitals, and each capitalised word of the name."""
     parts = filterfalse(str.islower, re.findall(r"\w[^ -]+", name))
     return re.compile(rf"(?<!\w)(?:{_any(map(_words, [name, name.upper(), *parts]))})(?!\w)")
 

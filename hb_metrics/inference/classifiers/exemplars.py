@@ -224,7 +224,6 @@ def _model_folder() -> Path:
 
 
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
-    """Returns a SHA-256 digest of the embedding model, the lines, the settings and the version of the method."""
     settings = f"{_METHOD_VERSION} {version(WHEEL)} {DEPTHS} {learnt_from.shrinkage}"
     digest = hashlib.sha256(settings.encode())
     for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):

@@ -1,5 +1,3 @@
-"""Reads the presets of classifiers. A preset is the short name of a well-known classifier, such as `go_emotions`."""
-
 import argparse
 import textwrap
 from collections.abc import Sequence

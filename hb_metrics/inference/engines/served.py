@@ -1,5 +1,3 @@
-"""Answers requests with a model on a server. Each answer is written to a journal at once."""
-
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -98,7 +98,6 @@ def _loaded(model: str, device: str, trust_remote_code: bool) -> LocalEngine:
 
 
 def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:
-    """Returns the prompt for a text, and whether the text was cut because it was too long for the judge."""
     kept = text
     while not reader.fits(prompt := prompt_for(rubric, kept, seed=seed, key=key)):
         if not kept:

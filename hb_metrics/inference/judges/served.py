@@ -75,7 +75,6 @@ class ServedJudge:
         return Read(shares_of(masses), masses.any(axis=1))
 
     def cost(self) -> dict[str, int]:
-        """Returns the number of answers in the journal, and the sums of their token counts."""
         answers = Journal(self.folder, process_state().process_index).answers.values()
         counts = [(answer["tokens_in"], answer["tokens_out"]) for answer in answers]
         return {

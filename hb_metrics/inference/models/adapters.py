@@ -1,5 +1,3 @@
-"""Loads PEFT adapters. An adapter is added to the layers of its base model, whose weights do not change."""
-
 import importlib.util
 import warnings
 from collections.abc import Mapping

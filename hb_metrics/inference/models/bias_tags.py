@@ -59,7 +59,6 @@ def write_bias_tuning(folder: Path, tuning: BiasTuning) -> None:
 
 
 def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | None:
-    """Reads the record in a model's folder or repository, or returns `None` if there is no record."""
     if Path(name).is_dir():
         path = Path(name) / TUNING_FILE
         if not path.is_file():

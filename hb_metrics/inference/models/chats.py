@@ -1,5 +1,3 @@
-"""Renders conversations with the chat template of a tokenizer."""
-
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence

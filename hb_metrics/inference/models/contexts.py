@@ -132,7 +132,6 @@ def render_contexts(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Renders each prompt, with its persona lines and the control tag, as a conversation (see `render_messages`)."""
     conversations = [
         chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)
     ]
@@ -160,7 +159,6 @@ def encode_replies(
     *,
     is_encoder_decoder: bool,
 ) -> list[list[int]]:
-    """Returns the token ids of each reply after its context, without an end token."""
     alone = _tokens(tokenizer, list(replies), special=False)
     if is_encoder_decoder:
         return alone

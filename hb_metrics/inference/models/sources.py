@@ -1,5 +1,3 @@
-"""Finds the files of a model and its adapter, and computes their digests."""
-
 import hashlib
 import json
 import re

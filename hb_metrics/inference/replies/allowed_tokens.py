@@ -1,5 +1,3 @@
-"""Excludes next tokens that would end a reply too early, or that would repeat an n-gram."""
-
 from collections.abc import Sequence
 
 import torch

@@ -77,7 +77,6 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
 
 
 def cue_lines(prompts: pa.Table, cue: Cue) -> pa.Table:
-    """Replaces the columns `template` and `text` with the cue's text in `LINES`, if there is one."""
     if cue not in LINES:
         return prompts
     template = pa.array([LINES[cue]] * prompts.num_rows, pa.string())

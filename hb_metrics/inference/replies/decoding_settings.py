@@ -61,7 +61,5 @@ class Decoding:
 
 
 class Decoded(NamedTuple):
-    """The tokens of a thought (if there is one) and of a reply, and whether they were cut at a maximum length."""
-
     tokens: list[int]
     truncated: bool

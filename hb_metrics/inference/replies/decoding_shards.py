@@ -177,7 +177,6 @@ def _batches(
 
 
 def _shards(plan: DecodingPlan, folder: Path) -> list[Shard]:
-    """Plans shards in which contexts are sorted by length, and equal contexts are next to each other."""
     order = np.array(_by_length(plan, range(len(plan.ids))), dtype=np.int64)
     return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, order)
 

@@ -155,7 +155,6 @@ def holds_attention_alone(cache: Any) -> bool:
 
 
 def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
-    """Returns the number of tokens at the beginning that all contexts share. The last token never counts."""
     if len(contexts) < 2:
         return 0
     shared = 0

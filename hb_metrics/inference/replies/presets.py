@@ -1,5 +1,3 @@
-"""Defines the presets of decoding, and the choice of the part of a model's text that is its reply."""
-
 from dataclasses import replace
 from typing import Any, Literal
 

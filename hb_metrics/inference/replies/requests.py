@@ -1,5 +1,3 @@
-"""Prepares the conversations to which any engine replies, and turns the replies into columns."""
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence

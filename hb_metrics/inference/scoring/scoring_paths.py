@@ -57,7 +57,6 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
 
 
 def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int) -> str | None:
-    """Tests prefix trees on a few sequences. Returns why the model does not support them, or `None` if it does."""
     longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
     length = len(longest[0])
     if length > max_positions:

@@ -88,7 +88,6 @@ def check_model(model: str | None, expected: str | None) -> None:
 
 
 def choice_of(content: Any) -> Mapping[str, Any]:
-    """Returns the generated message or text in an answer. Raises `TemporaryFault` if there is not exactly one."""
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
         raise TemporaryFault(NO_ANSWER)

@@ -55,8 +55,6 @@ class TemporaryFault(Exception):
 
 
 class RefusedError(ValueError):
-    """The server rejected a request. `said` is the server's message."""
-
     def __init__(self, message: str, said: str) -> None:
         super().__init__(message)
         self.said = said

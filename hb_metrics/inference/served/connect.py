@@ -48,7 +48,6 @@ def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[st
 
 
 def extra_fields(chat: ChatOptions) -> dict[str, Any]:
-    """Returns the request's fields for the chat template, as vLLM, SGLang and transformers accept them."""
     return {"chat_template_kwargs": dict(chat.template_kwargs)} if chat.template_kwargs else {}
 
 

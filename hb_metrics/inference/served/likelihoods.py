@@ -85,7 +85,6 @@ def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
 
 
 def _number(value: Any) -> float | None:
-    """Returns a value as a float, or `None` if it is not a number or too large for `exp` or `float`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 700 or value < -1e300:
         return None
     return float(value)
@@ -107,7 +106,6 @@ def _start_token(tokens: Sequence[str], text: str) -> str | None:
 
 
 def _without_written(tokens: list[str], values: list[float | None], text: str) -> tuple[list[str], list[float | None]]:
-    """Removes the generated token after the text, for servers that do not count a prompt's tokens."""
     for end in (len(tokens), len(tokens) - 1):
         if "".join(tokens[:end]).strip().endswith(text.strip()):
             return tokens[:end], values[:end]

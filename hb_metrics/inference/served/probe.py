@@ -217,7 +217,6 @@ class _Prober:
         )
 
     async def _first(self) -> ServedAnswer:
-        """Requests an answer, and finds the field that limits the length of answers."""
         try:
             return await self._ask_one({})
         except RefusedError as error:
@@ -227,7 +226,6 @@ class _Prober:
             return await self._ask_one({})
 
     async def _set_neutral(self) -> list[str]:
-        """Sets `neutral` to the fields that the server accepts. Returns the fields that the server rejects."""
         everything = {name: values[0] for name, values in _NEUTRAL.items()}
         if await self._takes(everything):
             self.neutral = everything

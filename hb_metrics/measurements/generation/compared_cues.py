@@ -88,7 +88,6 @@ def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
 
 
 def cues_section(runs: Sequence[Run]) -> Section | None:
-    """Returns a section that compares cues, or `None` if runs differ in other settings or lack files."""
     if not differ_in_cue_alone([run.results["run"] for run in runs]):
         return None
     matched = matched_replies(runs)
@@ -132,7 +131,6 @@ def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def matched_replies(runs: Sequence[Run]) -> Matched | None:
-    """Reads the replies to the terms and templates that all runs share. Returns `None` if a run lacks files."""
     tables = _reply_tables(runs)
     if tables is None:
         return None
@@ -199,7 +197,6 @@ def _figure(name: str, heading: str, of: str, unit: Unit, estimate: Estimate, co
 
 
 def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Lists the axes on which two cues have opposite directions by more than chance, with the two cues."""
     return [
         f"{axis_label(axes[reversal.axis])} ({names[one]} and {names[other]})"
         for (one, other), of_pair in found.reversals.items()
@@ -215,7 +212,6 @@ def _reply_tables(runs: Sequence[Run]) -> list[pa.Table] | None:
 
 
 def _cells(table: pa.Table) -> dict[tuple[str, str], dict[str, list[str]]]:
-    """Returns the ids of the replies, by term and then by template (with its question)."""
     replies = nonempty_replies(table, table)
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     for identifier, axis, descriptor, cell in zip(*replies[:4], strict=True):

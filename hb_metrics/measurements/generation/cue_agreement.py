@@ -66,8 +66,6 @@ class CueReplies(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A value with its interval, or the reason why there is none."""
-
     value: float | None
     interval: Bounds | None
     reason: str | None
@@ -227,7 +225,6 @@ def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray)
 
 
 def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean product of a cue with itself, and the mean product of two cues."""
     number = products.shape[1]
     own = np.trace(products, axis1=1, axis2=2)
     return own / number, (products.sum(axis=(1, 2)) - own) / (number * (number - 1))

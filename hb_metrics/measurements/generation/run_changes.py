@@ -71,7 +71,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
 def _refusal_changes(
     first: Run, second: Run, tables: Sequence[pa.Table], confidence_level: float
 ) -> dict[str, PairedChange]:
-    """Computes the changes in refusals. Returns {} if the runs have different rules or lack the files."""
     before, after = (read_run_table(run.folder / REFUSALS_FILE) for run in (first, second))
     rules = [run.results["run"]["refusals"]["rules_digest"] for run in (first, second)]
     if before is None or after is None or rules[0] != rules[1]:
@@ -103,13 +102,11 @@ def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) ->
 
 
 def naming(table: pa.Table) -> FlaggedReplies:
-    """Returns whether each reply of a run names the term of its prompt."""
     replies = nonempty_replies(table, table)
     return FlaggedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
 
 
 def _unlike(first: Run, second: Run) -> str | None:
-    """States why values of the two runs are not comparable, or returns `None` if they are."""
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
@@ -143,7 +140,6 @@ def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, ...]], set[s
 
 
 def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:
-    """Returns, for each template and axis, the cells in which both runs have replies."""
     templates: dict[str, dict[str | None, list[PairedCell]]] = {}
     for key, rows in before.cells.items():
         axes = templates.setdefault(key[0], {})

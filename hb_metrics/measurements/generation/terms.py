@@ -72,7 +72,6 @@ def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
 
 
 def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the data with which the page's script shows a chosen term."""
     per_million = {
         (row["axis"], row["descriptor"]): row["per_million"] for row in generation["frequencies"]["by_descriptor"]
     }

@@ -95,7 +95,6 @@ def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None
 
 
 def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
-    """Reads the ceiling from its record in labels.json or in a tuned model's folder."""
     if summary is None:
         return None
     tagged, everything = summary["no_bias"], summary["all"]
@@ -113,7 +112,6 @@ def labels_ceiling(folder: Path) -> Ceiling | None:
 
 
 def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
-    """Returns a note if none of the runs measured the model whose replies were labelled."""
     model = _read_labels(folder).get("model") or {}
     if model.get("digest") in (None, *(run.results["run"]["model"].get("digest") for run in runs)):
         return []
@@ -184,7 +182,6 @@ def tuned_markdown(rows: Sequence[TunedRow]) -> str:
 
 
 def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level: float) -> float | None:
-    """Returns the change as a share of the first run's mean, or `None` if this mean is not clearly above 0."""
     if first.along is None or row.along is None or row.change is None:
         return None
     mean = mean_value(over_terms(first.along, row.along.values), confidence_level)

@@ -129,8 +129,6 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
 
 
 def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[str, Any]:
-    """Returns the value of an axis (`None`: all descriptors), with its interval, for results.json."""
-
     def of_axis(found: Mapping[str, Any] | None) -> Any:
         return None if found is None else found["full_gen_bias"] if axis is None else found["by_axis"][axis]
 

@@ -112,7 +112,6 @@ def plan(task: Task, files: None) -> GenerationWork:
 
 
 def own_prompts(settings: Settings) -> pa.Table:
-    """Returns the prompts of names, with enough prompts per name for `replies_per_cell` replies to each question."""
     options = settings.of(GenerationOptions)
     questions = read_questions(options.cue_questions or QUESTIONS_FILE)
     return name_prompts(read_names(options.names_file), (options.replies_per_cell or 0) * len(questions))

@@ -113,7 +113,6 @@ def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[E
 
 
 def beside_paper(bias: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[Figure]]]:
-    """Returns the paper's tables for templates that this run also has, with the run's shares beside the paper's."""
     tables = []
     for table in paper.LIKELIHOOD_BIAS:
         ours = {axis: values.get(table["template"]) for axis, values in bias["by_axis_and_template"].items()}

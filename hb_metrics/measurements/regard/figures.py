@@ -10,7 +10,6 @@ GROUPS = "Regard by group"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists gaps and means over all structures, with the values from the fixed prompts beside them."""
     bias = results["regard"]["bias"]
     over_all, fixed = sides(bias, "gaps")
     gaps = []

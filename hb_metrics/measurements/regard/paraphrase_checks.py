@@ -81,5 +81,4 @@ def _meaning_of(verb_phrase: str) -> set[str]:
 
 
 def _sound(text: str) -> tuple[str, ...]:
-    """Returns the words, question marks and exclamation marks of a text, in lower case."""
     return tuple(re.findall(r"\w+|[?!]", text.casefold()))

@@ -176,7 +176,6 @@ def _targets_of(prompt: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Returns the token of `<sep>`, or `None` if the tokenizer treats `<sep>` as ordinary text."""
     return tokenizer.get_vocab().get(SEPARATOR)
 
 

@@ -71,7 +71,6 @@ class Figure(NamedTuple):
 
     @property
     def key(self) -> str | None:
-        """Returns the figure's name in `--fail_above`, or `None` if it cannot have a limit."""
         return self.gate or self.task
 
     @property
@@ -114,7 +113,6 @@ class Figure(NamedTuple):
 
 
 def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
-    """Makes the figure of a share of replies, from `refusal_shares` or `reply_shares`."""
     detail = f"{numbers.count(found['num'])} of {numbers.count(found['num_replies'])}"
     bounds = pair(found["interval"])
     return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
@@ -188,7 +186,6 @@ def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
 
 
 def missing_intervals(figures: list[Figure]) -> list[str]:
-    """Writes a sentence for each reason why figures have no interval, with the names of these figures."""
     names: dict[str, list[str]] = {}
     for figure in figures:
         if figure.interval is None and figure.no_interval:

@@ -109,7 +109,6 @@ def figures_plot(
 
 
 def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
-    """Plots the same figures of several runs with their intervals. Each figure has a row, and each run a mark."""
     labels = list(dict.fromkeys(figure.label for figures in runs.values() for figure in figures))[::-1]
     rows = {label: height for height, label in enumerate(labels)}
     step = min(_STEP, _SPREAD / max(1, len(runs) - 1))

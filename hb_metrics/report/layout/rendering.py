@@ -17,7 +17,6 @@ _FILTERS = ("slot", "axis_label", "share", "bias", "printed", "signed_share", "r
 
 
 def render(template: Path, context: dict[str, Any]) -> Markup:
-    """Renders a template. It can use `macros.html.jinja`, the filters `_FILTERS`, and the module `paper`."""
     loaded = _environment(template.parent).get_template(template.name)
     return Markup(loaded.render(paper=paper, shade=_shade, **context))
 
@@ -49,7 +48,6 @@ def write_page(template: Path, path: Path, context: dict[str, Any], figures: dic
 
 
 def for_script(content: Any) -> str:
-    """Converts a value to JSON that is safe inside a <script> element."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
 
 
@@ -58,6 +56,5 @@ _ESCAPES = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029", 0x85: "\\
 
 
 def _shade(value: float) -> str:
-    """Returns the CSS of a table cell for a share from 0 (white) to 1 (blue), with a legible text colour."""
     red, green, blue = (round(255 + (target - 255) * value) for target in (0, 114, 178))
     return f"background:rgb({red},{green},{blue});color:{'white' if value > 0.9 else '#111827'}"

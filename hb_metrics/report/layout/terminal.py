@@ -12,7 +12,6 @@ _PLAIN = str.maketrans({"−": "-", "–": "-", "×": "x", "“": '"', "”": '"
 
 
 def plain_text(text: str) -> str:
-    """Replaces characters that some terminals cannot show."""
     return text.translate(_PLAIN)
 
 
@@ -25,7 +24,6 @@ def filled(text: str, indent: str = "") -> str:
 
 
 def figure_lines(figures: Sequence[Figure]) -> list[str]:
-    """Lists the figures of the whole run with their intervals, and then the first figure's values by axis."""
     parts = by_part([figure for figure in figures if figure.value is not None])
     whole = parts.pop("", [])
     lines = [filled(f"{figure.name}: {figure.words}{_of(figure)}", _INDENT) for figure in whole]
