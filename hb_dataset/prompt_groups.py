@@ -30,7 +30,6 @@ class PromptGroup:
         singular: The singular without a determiner.
         plural: The plural without a determiner: `"gay people"`.
         axis: The term's axis; `None` if the group contains no term of the vocabulary.
-        descriptor: The term; `None` if the group contains no term of the vocabulary.
         article: "a" or "an", if the first letter does not determine the article.
     """
 

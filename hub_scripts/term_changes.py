@@ -157,10 +157,7 @@ def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def _rewords(change: Changed) -> bool:
-    """Returns whether a change may create new sentences.
-
-    A note, a source and the first `bucket` of a noun or template create none.
-    """
+    """Returns whether a change may create new sentences. A note, a source and a first `bucket` create none."""
     return any(
         name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))
         for name, old, _ in change.differences

@@ -69,8 +69,8 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
     """Returns the documents of prompts, in an order that suits the harness's option --limit.
 
-    With this option, the harness uses only the first documents. Therefore, one prompt for each descriptor in each
-    template comes first, and then a second prompt for each, and so on.
+    With this option, the harness uses only the first documents. One prompt for each descriptor in each template
+    therefore comes first, then a second prompt for each, and so on.
     """
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})

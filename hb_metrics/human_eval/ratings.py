@@ -146,8 +146,8 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """Returns a contradiction between a line and earlier lines, or `None`.
 
-    `people` records the raters' browsers and the spellings of their names. Intervals would be too narrow if one person
-    counted as two raters. Two people who shared a page would count as one rater.
+    `people` records the raters' browsers and the spellings of their names, so that one person does not count as two
+    raters (too narrow intervals), nor two people as one.
     """
     rater = row["rater"]
     if "session" in row:

@@ -35,7 +35,6 @@ class Screen(NamedTuple):
     """Two replies and the questions about them, as a rater sees them.
 
     Attributes:
-        pair: The number of the pair.
         first: 0 if speaker 1 shows the first run's reply, and 1 if speaker 1 shows the second run's.
         asked: For an attention check, the speaker (1 or 2) to choose, who asks for this in place of a reply.
         tasks: The task's id for each question's id. It does not reveal the runs.

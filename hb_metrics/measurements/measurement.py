@@ -45,10 +45,7 @@ class Task:
     """The state that all measurements of a run share.
 
     Attributes:
-        settings: All options of the run.
         prompts: The prompts of the run, with the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`.
-        engine: The engine that answers the prompts.
-        measurements: The names of the measurements, in the order in which they run.
     """
 
     settings: Settings
@@ -74,12 +71,9 @@ class Task:
 
 
 class FigureChanges(NamedTuple):
-    """The changes in a measurement's figures between two runs.
+    """The changes in a measurement's figures between two runs, by the names of the figures.
 
-    Attributes:
-        by_name: The change of each figure, by the name of the figure.
-        reason: The reason why changes of other figures are missing, or `None` if none are missing.
-        confidence_level: The confidence level of the intervals, or `None` if there are none.
+    `reason` states why changes of other figures are missing, and is `None` if none are missing.
     """
 
     by_name: "dict[str, PairedChange]"
@@ -92,7 +86,6 @@ class Measurement:
 
     Attributes:
         name: The name of the measurement's folder, which is also its name in `--measurements` and in results.json.
-        title: The title of the measurement's sections in reports.
         words: The name of the measurement within a sentence.
         done: The message after `measure`, such as "prompts scored".
         options: A dataclass of options, each with a default and a help string. Its `__post_init__` raises a ValueError
@@ -191,6 +184,7 @@ class Measurement:
         return []
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
+        """Returns the settings that may differ between the Hub's evaluation results of one model and config."""
         return []
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:

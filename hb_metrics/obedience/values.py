@@ -53,7 +53,6 @@ class ValuesAlong(NamedTuple):
         is_own: Whether the directions come from the same replies.
         shifts: [descriptors, styles] The mean style vectors m_d minus their mean.
         ways: [descriptors, styles] The directions.
-        replies: The replies, from which intervals are computed.
         sources: The replies from which the directions come; `None` if the directions are fixed.
     """
 

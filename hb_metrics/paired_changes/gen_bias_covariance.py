@@ -83,9 +83,8 @@ def gen_bias_covariances(
 ) -> dict[str | None, list[Covariance]]:
     """Computes the covariance matrices of two runs' debiased values (not multiplied by a scale).
 
-    Args:
-        templates: For each template, the cells of each axis.
-        columns: The columns of each cluster's styles.
+    `templates` contains, for each template, the cells of each axis. `columns` contains the columns of each cluster's
+    styles.
 
     Returns:
         The matrices for all descriptors, under the key `None`, and for each axis. Those for all descriptors are in the

@@ -40,7 +40,6 @@ class PairedChange(NamedTuple):
         interval: The interval of the second value minus the first.
         relative_interval: The interval of the change, as a share of the first value. `None` if the first value is not
             clearly above 0.
-        reason: The reason why there is no interval.
     """
 
     first: float

@@ -111,6 +111,7 @@ class Spread(NamedTuple):
 
 
 def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Spread:
+    """Computes the variation of means over structures, which all have the same weight."""
     groups = []
     for means, of_labels in zip(cell_means(counts), counts.sum(axis=1), strict=True):
         units = np.flatnonzero(~np.isnan(means))

@@ -148,10 +148,6 @@ def _figures(
 
 
 def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """Returns the intervals under the keys `interval_structures`, `interval_seeds` and so on.
-
-    The key `no_interval` contains the reasons for missing intervals.
-    """
     return {
         **{f"interval_{over}": interval.bounds for over, interval in intervals.items()},
         "no_interval": {over: interval.reason for over, interval in intervals.items() if interval.bounds is None},

@@ -211,11 +211,7 @@ class _Basis(NamedTuple):
 
     Attributes:
         run: The pilot; `None` for assumptions.
-        table: The pilot's replies.
-        full: Full Gen Bias and its variance.
         missing: The names of figures that have no interval in the pilot.
-        templates: The number of templates in the planned run.
-        terms: The number of terms in the planned run.
         num_questions: The maximum number of questions that follow a template (with `--cue`); 1 without questions.
     """
 
@@ -347,12 +343,9 @@ def _shown_power(power: Range | None) -> str:
 
 
 def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[float], bool]) -> str:
-    """Writes a sentence with the smallest number of replies per term and template that reaches an aim.
+    """Writes a sentence with the smallest number of replies per term and template that reaches an `aim` (in words).
 
-    Args:
-        aim: The aim in words.
-        at: Predicts a figure from a number of replies per term and template.
-        reached: Returns whether a predicted figure reaches the aim.
+    `at` predicts a figure from the number of replies, and `reached` returns whether the figure reaches the aim.
     """
     numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
 

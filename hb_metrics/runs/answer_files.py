@@ -23,14 +23,7 @@ SUFFIXES = (".parquet", ".jsonl", ".csv")
 class GivenReply(NamedTuple):
     """A row in a file of replies. An attribute is `None` if the file does not contain its value.
 
-    Attributes:
-        row: The number of the row, counted from 1.
-        id: The id of the prompt.
-        text: The text of the prompt.
-        num_tokens: The number of tokens in the reply.
-        truncated: Whether the reply was cut at its maximum length.
-        turn: The number of the reply within its conversation, counted from 1.
-        reasoning: The model's thought before the reply.
+    `row` and `turn` (the number of the reply within its conversation) are counted from 1.
     """
 
     row: int
@@ -46,11 +39,8 @@ class GivenReply(NamedTuple):
 class GivenLogProbability(NamedTuple):
     """A row in a file of log-probabilities.
 
-    Attributes:
-        row: The number of the row, counted from 1.
-        id: The id of the prompt.
-        text: The text of the prompt, or `None` if the file does not contain it.
-        log_probability: The natural logarithm of the text's probability, summed over `num_tokens` tokens.
+    `row` is counted from 1. `log_probability` is the natural logarithm of the text's probability, summed over
+    `num_tokens` tokens.
     """
 
     row: int
@@ -244,10 +234,6 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
-    """Returns the names of the columns, and the rows.
-
-    Raises `ValueError` if the number of values in a row is wrong, perhaps because of a comma without quotes.
-    """
     csv.field_size_limit(2**31 - 1)  # thoughts may be longer than the default limit
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = [cells for cells in csv.reader(file, strict=True) if cells]

@@ -133,11 +133,7 @@ def run_digest(folder: Path) -> str:
 
 
 def open_run(folder: Path, run: dict[str, Any]) -> bool:
-    """Writes the run's record into its folder, or compares it with the record that is already there.
-
-    Args:
-        folder: A new or empty folder, or the folder of the same run.
-        run: The record. It contains, by section, all settings on which the results depend.
+    """Writes the run's record into its new or empty folder, or compares it with the record that is already there.
 
     Returns:
         Whether the folder already contained the run.

@@ -35,7 +35,6 @@ class BiasValues(NamedTuple):
     Attributes:
         values: [replies] the bias value b_tdi of each reply.
         descriptor_codes: [replies] the index of each reply's descriptor in `descriptors`.
-        mean_values: [descriptors] the mean bias value over a descriptor's replies.
         descriptor_means: [descriptors, styles] the mean style probabilities m_d.
         overall_mean: [styles] m̄.
     """

@@ -67,7 +67,6 @@ class CellMoments:
     minus its expectation. For the other symbols, see the docstring of the module.
 
     Attributes:
-        counts: N_d, the number of replies.
         mass: The sum of probabilities over the cell's replies and columns.
         lengths: The sum of ‖r‖² over the cell's replies, where r is a reply minus the mean of its cell.
         fourths: The sum of ‖r‖⁴ over the cell's replies.

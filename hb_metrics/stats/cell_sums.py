@@ -165,11 +165,8 @@ class CellSums:
     def _add_rows(self, values: np.ndarray, rows: np.ndarray, indices: np.ndarray, scratch: np.ndarray) -> None:
         """Adds the replies `values[rows]` to the sums of their cells.
 
-        Args:
-            values: [replies, styles] The style probabilities.
-            rows: The numbers of the rows to add, sorted by cell.
-            indices: The index of the cell of each of these rows.
-            scratch: An array for intermediate values, with at least as many rows.
+        `rows` is sorted by cell, and `indices` contains the cell of each row. `scratch` is an array for intermediate
+        values, with at least as many rows.
         """
         starts = np.flatnonzero(indices[1:] != indices[:-1]) + 1
         starts = np.concatenate([[0], starts, [len(rows)]]).astype(np.int32)

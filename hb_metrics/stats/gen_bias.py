@@ -44,11 +44,9 @@ class GenBias(NamedTuple):
         wide_intervals: For the same values, whether the interval is more than 15 % wider than it would be if the
             variance were known.
         no_intervals: For the same values, the reason why there is no interval, or `None`.
-        clusters: The labels of the styles in each cluster.
         num_templates: The number of templates with replies, including skipped ones.
         num_single_reply_cells: The number of cells with one reply. Their variance is unknown. The noise floor uses the
             mean variance of the template's other cells on the same axis, or on all axes if there are none.
-        num_missing_cells: The number of cells without replies.
         skipped_templates: Templates in which fewer than two descriptors have replies.
         skipped_axes: Axes that have no template with two descriptors.
     """

@@ -47,7 +47,6 @@ class Influences(NamedTuple):
         value: The figure. Gen Bias still contains its sampling noise.
         noise: The sampling noise of Gen Bias; `None` for a share.
         cells: [templates, terms] The influence of each cell; NaN for a missing cell.
-        templates: [templates] The influence of each template.
         axes: [terms] The code of each term's axis.
         least: A lower limit of the variance over terms, which is correct if terms have normal effects.
     """

@@ -94,10 +94,8 @@ def spent(information: float, error: float) -> float:
 def next_boundary(information: Sequence[float], before: Sequence[float], error: float) -> float:
     """Computes the distance from the limit at which the next look decides.
 
-    Args:
-        information: The information at the earlier looks and at the next look.
-        before: The boundaries of the earlier looks.
-        error: The permitted error of all looks together, on one side.
+    `information` includes the next look, and `before` contains the boundaries of the earlier looks. `error` is the
+    permitted error of all looks together, on one side.
     """
     due, undecided, then = spent(information[-1], error), (np.zeros(1), np.ones(1)), 0.0
     for now, bound in zip(information, before, strict=False):
@@ -155,8 +153,8 @@ def _still_undecided(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the positions of runs that are still between two bounds, and the probability of each position.
 
-    `undecided` contains the positions and probabilities at the look before. A position is a value of the Brownian
-    motion, and `step` is the standard deviation of its next step.
+    `undecided` contains the same for the look before. A position is a value of the Brownian motion, and `step` is the
+    standard deviation of its next step.
     """
     positions, masses = undecided
     half = max(high - low, 0.0) / 2

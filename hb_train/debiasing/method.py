@@ -37,10 +37,8 @@ class Method(NamedTuple):
     """A debiasing method.
 
     Attributes:
-        trained_texts: Returns the texts on which to train.
         marks: Returns the column of marks for the debiasing loss, one of `phrases.MARKS`. `None` if there is no such
             loss.
-        make_loss: Makes the debiasing loss. `None` if there is none.
         with_forms: If true, the loss also uses pairs of plurals and other forms of the target terms.
     """
 

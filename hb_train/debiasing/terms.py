@@ -23,10 +23,9 @@ RUNNING_FORM = 1  # in lower case and after a space, as in running text
 
 
 class Terms(NamedTuple):
-    """The target terms of a bias specification.
+    """The target terms of a bias specification, in lower case.
 
     Attributes:
-        terms: The terms in lower case.
         pairs: The indices of the terms of each pair: [pairs, 2].
         ids: The tokens of each term in each form, padded with −1: [forms, terms, longest].
     """

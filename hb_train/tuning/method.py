@@ -39,10 +39,7 @@ class Method(NamedTuple):
     Attributes:
         encode: Encodes rows. Its arguments are the rows, the model, the folder's record, whether prompts end in their
             tags, and the maximum number of tokens.
-        card: Writes the method's part of the model card.
         measure: The validation measure. The checkpoint with the lowest value is selected.
-        row_folder: The file names and the columns of the training rows.
-        kinds: The kinds of models that the method can tune.
         recorded: The options of TRL that the method sets itself, so their values are recorded.
         needs_own_rows: Whether the rows must contain replies by the model that is tuned.
     """

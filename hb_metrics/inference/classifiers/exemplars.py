@@ -41,13 +41,9 @@ class ExemplarSet(NamedTuple):
     """The files from which an embedded classifier is learnt, and the settings of learning.
 
     Attributes:
-        title: The classifier's name in reports.
-        note: A sentence about the classifier for reports.
         exemplars: The file with the exemplars, from which the discriminant is learnt.
         calibration: The file with further lines, on which the temperature is fitted.
         fitted: The package's file with the fitted discriminant.
-        label_key: The key of a label in the files of lines.
-        lines_key: The key of a label's lines in the files of lines.
         shrinkage: The shrinkage of the covariance, from 0 to 1 (see `fit_discriminant`).
     """
 
@@ -182,12 +178,8 @@ def fit_discriminant(
 ) -> Discriminant:
     """Fits a linear discriminant with equal priors, and then its temperature on the calibration lines.
 
-    Args:
-        features: [lines, features]
-        labels: [lines] The index of each line's label, from 0 to the number of labels − 1.
-        calibration_features: [calibration lines, features]
-        calibration_labels: [calibration lines]
-        shrinkage: A number from 0 (the pooled covariance within labels) to 1 (a multiple of the identity matrix).
+    Features are [lines, features], and labels [lines] are indices from 0. `shrinkage` is a number from 0 (the pooled
+    covariance within labels) to 1 (a multiple of the identity matrix).
     """
     features = features.astype(np.float64)
     values, counts = np.unique(labels, return_counts=True)

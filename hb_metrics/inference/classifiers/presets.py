@@ -16,14 +16,8 @@ class Preset(NamedTuple):
     """A well-known classifier and facts about it.
 
     Attributes:
-        option: The option of `measure` that accepts the classifier.
-        id: The classifier's id on the Hub.
-        licence: The licence that its model card states.
-        multi_label: Whether each label has an independent probability.
-        trained_on: The training data, as a phrase.
         limits: The classifier's weaknesses, as sentences.
         read_at: The sources of these facts.
-        smallest_command: A command that tries the classifier in little time.
         counts: The labels that mean "offensive".
         clusters: The file with clusters of its labels, or "none".
     """

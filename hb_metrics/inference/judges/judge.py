@@ -28,7 +28,6 @@ class JudgeSource(NamedTuple):
     Attributes:
         model: A Hub id, a folder or, if there is a `base_url`, the server's name for the model.
         base_url: The address of a server, or `None` to load the model on this machine.
-        concurrency: The number of simultaneous requests to the server.
         seed: The seed for the order of the letters in prompts.
         folder: The folder for the server's answers. `None` means a cache for all runs.
     """

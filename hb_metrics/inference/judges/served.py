@@ -125,7 +125,7 @@ class ServedJudge:
 def _tried(server: Server) -> tuple[BriefProbe, int | None]:
     """Tests the fields that the server supports.
 
-    Also returns the number of log-probabilities per token that can be requested, or `None` if there are none.
+    Also returns the allowed number of log-probabilities per token, or `None` if there are none.
     """
 
     async def tried() -> tuple[BriefProbe, int | None]:

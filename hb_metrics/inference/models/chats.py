@@ -22,7 +22,6 @@ class ChatOptions:
     """The options of a chat template.
 
     Attributes:
-        template_kwargs: The values of the template's variables.
         system_prompt: The beginning of the system message, before the persona lines.
     """
 

@@ -55,8 +55,6 @@ class EndTokens:
     Attributes:
         dropped: Tokens that end a reply at any position and are not part of it, such as the end-of-text token.
         kept: Tokens that end a reply after its beginning and are part of it, such as a line break.
-        sentence: Tokens that end a sentence.
-        blank: Tokens without text.
         marks: Other special tokens. Before a reply, they are skipped. Later, they end the reply.
         pieces: [vocabulary] The text of each token, from which thoughts before a reply are recognised.
         thoughts: The marks of the model's thoughts. Within a thought, only its `ends` end the reply.

@@ -48,11 +48,7 @@ ModelKind = Literal["causal", "masked", "encoder-decoder"]
 class LoadedTokenizer:
     """A model's tokenizer and config, without the weights.
 
-    Attributes:
-        name: The model's name in reports.
-        source: The folder or the Hub id of the files.
-        revision: The commit on the Hub, or `None` for a folder.
-        digest: The commit on the Hub, or a SHA-256 digest of the folder's files.
+    `digest` is the commit on the Hub, or a SHA-256 digest of the folder's files.
     """
 
     tokenizer: PreTrainedTokenizerBase

@@ -81,7 +81,6 @@ class Thoughts:
 
     Attributes:
         open: The mark at the beginning of a thought. If it is empty, all text before `close` is a thought.
-        close: The mark at the end of a thought.
         is_opened: Whether the context ends within a thought, which the model then continues.
         is_closed: Whether the context ends with a finished thought, so that the model does not think.
         ends: The ids of tokens that end the reply even within a thought.
@@ -103,8 +102,6 @@ class Written(NamedTuple):
     """The parts of a model's text.
 
     Attributes:
-        reply: The reply, which may be empty.
-        reasoning: The thought, without its marks, or `None`.
         is_open: Whether the thought did not end, so that there is no reply.
         invents_turn: Whether the model also wrote a turn of another speaker, which `reply` does not include.
     """
@@ -151,7 +148,6 @@ class ReplyReader:
 
     Attributes:
         is_thinking: Whether the tokens so far end within a thought.
-        has_begun: Whether the reply has begun.
         start: The number of tokens up to the end of the last thought.
     """
 

@@ -35,14 +35,10 @@ class DecodingPlan:
     """The contexts to decode, and the settings. Replies, continuations and paraphrases have subclasses.
 
     Attributes:
-        ids: [rows] The distinct keys of the rows.
-        contexts: [rows] The token ids of the model's inputs.
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
         invariant: Whether a decoded text does not depend on its batch.
         padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
         cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
-        schema: The columns of a shard. The first column is `id`.
-        label: The plural noun for the decoded texts, which the progress bar displays.
         purpose: The argument of `seeded_generator` that makes random numbers differ between the subclasses.
     """
 
@@ -163,8 +159,8 @@ def _batches(
 ) -> list[list[int]]:
     """Divides the rows of a shard into batches of about equal size.
 
-    If `padded` is true, the contexts in a batch have similar lengths, and there are enough batches for all workers.
-    Otherwise, the contexts in a batch have the same length.
+    With `padded`, the contexts in a batch have similar lengths, and there are enough batches for all workers.
+    Otherwise, they have the same length.
     """
     if padded:
         number = -(-len(rows) // min(limit, LEAST_CONTEXTS))

@@ -46,14 +46,9 @@ class ReplyRequests:
         messages: [prompts] The messages of the conversations, up to the model's reply.
         turn: The number of the reply within its conversation, counted from 1.
         flags: For each variation, whether it was applied to each prompt: [prompts] bool.
-        personas: [prompts] The persona lines of each conversation.
         cue: The part of the conversation from which the model learns who the user is (see `cues`).
         questions: [prompts] The questions that the user asks after the cue, or `None` if the cue is the prompt.
-        all_questions: The list from which `questions` were drawn.
-        turns: The number of replies in each conversation.
         follow_ups: [prompts] The user's later messages in each conversation. Empty if there is only one reply.
-        all_follow_ups: The list from which `follow_ups` were drawn.
-        extent: Whether a reply is the model's whole text or only its first line.
         max_reasoning_tokens: The maximum length of a thought before a reply. `None` means the engine's default.
     """
 
@@ -120,7 +115,6 @@ class Answer(NamedTuple):
 
     Attributes:
         text: The reply, without white space around it. If there is no reply, it is empty or `None`.
-        num_tokens: The number of tokens in the reply.
         truncated: Whether the reply was cut at its maximum length.
         reasoning: The model's thought before the reply, or `None` if it did not think.
         num_reasoning_tokens: The number of tokens in the thought, including its marks.

@@ -38,7 +38,6 @@ class PerplexityScores(NamedTuple):
     Attributes:
         perplexities: [texts] Exp of the mean negative log-likelihood per predicted token.
         log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
-        num_tokens: [texts] The number of predicted tokens.
         scoring: The method: `"tree"`, `"padded"` or `"encoder-decoder"`.
         scoring_reason: The reason for this method.
         start_token: The token that the model reads before each sentence, or `None`.

@@ -76,9 +76,7 @@ class Server:
     """A server, and the settings for requests to it.
 
     Attributes:
-        model: The server's name for the model.
         provider: The Inference Provider to which the Hub's router forwards the requests. `None` for other servers.
-        concurrency: The number of simultaneous requests.
         timeout: The maximum time for a request, in seconds.
     """
 

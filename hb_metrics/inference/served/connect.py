@@ -52,11 +52,7 @@ def extra_fields(chat: ChatOptions) -> dict[str, Any]:
 
 
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
-    """Returns the results that the folder's run recorded at its beginning or, for a new run, `found`.
-
-    Raises:
-        ValueError: The results have changed since the run began.
-    """
+    """Returns the results that the folder's run recorded at its beginning or, for a new run, `found`."""
     path = folder / RUN_FILE
     recorded = read_json(path) if path.is_file() else None
     model = recorded.get("model") if isinstance(recorded, dict) else None

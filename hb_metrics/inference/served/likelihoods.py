@@ -23,9 +23,7 @@ class TextLikelihood(NamedTuple):
 
     Attributes:
         log_likelihood: The sum of the natural log-probabilities of all predicted tokens.
-        num_tokens: The number of predicted tokens.
         start_token: The token that the server puts before the text, or `None` if the answer contains no such token.
-        model: The server's name for the model.
     """
 
     log_likelihood: float
@@ -91,11 +89,7 @@ def _number(value: Any) -> float | None:
 
 
 def _start_token(tokens: Sequence[str], text: str) -> str | None:
-    """Returns the token before the text, or `None` if the first token belongs to the text.
-
-    Raises:
-        TemporaryFault: The tokens are not the tokens of the text.
-    """
+    """Returns the token before the text, or `None` if the first token belongs to the text."""
     if any(mark in token for token in tokens for mark in _HALF_CHARACTER):
         return None if text.lstrip().startswith(tokens[0].lstrip() or "\x00") else tokens[0]
     if "".join(tokens).strip() == text.strip() and tokens[0]:

@@ -54,21 +54,13 @@ class Probe:
 
     Attributes:
         base_url: The server's address, or `None` for an Inference Provider.
-        model: The model's name in the answers.
         fingerprint: The server's identifier of its configuration.
-        max_tokens_field: The field that limits the length of an answer.
-        max_tokens_kept: Whether the server supports this field.
-        token_counts: Whether all answers state their number of tokens.
         greedy: Whether all answers at temperature 0 are the same.
         samples: Whether answers at temperature 1 differ between seeds.
         seed_repeats: Whether the same seed leads to the same answer while other requests run.
         neutral: The fields, with neutral values, in every request.
         not_set: The fields that the server rejects, so that it uses its own defaults.
         reasoning: The position of thoughts in the answers: "apart", "in the text" or "none".
-        writes: Whether any answer contained a text.
-        system_kept: Whether the server uses system messages.
-        likelihoods: Whether the server returns correct log-probabilities of a prompt's tokens.
-        start_token: The token that the server puts before a prompt.
         log_likelihood: The log-likelihood of a text, from which a resumed run recognises the model.
     """
 
@@ -270,8 +262,7 @@ class _Prober:
 
         The fields, such as a temperature of 0, should allow only the likeliest token. Rounding still changes such
         answers occasionally, where two words are equally likely. Samples differ every few words, even at a temperature
-        of 0.3. `questions` has questions and samples of their answers. A common beginning of the samples for a question
-        is not counted.
+        of 0.3. `questions` has questions and samples of their answers, whose common beginning is not counted.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:
@@ -298,7 +289,7 @@ class _Prober:
     async def _is_aligned(self) -> bool:
         """Returns whether a token has the same log-probability when it is generated and when it is in the prompt.
 
-        A difference shows that the prompt's log-probabilities are wrong, for example shifted by a token.
+        Otherwise, the prompt's log-probabilities are wrong, for example shifted by a token.
         """
         for text in _UNFINISHED:
             try:

@@ -53,8 +53,6 @@ class CueReplies(NamedTuple):
     """The replies under a cue, to the terms that all cues have. Each cell has at least two replies.
 
     Attributes:
-        ids: [replies] The ids of the prompts.
-        styles: [replies, styles] The style vectors.
         terms: [replies] The code of the term, which is the same under all cues.
         cells: [replies] The code of the template and the question.
     """
@@ -93,7 +91,6 @@ class _Means(NamedTuple):
     Attributes:
         means: [terms, styles] The mean style vectors.
         residuals: [replies, styles] The style vectors minus the mean of their cell.
-        codes: [replies] The code of each reply's cell.
         sizes: [replies] The number of replies in each reply's cell.
         number: The number of cells per term.
     """
@@ -145,11 +142,8 @@ def group_agreement(
 ) -> Estimate:
     """Computes the agreement of directions between groups of names and statements of these groups.
 
-    Args:
-        names: The replies to names. The names replace the terms, and one reply per cell is enough.
-        groups: [names] The group of each name.
-        statements: The replies to statements. The terms are the groups in alphabetical order.
-        confidence_level: The confidence level of the interval.
+    In `names`, names replace the terms, and one reply per cell is enough. `groups` [names] contains the group of each
+    name. In `statements`, the terms are the groups in alphabetical order.
     """
     if len(set(groups)) < 2:
         return Estimate(None, None, "fewer than two groups of names are also terms")
@@ -231,10 +225,7 @@ def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> bool:
-    """Returns whether an estimate is above 0 by more than chance (one-sided).
-
-    `values` [1 + terms] contains the estimate with all terms, and then without each term.
-    """
+    """Returns whether an estimate, given with all terms and then without each [1 + terms], is above 0 (one-sided)."""
     error = math.sqrt(float((_moved(values[:, None], axes) ** 2).sum()))
     return len(axes) >= MIN_TERMS and float(values[0]) > float(stats.t.ppf(confidence_level, _freedom(axes))) * error
 

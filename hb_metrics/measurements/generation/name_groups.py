@@ -47,12 +47,7 @@ def name_groups(
 ) -> dict[str, Any]:
     """Computes the bias between groups of names for results.json.
 
-    Args:
-        style_probabilities: [replies, styles] The style vectors.
-        names: [replies] The name in each prompt.
-        questions: [replies] The question in each prompt.
-        groups: The group of each name.
-        confidence_level: The confidence level of the interval.
+    The names and questions of prompts are [replies], and `style_probabilities` is [replies, styles].
 
     Returns:
         `value` and `within` (the variance between the names of a group), multiplied by `SCALE`, with `interval` and
@@ -134,7 +129,7 @@ def jackknife_errors(values: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 
 def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Computes the part of the variance between groups that is due to the choice of names and replies: [sets].
+    """Computes the variance between groups that is due to the choice of names and replies: [sets].
 
     `products` [names, names] includes the sampling noise of replies.
     """

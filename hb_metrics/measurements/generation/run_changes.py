@@ -26,7 +26,6 @@ class _Replies(NamedTuple):
         styles: [replies, styles] float32.
         ids: [replies] The ids of the prompts. The same prompt has the same id in both runs.
         cells: The rows of each cell (a template, an axis and a descriptor), in alphabetical order of the cells.
-        nouns: The result of `noun_kernels`.
     """
 
     styles: np.ndarray

@@ -27,8 +27,6 @@ class FrequencyTable(NamedTuple):
     Attributes:
         terms_by_cluster: The one-word terms with a known frequency.
         rho_by_cluster: The correlation of frequency with probability (see `correlation_with_bias`).
-        num_several_words: The number of omitted terms with several words.
-        num_unknown: The number of omitted terms with an unknown frequency.
     """
 
     terms_by_cluster: dict[str, list[Term]]

@@ -34,7 +34,6 @@ class Ceiling(NamedTuple):
     Attributes:
         share: The share of replies that are tagged "no_bias" by the directions of bias of other replies.
         value: The debiased Full Gen Bias of these replies, or `None` if it is unknown.
-        all_value: The debiased Full Gen Bias of all labelled replies.
     """
 
     share: float
@@ -48,8 +47,6 @@ class TunedRow(NamedTuple):
     """A row of the table, for a run or for the ceiling. A row for the ceiling has only `full` and `interval`.
 
     Attributes:
-        full: The debiased Full Gen Bias.
-        uptake: The share of replies that name the term.
         obeys: The mean bias value along the directions of other replies, and its change from the first run.
         relative: The change in the mean bias value, as a share of the first run's value over the same terms. `None` if
             the first run's value is not clearly above 0.

@@ -57,10 +57,7 @@ class Asked(NamedTuple):
 
     Attributes:
         prompts: The prompts that get replies.
-        requests: The requests, one per prompt and reply.
         ignored: Those settings in the model's generation_config that are not supported.
-        num_left_out: The number of prompts that cannot be used with `--cue`.
-        left_out_templates: The templates of the prompts that cannot be used with `--cue`.
     """
 
     prompts: pa.Table

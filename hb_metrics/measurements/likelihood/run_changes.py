@@ -48,7 +48,6 @@ class PairTests(NamedTuple):
         seconds: [tests] The code of the second term.
         significant: [runs, tests] Whether the test is significant in each run.
         groups: [terms] The code of each term's axis.
-        axes: [axes] The names of the axes.
     """
 
     templates: np.ndarray

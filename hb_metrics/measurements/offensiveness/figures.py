@@ -42,10 +42,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
-    """Makes the offensive shares by axis, from high to low.
-
-    They are shares of replies, with the shares of prompts beside them, or shares of prompts in a run without replies.
-    """
+    """Makes the offensive shares of replies (or, without replies, of prompts) by axis, from high to low."""
     prompts = offensiveness["prompts"]["by_axis"]
     replies = offensiveness.get("replies", {}).get("by_axis", {})
     rows = []

@@ -50,8 +50,6 @@ class ParaphrasePlan(DecodingPlan):
         prompts: [rows] The prompt, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
         mentions: [rows] The names of the group in the prompt.
         targets: [rows] The id and the parse of the requested structure.
-        model: The name of the model that writes the paraphrases.
-        digest: The digest of this model's weights.
     """
 
     prompts: list[Mapping[str, Any]]

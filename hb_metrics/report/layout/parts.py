@@ -31,9 +31,7 @@ class Report(NamedTuple):
     Attributes:
         answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show
             this.
-        reading: Items of the list "How to read this", as HTML.
         files: The names of the files with the underlying numbers, as part of a sentence in HTML.
-        notes: Sentences about the classifier or the control tag.
         embedded: If the measurement used an embedded classifier, the option that sets a better one.
         terms: The data from which readers choose a term (see `page.js`).
     """

@@ -66,11 +66,8 @@ def figures_plot(
 ) -> Plot:
     """Plots figures as dots with intervals. Each figure has a row, and the highest value is on top.
 
-    Args:
-        figures: Parts of one figure, such as its axes.
-        title: The title of the horizontal axis.
-        beside: Names of numbers beside the figures that are drawn as open marks.
-        wider: A second, paler bar for each figure: the bar's name in the legend, and its ends by the names of figures.
+    The numbers `beside` the figures are drawn as open marks. `wider` adds a second, paler bar for each figure: the
+    bar's name in the legend, and its ends by the names of figures.
     """
     rows = sorted(figures, key=lambda figure: -1.0 if figure.known is None else figure.known)
     heights = range(len(rows))
@@ -146,10 +143,8 @@ def ranges_plot(
 ) -> Plot:
     """Plots a number and its range against a size. The axis of sizes is logarithmic.
 
-    Args:
-        points: The size, and the lowest, middle and highest number for this size.
-        titles: The titles of the horizontal and the vertical axis.
-        wanted: A number to be reached, drawn as a horizontal line.
+    `points` contains the size, and the lowest, middle and highest number for this size. `wanted` is a number to be
+    reached, drawn as a horizontal line.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
     band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}

@@ -35,13 +35,8 @@ def _environment(folder: Path) -> jinja2.Environment:
 def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
     """Writes a page as one file, with styles, scripts and data inside.
 
-    Args:
-        template: A template that extends `base.html.jinja`.
-        path: The HTML file to write.
-        context: The variables of the template.
-        figures: The Plotly figures for each HTML element, by the element's id. If an element has several figures,
-            readers choose one of them.
-        terms: The data from which readers choose a term (see `page.js`).
+    `template` extends `base.html.jinja`. `figures` contains the Plotly figures for each HTML element, by the element's
+    id. If there are several, readers choose one of them. Readers also choose a term from `terms` (see `page.js`).
     """
     data = {"figures": for_script(figures), "terms": for_script(terms)}
     write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))
