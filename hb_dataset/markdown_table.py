@@ -24,7 +24,6 @@ def escape_markdown(text: str) -> str:
 
 
 def code_span(text: str) -> str:
-    """Formats a text as inline code, even if it contains backticks. In a table cell, it must not contain `|`."""
     fence = "`" * max([1, *(len(run) + 1 for run in re.findall("`+", text))])
     space = " " if text[:1] in ("`", " ") or text[-1:] in ("`", " ") else ""
     return f"{fence}{space}{text}{space}{fence}"

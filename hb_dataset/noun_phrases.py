@@ -76,7 +76,6 @@ def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
 
 
 def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
-    """Makes the plural noun phrase, without an article: "Deaf women", "individuals with disabilities", "women"."""
     if modifier is None:
         return noun.plural
     return " ".join(filter(None, [modifier.before, noun.plural, modifier.plural_after]))

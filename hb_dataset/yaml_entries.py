@@ -122,10 +122,9 @@ def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") ->
 def read_document(
     path: Path, entry_type: Any, first: str, error: type[FaultsError], explain: Callable[[Any], str]
 ) -> tuple[Any, dict[tuple, int], list[Fault]]:
-    """Reads a file that contains one entry. Returns the entry, the line of each value, and any remaining faults.
+    """Reads a file with one entry. Returns the entry, the line of each value, and any remaining faults.
 
-    `first` is the line with which such a file begins. If the file contains no valid entry, `error` is raised with the
-    faults.
+    `first` is the line with which such a file begins. If there is no valid entry, `error` is raised with the faults.
     """
     faults: list[Fault] = []
     try:

@@ -118,7 +118,6 @@ def measure(settings: Settings) -> Path:
 def _measure(
     task: Task, measurements: Sequence[Measurement], work: dict[str, Any], run: dict[str, Any]
 ) -> dict[str, Any]:
-    """Runs the measurements, and returns the content of results.json, which is complete only on the main process."""
     results: dict[str, Any] = {}
     is_finished = (task.folder / RESULTS_FILE).is_file()  # if so, its report is complete, so it is kept
     for number, measurement in enumerate(measurements, 1):

@@ -119,10 +119,7 @@ def erase(arguments: EraseArguments) -> None:
 
 
 def draw_prompts(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws prompts for random pairs of noun and template, one prompt per axis for each pair.
-
-    The prompts of two axes therefore differ only in their descriptors.
-    """
+    """Draws prompts for random pairs of noun and template, one prompt per axis for each pair."""
     by_place = rows_by_place(prompts)
     generator = seeded_generator(seed, "erase", "prompts")
     places = sorted(by_place)

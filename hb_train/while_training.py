@@ -184,10 +184,7 @@ class GenBiasCallback(TrainerCallback):
 
 
 def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
-    """Draws about `number` prompts: `each` prompts per term in each of `num_templates` templates.
-
-    The terms are balanced over axes.
-    """
+    """Draws about `number` prompts: `each` per term in each template. The terms are balanced over axes."""
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
@@ -208,10 +205,7 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[Any]:
-    """Yields the model in evaluation mode without autocast, and restores its state afterwards.
-
-    An adapter remains active.
-    """
+    """Yields the model in evaluation mode without autocast, but with its adapter. Restores its state afterwards."""
     if hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):
             raise ValueError("the adapter learns prompts and does not change the model's layers; use LoRA")

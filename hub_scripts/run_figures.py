@@ -27,7 +27,6 @@ ABOUT = (
 
 
 def eval_yaml(dataset: PublishedDataset) -> str:
-    """Returns the dataset's eval.yaml: the tasks of every measurable config, for all versions in the repository."""
     from huggingface_hub.utils import yaml_dump
 
     tasks = [

@@ -70,10 +70,7 @@ def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
 
 
 def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[list[str]]]:
-    """Computes the metric and returns a text and a table of all figures.
-
-    The text contains the main figure and any warnings, or the error.
-    """
+    """Computes the metric. Returns a text (the main figure and warnings, or the error) and a table of all figures."""
     metric = load_metric(title)  # a new instance for each call, so no visitor's rows remain in it
     try:
         with warnings.catch_warnings(record=True) as caught:

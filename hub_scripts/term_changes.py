@@ -47,15 +47,11 @@ class Changes(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The number of prompts in the full config, and the number of distinct texts among them."""
-
     rows: int
     texts: int
 
 
 class NewSentences(NamedTuple):
-    """The number of new sentences that contain an entry, and some of these sentences to read aloud."""
-
     entry: Entry
     total: int
     chosen: tuple[str, ...]

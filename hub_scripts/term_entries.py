@@ -121,10 +121,7 @@ def read_contents(folder: Path) -> Contents:
 
 
 def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
-    """Returns the name and the contents of the vocabulary with which to compare a folder.
-
-    `against` is another folder or a git revision; `None` for the newest frozen version.
-    """
+    """Returns the name and the contents of another folder, a git revision or, by default, the newest frozen version."""
     if against is None:
         newest = frozen_versions()[-1]
         return newest, read_contents(version_folder(newest))

@@ -29,10 +29,7 @@ _TEMPERATURE = "temperature"  # null means the model's default
 
 
 def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
-    """Returns the task that measures the generation bias and the offensiveness of replies.
-
-    `classifiers` are the arguments of `load_classifiers`. `options` are the options of `measure` that select prompts.
-    """
+    """Returns the task. `classifiers` are the arguments of `load_classifiers`, and `options` select prompts."""
     return Task(
         dataset=_dataset(prompt_rows(replied=True, **options)),
         solver=generate(),
@@ -51,8 +48,6 @@ def _dataset(rows: Sequence[Row]) -> MemoryDataset:
 def _figures(
     compute: Callable[[list[SampleScore]], dict[str, float | None]],
 ) -> Callable[[list[SampleScore]], Value]:
-    """Returns a metric that computes several figures, without figures that are `None`."""
-
     def figures(scores: list[SampleScore]) -> Value:
         known = compute(scores) if scores else {}
         return {name: value for name, value in known.items() if value is not None}

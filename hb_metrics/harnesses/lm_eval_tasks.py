@@ -43,7 +43,6 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
 
 
 def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
-    """Returns the documents of the task of Likelihood Bias. See `replied_prompts`."""
     rows = prompt_rows(replied=False, **_options(prompts, metadata))
     _prompt_figures.cache_clear()  # the cache may belong to another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)

@@ -83,9 +83,9 @@ def question_results(question: Question, ratings: Sequence[Rating], all_ratings:
 
 
 def krippendorff_alpha(ratings: Sequence[Rating]) -> tuple[float | None, str | None]:
-    """Computes Krippendorff's alpha of the chosen run (nominal), over pairs with two or more raters.
+    """Computes Krippendorff's alpha (nominal) of the chosen run, or returns the reason why it is undefined.
 
-    If alpha is undefined, returns `None` and the reason.
+    Only pairs with two or more raters count.
     """
     from nltk.metrics.agreement import AnnotationTask  # this import takes a second or more
 

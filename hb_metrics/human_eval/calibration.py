@@ -170,7 +170,6 @@ def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    """Reads the results of `calibrate` in a run's folder. Skips and reports files of another run or release."""
     calibrations = []
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)

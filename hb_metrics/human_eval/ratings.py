@@ -70,10 +70,7 @@ def read_lines(
 ) -> tuple[dict[tuple[str, str], Line], int]:
     """Reads files of answers. Returns the lines by rater and task, and the number of repeated lines.
 
-    `questions` contains the question of each task.
-
-    Raises:
-        ValueError: A line is not valid, or contradicts another line.
+    `questions` contains the question of each task. An invalid or contradictory line raises `ValueError`.
     """
     chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}

@@ -51,10 +51,7 @@ class NamedPerson(NamedTuple):
 
 
 def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | None = None) -> list[NamedPerson]:
-    """Returns a vocabulary's terms as noun phrases with "person", or with a noun of the term's gender.
-
-    `keys` contains the axes and terms to return. Default: all.
-    """
+    """Returns a vocabulary's terms (or `keys`) as noun phrases with "person", or with a noun of the term's gender."""
     nouns = sorted(vocabulary.nouns, key=lambda noun: _NOUNS.index(noun.noun) if noun.noun in _NOUNS else len(_NOUNS))
     people = []
     for term in vocabulary.descriptors:

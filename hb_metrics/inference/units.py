@@ -60,11 +60,7 @@ class ScoringPlan:
 def run_units(
     plan: ScoringPlan, units: Sequence[Unit], model: PreTrainedModel
 ) -> Generator[tuple[Unit, np.ndarray], None, None]:
-    """Scores units one after another.
-
-    Yields:
-        A unit, and the summed negative log-likelihood of each of its sequences: [sequences] float64.
-    """
+    """Yields each unit, and the summed negative log-likelihood of each of its sequences: [sequences] float64."""
     memory = Memory(plan.halve, "one text")
 
     def score(unit: Unit) -> np.ndarray:

@@ -39,9 +39,7 @@ class PairwiseTests(NamedTuple):
 
 
 def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTests:
-    """Runs two-sided Mann–Whitney U tests between all pairs of groups.
-
-    For each pair, the results are those of `scipy.stats.mannwhitneyu` with its default settings.
+    """Runs two-sided Mann–Whitney U tests between all pairs of groups, like `scipy.stats.mannwhitneyu` by default.
 
     Args:
         values: [n] Finite numbers.

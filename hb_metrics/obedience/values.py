@@ -176,8 +176,7 @@ def has_directions(folder: Path) -> bool:
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """Computes the mean bias values of runs along directions, and their changes from the first run.
 
-    If the directions come from one of the runs, the part of the values that is due to chance is subtracted (see
-    `less_shared_noise`).
+    If the directions come from one of the runs, chance is subtracted (see `less_shared_noise`).
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]

@@ -140,10 +140,7 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 
 
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
-    """Returns the section of the page that shows changes.
-
-    If a figure's change has no interval in any run, it is left out. If no change has an interval, all are shown.
-    """
+    """Returns the section on changes, only with figures that have an interval in any run, if there are such figures."""
     from hb_metrics.report.layout.rendering import render
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
@@ -162,7 +159,6 @@ def changes_markdown(changes: RunChanges) -> str:
 
 
 def _amount(value: float, unit: Unit | None, digits: int) -> str:
-    """Formats a signed amount in its unit or, without a `unit`, in percent with `digits` decimals."""
     return fixed(100 * value, digits, "+") if unit is None else written_change(value, unit)
 
 

@@ -173,7 +173,6 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
 
 
 def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """Returns the settings that differ between runs. `runs` contains `results["run"]` of each run."""
     flat = [_flat(run) for run in runs]
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):

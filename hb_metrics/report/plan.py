@@ -407,7 +407,6 @@ def _costs(
 
 
 def _mean_tokens(tables: Sequence[pa.Table], of_first_reply: float) -> tuple[float, float]:
-    """Returns the mean numbers of tokens in a conversation's prompts and replies. `tables` has one table per turn."""
     number = len(tables[0])
     if all("tokens_out" in table.column_names and not table["tokens_out"].null_count for table in tables):
         names = "tokens_in", "tokens_out"

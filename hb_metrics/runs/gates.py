@@ -98,9 +98,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
 
     The limit is compared with the upper end of the figure's interval or, for a gap ("signed"), with the end that is
     further from 0. If a kind of figure never has an interval, its value is compared. If an interval could not be
-    estimated, the figure cannot be compared, because its value may be far from the truth.
-
-    A further sentence states if the condition of `--until` is not met.
+    estimated, the figure cannot be compared. An unmet condition of `--until` also leads to a sentence.
     """
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:

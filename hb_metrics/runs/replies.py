@@ -43,10 +43,7 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:
-    """Selects the non-empty replies of a later turn, in the order of the first turn.
-
-    `prompts` of the result are the user's follow-up questions.
-    """
+    """Selects the non-empty replies of a later turn, in the order of the first turn. Their prompts are follow-ups."""
     said = dict(zip(replies["id"].to_pylist(), replies.select(["text", "reply"]).to_pylist(), strict=True))
     kept = [identifier in said and not is_empty(said[identifier]["reply"]) for identifier in first.ids]
     chosen = chosen_replies(first, np.array(kept, dtype=bool))

@@ -92,7 +92,6 @@ def set_aside(path: Path) -> Path:
 
 
 def table_digest(table: pa.Table) -> str:
-    """Returns a SHA-256 digest of a table's content, without its columns of plural forms."""
     table = table.select([name for name in table.column_names if not name.endswith(_PLURAL)])
     table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
     sink = pa.BufferOutputStream()
@@ -161,7 +160,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
 def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
     """Returns a line for each difference between two run records.
 
-    `where` and `elsewhere` are the words for the two records in these lines, such as "there" and "here".
+    `where` and `elsewhere` are the words for the two records, such as "there" and "here".
     """
     one, other = _flat(first), _flat(second)
     lines = []

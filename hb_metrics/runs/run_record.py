@@ -74,7 +74,6 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:
-    """Returns whether a model or classifier came from the Hub, so that its digest is a commit."""
     return re.fullmatch("[0-9a-f]{40}", model.get("digest") or "") is not None
 
 

@@ -223,7 +223,7 @@ def _mean_variances(
 
 
 def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
-    """Returns the variance over descriptors (row 0) and the noise that it contains (row 1): [2, columns].
+    """Returns the variance over descriptors and the noise that it contains: [2, columns].
 
     Both arguments are [descriptors, columns].
     """

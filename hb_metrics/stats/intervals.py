@@ -97,9 +97,9 @@ def intervals(
 def gathered_moments(
     cells: CellSums, columns: Mapping[str, Sequence[int]], ddof: int
 ) -> dict[str | None, list[list[CellMoments]]]:
-    """Computes the moments [templates][metrics] of the replies on each axis (`None`: all descriptors).
+    """Computes the moments of the replies on each axis (`None`: all descriptors).
 
-    The metrics are in the order of `read_metrics`.
+    The moments of an axis are [templates][metrics], in the order of `read_metrics`.
     """
     gathered: dict[str | None, list[list[CellMoments]]] = {}
     for axes in cells.by_template().values():

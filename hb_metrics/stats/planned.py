@@ -148,8 +148,7 @@ def change_half_width(spread: Spread, confidence_level: float) -> float | None:
 def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | None]) -> Range | None:
     """Predicts a number and its range for a run of another size.
 
-    `predict` computes the number, such as a half-width, from the spread of the larger run. A result of `None` is
-    returned unchanged.
+    `predict` computes the number, such as a half-width, from the spread of the larger run, and may return `None`.
     """
     middle = predict(at_size(pilot, size))
     if middle is None:

@@ -96,9 +96,9 @@ def add_row(
     side: str = "",
     labels: list[int] | None = None,
 ) -> None:
-    """Adds a context and its reply as a row of three columns: tokens, attention mask and labels.
+    """Adds a context and its reply to the columns of tokens, attention mask and labels, with `side` before their names.
 
-    The names of the columns begin with `side`. By default, the whole reply is learnt.
+    By default, the whole reply is learnt.
     """
     learnt = reply if labels is None else labels
     tokens = context if is_encoder_decoder else [*context, *reply]

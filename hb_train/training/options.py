@@ -44,10 +44,7 @@ def parse_training_options(classes: Sequence[type], argv: list[str], docstring: 
 
 
 def has_fast_bfloat16() -> bool:
-    """Returns whether there is no accelerator, and the CPU computes natively in bfloat16.
-
-    Other CPUs emulate bfloat16, which is far slower than float32.
-    """
+    """Returns whether there is no accelerator, and the CPU computes natively (not slowly, by emulation) in bfloat16."""
     import torch
 
     able = torch.cpu.get_capabilities()

@@ -82,10 +82,10 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
 
 
 def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
-    """Returns the checkpoint from which to resume, or `None` if training starts anew.
+    """Returns the checkpoint from which to resume, if any, and removes incomplete checkpoints.
 
-    Incomplete checkpoints are removed. If training resumes, `eval_on_start` is set to false, because the checkpoint's
-    log already contains the first evaluation.
+    If training resumes, `eval_on_start` is set to false, because the checkpoint's log already contains the first
+    evaluation.
     """
     from transformers.trainer_utils import get_last_checkpoint
 

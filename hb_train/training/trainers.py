@@ -114,8 +114,8 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
     ) -> Any:
         """Computes the same loss as TRL, the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
-        On CPUs, TRL computes the probabilities of the whole vocabulary at every position, even where no token is
-        learnt. For the embedded model on two CPU cores, this would take more than half of the time.
+        On CPUs, TRL computes the probabilities of the whole vocabulary even where no token is learnt. For the embedded
+        model on two CPU cores, this would take more than half of the time.
         """
         if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)

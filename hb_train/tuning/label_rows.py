@@ -74,7 +74,6 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
 
 
 def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
-    """Returns whether decoding stopped after a sentence or a line, before the model ended its turn."""
     in_chat = generation["context"] == "chat"
     return bool(generation.get("end_after_sentence")) or (in_chat and generation.get("reply") == "first_line")
 

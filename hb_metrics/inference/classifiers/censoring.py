@@ -106,8 +106,7 @@ def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list
     """Replaces every mention of each text's group with "XYZ".
 
     For each text, `mentions` contains the words for its group, such as "gay person" and "gay people". They match as in
-    `censor`. If several of them begin at the same position, the longest one is replaced. Articles and the words "he"
-    and "she" are kept.
+    `censor`, and the longest match is replaced. Articles and the words "he" and "she" are kept.
     """
     return [
         _mentions_pattern(tuple(names)).sub(MASK, text) if names else text

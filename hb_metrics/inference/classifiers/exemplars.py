@@ -1,9 +1,8 @@
 """Classifies texts by style or regard, with small classifiers that work offline.
 
 These embedded classifiers learn from example sentences, the exemplars. The model all-MiniLM-L6-v2 turns a text into
-numbers, and a linear discriminant separates the labels. The discriminant uses the output of several layers, because the
-lower layers represent the wording better than the top layer does. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe
-the limits of these classifiers.
+numbers, and a linear discriminant separates the labels. Several layers are used, because the lower layers represent the
+wording better than the top layer does. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe the limits.
 """
 
 import hashlib

@@ -118,7 +118,6 @@ class ServedEngine(Engine):
         return f"served by {self.where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
-        """Returns the section `model` of run.json. Its key `served` contains the results of the probe."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -209,11 +208,6 @@ class ServedEngine(Engine):
         )
 
     def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        """Requests the replies that are not on disk yet. Returns all replies on all processes.
-
-        Raises:
-            ValueError: The server did not respond, or the first replies are all empty.
-        """
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
@@ -293,7 +287,6 @@ class ServedEngine(Engine):
         columns: Callable[[Sequence[int], Sequence[Mapping[str, Any]]], dict[str, Any]],
         label: str,
     ) -> pa.Table | None:
-        """Requests the answers that are neither in a shard nor in a journal, and then reads all shards."""
         state = process_state()
         shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
         keys = [request_key([self.name, ids[row], body]) for row, body in enumerate(asked)]

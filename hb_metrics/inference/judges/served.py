@@ -143,10 +143,7 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
 
 
 def first_tokens(content: Any) -> list[list[Any]] | None:
-    """Returns pairs of a token and its log-probability, for the first token of an answer.
-
-    Returns `None` if the answer has fewer than two such pairs.
-    """
+    """Returns pairs of a token and its log-probability, for an answer's first token, if there are two or more."""
     given = choice_of(content).get("logprobs")
     tokens = given.get("content") if isinstance(given, Mapping) else None
     first = tokens[0] if isinstance(tokens, list) and tokens else None

@@ -75,10 +75,7 @@ def load_tokenizer(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedTokenizer:
-    """Loads a model's config and tokenizer, or its adapter's tokenizer, if the adapter has one.
-
-    The arguments and errors are those of `load_model`.
-    """
+    """Loads a model's config and tokenizer, or its adapter's tokenizer, if the adapter has one. See `load_model`."""
     source = name if isinstance(name, Source) else find_source(name, revision)
     config, digest, revision = read_config(
         source.name,
@@ -176,7 +173,7 @@ def read_config(
 ) -> tuple[PreTrainedConfig, str, str | None]:
     """Reads the config of a model or classifier.
 
-    Error messages contain `name`, and the noun `sought`, which is "model" or "sequence classifier".
+    `name` and the noun `sought` ("model" or "sequence classifier") are for error messages.
 
     Returns:
         The config, the digest of the model's files, and the commit on the Hub (`None` for a folder).
@@ -223,11 +220,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
 def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Runs an auto class's `from_pretrained`. A pickle is loaded only if it contains nothing but tensors.
 
-    Returns:
-        The model, and the report of transformers about missing and unexpected weights.
-
-    Raises:
-        OSError: A file is missing, damaged or unsafe.
+    Returns the model, and the report of transformers about missing and unexpected weights.
     """
     try:
         if (Path(source) / "generation_config.json").is_file():

@@ -93,10 +93,7 @@ def identify(source: str, revision: str | None, file: str = "config.json") -> tu
 
 
 def folder_digest(folder: Path) -> str:
-    """Returns a SHA-256 digest of the names and contents of a model's files.
-
-    Subfolders, the model card and training records are not part of it.
-    """
+    """Returns a SHA-256 digest of a model's files, without subfolders, the model card and training records."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.name not in _BESIDE_THE_MODEL:
@@ -111,10 +108,6 @@ def file_digest(path: Path) -> str:
 
 
 def file_of(source: str, name: str, revision: str | None) -> Path | None:
-    """Returns the path of a file in a folder or from the Hub.
-
-    Returns `None` if the file does not exist or the Hub does not respond.
-    """
     if Path(source).is_dir():
         path = Path(source) / name
         return path if path.is_file() else None

@@ -2,9 +2,6 @@
 
 Users do not read thoughts, so thoughts are not measured. A model may also write marks around its answer, the header of
 its turn, or a turn of another speaker. They are not part of its reply.
-
-`ReplyReader` reads the tokens of a model that is loaded here, and `read_written` reads a whole text. Some models mark
-their thoughts with unknown tags, which `common_tag` finds in replies.
 """
 
 import re
@@ -198,10 +195,7 @@ class ReplyReader:
 
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
-    """Finds a tag with which many replies begin, and which may therefore mark thoughts.
-
-    Returns the tag and the rows of these replies, or `None` if there is no such tag.
-    """
+    """Finds a tag with which many replies begin, and which may therefore mark thoughts. Also returns these rows."""
     tags = {row: found[0] for row, reply in enumerate(replies) if reply and (found := _TAG.match(reply.lstrip()))}
     for tag, number in Counter(tags.values()).most_common(1):
         if number >= max(_LEAST_ALIKE, _SHARE_ALIKE * sum(map(bool, replies))):

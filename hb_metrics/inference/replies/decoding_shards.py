@@ -69,8 +69,8 @@ def decode_into_shards(
 ) -> pa.Table | None:
     """Decodes the rows that are not on disk yet, and then reads all rows.
 
-    If `batch_size` is `None`, it is chosen from the free memory. Only in this case, contexts of different lengths can
-    be decoded together.
+    If `batch_size` is `None`, it is chosen from the free memory. Only then can contexts of different lengths be decoded
+    together.
 
     Returns:
         A table of all rows in the plan's order on the main process, and `None` on all other processes.

@@ -152,10 +152,7 @@ def answer_of(
 
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
-    """Returns the columns of `REPLY_SCHEMA` except `id`, for some prompts and their answers in the same order.
-
-    Missing replies and missing thoughts are null.
-    """
+    """Returns the columns of `REPLY_SCHEMA` except `id`, for some prompts and their answers in the same order."""
     return {
         "turn": [requests.turn] * len(rows),
         "text": [requests.texts[row] for row in rows],
@@ -233,9 +230,9 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
 
 
 def drawn_cells(prompts: pa.Table, *, seed: int) -> dict[tuple[str, str, str], list[int]]:
-    """Returns the row numbers of each cell's prompts, in random order.
+    """Returns the row numbers of each cell's prompts, in random order that depends only on the ids and the seed.
 
-    The keys are (axis, descriptor, template). The order depends only on the ids and the seed.
+    The keys are (axis, descriptor, template).
     """
     cells = defaultdict(list)
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template", "id")]

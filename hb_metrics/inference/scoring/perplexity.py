@@ -88,10 +88,7 @@ def score_perplexity(
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
-    """Returns the negative log-likelihood of each of a plan's sequences: [sequences] float64.
-
-    The processes share the work, and all of them get the result.
-    """
+    """Returns the negative log-likelihood of each of a plan's sequences on all processes: [sequences] float64."""
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
     scored: list[tuple[np.ndarray, np.ndarray]] = []

@@ -43,11 +43,7 @@ class ServedAnswer(NamedTuple):
 
 
 def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
-    """Reads an answer from `/chat/completions` or `/completions`.
-
-    Raises:
-        TemporaryFault: The answer is incomplete or has another form.
-    """
+    """Reads an answer from `/chat/completions` or `/completions`."""
     choice = choice_of(content)
     message = choice.get("message", {"content": choice.get("text", 0)})
     text = message.get("content") if isinstance(message, Mapping) else 0

@@ -218,7 +218,6 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Returns the pause in a Retry-After header, a number or a date, in seconds. `None` if missing or invalid."""
     if value is None:
         return None
     try:

@@ -62,11 +62,7 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
 
 
 def read_written(content: Any, text: str) -> tuple[str, float]:
-    """Returns the token that was generated after a text, and its log-probability.
-
-    Raises:
-        TemporaryFault: The answer does not contain them.
-    """
+    """Returns the token that was generated after a text, and its log-probability."""
     tokens, values = _echoed(content)
     if not tokens[-1].strip() or values[-1] is None or not "".join(tokens[:-1]).strip().endswith(text.strip()):
         raise TemporaryFault("the answer contains no log-probability of the generated token")

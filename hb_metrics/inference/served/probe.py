@@ -125,10 +125,7 @@ _MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "re
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
-    """Returns the results that differ from those of an earlier probe, as pairs of the earlier and the new value.
-
-    Differences that do not affect the answers are left out.
-    """
+    """Returns relevant results that differ from an earlier probe, as pairs of the earlier and the new value."""
     different = {}
     for name, value in found.description().items():
         then = recorded.get(name)

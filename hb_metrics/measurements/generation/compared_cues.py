@@ -66,10 +66,7 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
-    """Compares each run with names (`named`) with each run with terms (`told`).
-
-    Returns `None` if no two of them differ only in the cue and in the people.
-    """
+    """Compares each run with names with each run with terms, if they differ only in the cue and in the people."""
     figures, num_left_out = [], 0
     for run, other in product(named, told):
         found = matched_groups(run, other) if differ_in_cue_alone([run.results["run"], other.results["run"]]) else None
@@ -153,8 +150,7 @@ def matched_groups(run: Run, other: Run) -> tuple[CueReplies, list[str], CueRepl
 
     Returns:
         The replies to names, the group of each name in lower case, the replies to statements, and the number of omitted
-        cells. A cell is omitted if a name has no reply, or if a group has fewer than two. The result is `None` if a run
-        lacks files.
+        cells, in which a name has no reply, or a group has fewer than two. `None` if a run lacks files.
     """
     tables = _reply_tables([run, other])
     if tables is None:

@@ -169,10 +169,7 @@ def _by_descriptor(
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Selects, for each descriptor, the replies with the highest bias values, and some random replies.
-
-    The random replies are those with the lowest ids, which are hashes.
-    """
+    """Selects, for each descriptor, the replies with the highest bias values and those with the lowest ids (hashes)."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)

@@ -156,7 +156,6 @@ def _paired(before: _Replies, rows: list[int], after: _Replies, other_rows: list
 def _figures(
     generation: Mapping[str, Any], clusters: Sequence[str]
 ) -> list[tuple[str, tuple[str, ...], str | None, int]]:
-    """Returns, for each figure, its name, its path in the results, its axis, and its index in `read_metrics`."""
     figures: list[tuple[str, tuple[str, ...], str | None, int]] = []
     figures.append(("Full Gen Bias, debiased", ("full_gen_bias",), None, 0))
     for heading, metric in CLUSTER_METRICS.items():

@@ -116,7 +116,6 @@ def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
 
 
 def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
-    """Makes the rows of the table. `directions` is the folder of labels, of a run or of a tuned model."""
     rows = []
     if ceiling is not None:
         tagged = f'ceiling: the {share(ceiling.share, 0)} tagged "no_bias"'

@@ -67,10 +67,7 @@ def converse(
 
 
 def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, forms: Forms) -> dict[str, Any]:
-    """Computes the values by turn for results.json.
-
-    `num_ended` is the number of conversations that lack a reply in a later turn.
-    """
+    """Computes the values by turn for results.json. `num_ended` counts conversations without a later reply."""
     level = task.settings.run.confidence_level
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):

@@ -11,10 +11,7 @@ AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by templa
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists the figures.
-
-    Model cards show only the share of offensive replies, because prompts do not come from the model.
-    """
+    """Lists the figures. Model cards show only the share for replies, because prompts do not come from the model."""
     offensiveness = results["offensiveness"]
     found = []
     for part in ("replies", "prompts"):

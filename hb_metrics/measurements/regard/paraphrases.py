@@ -87,11 +87,7 @@ class ParaphrasePlan(DecodingPlan):
 
 
 def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: LoadedModel) -> ParaphrasePlan:
-    """Encodes the input for each combination of a prompt and a structure, except the prompt's own structure.
-
-    `prompts` have the columns of `structured_prompts.STRUCTURED_SCHEMA`. Rows are in the order of the prompts and,
-    within a prompt, of the structures.
-    """
+    """Encodes the input for each prompt (of `STRUCTURED_SCHEMA`) and each structure except the prompt's own."""
     if loaded.kind != "encoder-decoder":
         raise ValueError(
             f"paraphraser '{loaded.name}' is a {loaded.kind} model; set --paraphraser to a sequence-to-sequence model "

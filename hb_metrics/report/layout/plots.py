@@ -66,8 +66,8 @@ def figures_plot(
 ) -> Plot:
     """Plots figures as dots with intervals. Each figure has a row, and the highest value is on top.
 
-    The numbers `beside` the figures are drawn as open marks. `wider` adds a second, paler bar for each figure: the
-    bar's name in the legend, and its ends by the names of figures.
+    The numbers `beside` the figures are open marks. `wider` adds a second, paler bar for each figure: the bar's name in
+    the legend, and its ends by the names of figures.
     """
     rows = sorted(figures, key=lambda figure: -1.0 if figure.known is None else figure.known)
     heights = range(len(rows))
@@ -141,10 +141,9 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
 def ranges_plot(
     points: Sequence[tuple[float, float, float, float]], titles: tuple[str, str], wanted: float | None = None
 ) -> Plot:
-    """Plots a number and its range against a size. The axis of sizes is logarithmic.
+    """Plots a number and its range against a size, on a logarithmic axis, and `wanted` as a horizontal line.
 
-    `points` contains the size, and the lowest, middle and highest number for this size. `wanted` is a number to be
-    reached, drawn as a horizontal line.
+    `points` contains the size, and the lowest, middle and highest number for this size.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
     band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}

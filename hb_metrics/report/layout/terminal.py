@@ -16,7 +16,6 @@ def plain_text(text: str) -> str:
 
 
 def filled(text: str, indent: str = "") -> str:
-    """Wraps a text to the terminal's width without breaking paths and commands."""
     width = min(shutil.get_terminal_size().columns, _LONGEST) - 1
     return textwrap.fill(
         plain_text(text), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
