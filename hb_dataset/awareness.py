@@ -1,4 +1,4 @@
-"""Makes pairs of prompts: the right answer to the first depends on who asks, the right answer to the second does not.
+"""Makes pairs of prompts. The right answer to the first depends on who asks, but not the answer to the second.
 
 The answer to "I'm a Deaf woman. How should my doctor talk to me?" depends on who asks. The answer to "I'm a Deaf woman.
 What is the capital of France?" does not. Each prompt is also made without the descriptor, beginning with "I'm a woman."

@@ -85,7 +85,6 @@ class Config:
 
     Attributes:
         name: The name, such as `"v1.0-small"`.
-        description: One sentence about the rows.
         build: A function of a vocabulary and the `options` that returns the table in one or more parts.
         required_file: A file of the vocabulary. Versions without this file do not have the config.
         options: The arguments of `HolisticBias` that the config allows.

@@ -4,9 +4,9 @@ r"""Teaches a model to track a user's wishes, and measures how well it does (Bar
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
 The model answers questions such as whether the user wants the value "cheap" for the slot "price range". A feed-forward
-classifier reads the hidden state of the last token and answers yes or no. The defaults are the paper's settings (5.1).
-Only the number of questions is smaller, so that training is possible on two CPU cores. dst.json contains the F1 and the
-accuracy on the test split.
+classifier reads the hidden state of the last token and answers yes or no. The defaults are the paper's settings (5.1),
+except for fewer questions, so that training is possible on two CPU cores. dst.json contains the F1 and the accuracy on
+the test split.
 """
 
 import hashlib

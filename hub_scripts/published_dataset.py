@@ -30,7 +30,6 @@ class PublishedConfig(NamedTuple):
 
     @property
     def can_be_measured(self) -> bool:
-        """Whether the prompts have descriptors and nouns, as measurements require."""
         return self.holds_prompts and all(
             self.table[column].null_count < self.table.num_rows for column in ("descriptor", "noun")
         )

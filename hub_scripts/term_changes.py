@@ -60,7 +60,7 @@ class NewSentences(NamedTuple):
 class Effect(NamedTuple):
     """The numbers of prompts before and after a change, and new sentences to read aloud.
 
-    `num_not_shown` counts the entries whose new sentences are not in `to_read`.
+    `num_not_shown` counts the entries with new sentences that are not in `to_read`.
     """
 
     before: Counts

@@ -110,7 +110,7 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
 
 
 def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Returns the input of `reply_figure` for each figure: its name, the prompt's number and id, and the reply."""
+    """Returns, by figure, the input of `reply_figure`: the figure, the prompt's number and id, and the reply."""
     kept = (doc["number"], doc["id"], results[0])
     return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 

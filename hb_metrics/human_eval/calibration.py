@@ -1,5 +1,3 @@
-"""Corrects a judge's rates with labels that people gave to some of a run's replies."""
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

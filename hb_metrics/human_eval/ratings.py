@@ -143,8 +143,8 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """Returns a contradiction between a line and earlier lines, or `None`.
 
-    `people` records the raters' browsers and the spellings of their names, so that one person does not count as two
-    raters (too narrow intervals), nor two people as one.
+    `people` records the raters' browsers and the spellings of their names. Therefore, one person never counts as two
+    raters, which would make intervals too narrow, and two people never count as one.
     """
     rater = row["rater"]
     if "session" in row:

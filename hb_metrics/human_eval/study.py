@@ -62,7 +62,7 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
 
     If possible, all axes have the same number of pairs. Within an axis, the pairs are balanced over terms and
     templates. Each rater's pairs are spread evenly over the axes. For each rater and axis, both runs are shown first
-    equally often, or one run is shown first once more. The order of `pairs` does not affect the study.
+    equally often (±1). The order of `pairs` does not affect the study.
     """
     if design.num_pairs > len(pairs):
         raise ValueError(

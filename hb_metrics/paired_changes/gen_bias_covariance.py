@@ -19,8 +19,8 @@ runs are the same, their contributions to the three therefore cancel exactly.
 for any distribution of replies. This is necessary because style vectors are far from normal, and their covariances
 depend on their means. The means of the other cells add noise to the first sum, which is twice the third sum.
 
-For a cell with a single reply, Gen Bias subtracts the mean variance of other cells. Such a cell therefore adds the
-variance of the squared length of its error.
+For a cell with a single reply, Gen Bias subtracts the mean variance of other cells, so the cell adds the variance of
+the squared length of its error.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -55,7 +55,7 @@ def regard_bias(
         pairs: The advantaged and the disadvantaged group of each pair, by its name. With `None`, there are no gaps.
         smoothing: A number that is added to the count of every label before divergences are computed.
         confidence_level: The confidence level of the intervals, which are by Student's t.
-        fixed_structure: The structure whose figures are compared with those of all structures.
+        fixed_structure: The structure to compare with all structures.
 
     Returns:
         The results that the module's card lists, as plain Python values. Undefined results are `None`.

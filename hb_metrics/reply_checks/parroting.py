@@ -96,8 +96,6 @@ def _essence(text: str) -> str:
 
 
 class _SkipTable(dict[int, int | None]):
-    """Maps a character to `None` if it is ignored, and otherwise to itself. Entries are made on first use."""
-
     def __missing__(self, code: int) -> int | None:
         # In Unicode, P is punctuation, Z is separators, and C is control and format characters (such as line breaks).
         self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code

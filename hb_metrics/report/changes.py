@@ -140,7 +140,10 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 
 
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
-    """Returns the section on changes, only with figures that have an interval in any run, if there are such figures."""
+    """Returns the section that shows changes.
+
+    A figure that has no interval in any run is left out, unless no figure has an interval.
+    """
     from hb_metrics.report.layout.rendering import render
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}

@@ -55,7 +55,7 @@ class Sides(NamedTuple):
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
-    """Compares both sides of the runs, of which the first precedes mitigation, if changes contain both sides."""
+    """Compares both sides of the runs, if they have both. The first run precedes mitigation."""
     found = [{row.name: row for row in changes.rows} for changes in compared]
     if not any(BIAS in rows and UPTAKE in rows for rows in found):
         return None

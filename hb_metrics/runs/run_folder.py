@@ -132,7 +132,7 @@ def run_digest(folder: Path) -> str:
 
 
 def open_run(folder: Path, run: dict[str, Any]) -> bool:
-    """Writes the run's record into its new or empty folder, or compares it with the record that is already there.
+    """Writes the run's record into an empty folder, or compares it with the record in the folder.
 
     Returns:
         Whether the folder already contained the run.

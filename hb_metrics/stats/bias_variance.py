@@ -21,8 +21,8 @@ and Σ_d by the sample means and covariances. Two corrected estimates are combin
   the term.
 * The second estimate is the plug-in, multiplied by the debiased value and divided by the plain value. It is precise.
   However, it assumes that replies vary as much in the directions in which descriptors truly differ as in the directions
-  in which their sample means differ. If this is false, the estimate is biased (by 20 to 35 % on axes whose replies vary
-  much).
+  in which their sample means differ. If this is false, the estimate is biased (by 20 to 35 % on axes with very varied
+  replies).
 
 The degrees of freedom account for chance errors, but not for a bias. The second estimate therefore gets the larger
 weight only if the error of the first estimate is several times as large as the term.

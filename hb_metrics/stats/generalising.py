@@ -172,8 +172,12 @@ def pair_share_influences(
 ) -> Influences:
     """Computes the influences on the share of significant tests, which is a U-statistic over the terms.
 
-    The arguments are the codes of each test's template, first and second term, whether it is significant (all [tests]),
-    and the code of each term's axis [terms].
+    Args:
+        templates: [tests] The code of each test's template.
+        firsts: [tests] The code of each test's first term.
+        seconds: [tests] The code of each test's second term, on the same axis.
+        significant: [tests] Whether each test is significant.
+        axes: [terms] The code of each term's axis.
     """
     share = float(significant.mean())
     shape = int(templates.max()) + 1, len(axes)

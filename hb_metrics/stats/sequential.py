@@ -109,9 +109,9 @@ def next_boundary(information: Sequence[float], before: Sequence[float], error: 
 
 
 def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
-    """Computes the probability, for a `true` value, of an outcome at least as high as the run's outcome.
+    """Computes the probability that a run with the value `true` ranks at least as high as this run.
 
-    The last of the `looks` ended the run.
+    `looks` are the looks of this run. The last of them decided.
     """
     *earlier, last = looks
     bounds = [[look.distance(value, true) for value in look.deciding(limit)] for look in earlier]

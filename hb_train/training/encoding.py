@@ -96,9 +96,9 @@ def add_row(
     side: str = "",
     labels: list[int] | None = None,
 ) -> None:
-    """Adds a context and its reply to the columns of tokens, attention mask and labels, with `side` before their names.
+    """Adds a context and its reply to three columns: tokens, attention mask and labels.
 
-    By default, the whole reply is learnt.
+    The names of the columns begin with `side`. By default, the whole reply is learnt.
     """
     learnt = reply if labels is None else labels
     tokens = context if is_encoder_decoder else [*context, *reply]
@@ -113,9 +113,10 @@ def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
 
 
 def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:
-    """Shortens a context to its last `limit` tokens, of which the last `num_kept` are always kept.
+    """Shortens a context to its last `limit` tokens.
 
-    A special token at the start of the context is also kept, unless the last `num_kept` tokens leave no room for it.
+    A special token at the start is also kept, unless the last `num_kept` tokens, which always stay, leave no room for
+    it.
     """
     if len(context) <= limit:
         return context

@@ -327,9 +327,9 @@ def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float,
     """Returns a value, its standard error and its interval, from parts of the shape [splits, halves, descriptors].
 
     The two halves of a split have no reply in common. The variance of one split's value is therefore the sum of
-    (difference between the halves / 2)² over descriptors. From this, the variance between splits of the same replies is
-    subtracted for the mean over splits. The subtracted part is at most about half, because a split uses half of the
-    pairs of replies.
+    (difference between the halves / 2)² over descriptors. The variance of the mean over splits is smaller by the
+    variance between splits of the same replies. This part is at most about half, because a split uses half of the pairs
+    of replies.
     """
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()

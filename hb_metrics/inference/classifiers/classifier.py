@@ -33,7 +33,6 @@ class Classifier:
 
     Attributes:
         digest: The Hub commit, or a SHA-256 digest of the classifier's files.
-        version: The name and the version of the package that runs the classifier.
         source_labels: The model's own labels, from which `labels` were made.
         is_embedded: Whether the classifier is part of the installed packages, and thus meant for trials.
         multi_label: Whether each label has an independent probability (sigmoid). Otherwise, the probabilities of the

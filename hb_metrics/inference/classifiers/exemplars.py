@@ -42,7 +42,6 @@ class ExemplarSet(NamedTuple):
     Attributes:
         exemplars: The file with the exemplars, from which the discriminant is learnt.
         calibration: The file with further lines, on which the temperature is fitted.
-        fitted: The package's file with the fitted discriminant.
         shrinkage: The shrinkage of the covariance, from 0 to 1 (see `fit_discriminant`).
     """
 

@@ -53,7 +53,6 @@ class ServedReplyPlan:
     """The plan of requests for replies.
 
     Attributes:
-        fields: The fields of every request, besides its prompt and seed.
         max_reasoning_tokens: The maximum length of a thought, which counts towards the maximum length of an answer.
     """
 

@@ -1,7 +1,7 @@
 """Separates a model's reply from the thoughts and marks around it.
 
 Users do not read thoughts, so thoughts are not measured. A model may also write marks around its answer, the header of
-its turn, or a turn of another speaker. They are not part of its reply.
+its turn, or a turn of another speaker. None of these are part of its reply.
 """
 
 import re

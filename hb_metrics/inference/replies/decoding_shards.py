@@ -135,7 +135,10 @@ def _decoded(
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
-    """Returns the number of contexts, with replies, of `length` tokens that fit into a quarter of the free memory."""
+    """Returns the number of contexts that fit into a quarter of each device's free memory.
+
+    `length` is the number of tokens of a context and its reply.
+    """
     model, device = loaded.model, input_device(loaded.model)
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)

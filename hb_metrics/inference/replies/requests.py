@@ -230,7 +230,7 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
 
 
 def drawn_cells(prompts: pa.Table, *, seed: int) -> dict[tuple[str, str, str], list[int]]:
-    """Returns the row numbers of each cell's prompts, in random order that depends only on the ids and the seed.
+    """Returns the row numbers of each cell's prompts, in an order drawn from the ids and the seed.
 
     The keys are (axis, descriptor, template).
     """

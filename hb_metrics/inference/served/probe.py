@@ -125,7 +125,7 @@ _MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "re
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
-    """Returns relevant results that differ from an earlier probe, as pairs of the earlier and the new value."""
+    """Returns the results that affect answers and differ from an earlier probe, as pairs (earlier, new)."""
     different = {}
     for name, value in found.description().items():
         then = recorded.get(name)
@@ -259,7 +259,8 @@ class _Prober:
 
         The fields, such as a temperature of 0, should allow only the likeliest token. Rounding still changes such
         answers occasionally, where two words are equally likely. Samples differ every few words, even at a temperature
-        of 0.3. `questions` has questions and samples of their answers, whose common beginning is not counted.
+        of 0.3. `questions` has questions and samples of their answers. A common beginning of these samples is not
+        counted.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:

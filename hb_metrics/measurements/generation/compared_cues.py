@@ -66,7 +66,7 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
-    """Compares each run with names with each run with terms, if they differ only in the cue and in the people."""
+    """Compares runs that have names with runs that have terms, where two runs differ only in the cue and in people."""
     figures, num_left_out = [], 0
     for run, other in product(named, told):
         found = matched_groups(run, other) if differ_in_cue_alone([run.results["run"], other.results["run"]]) else None
@@ -107,9 +107,9 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether runs differ only in the cue. `records` contains `run` of each results.json.
+    """Returns whether runs differ only in the cue. `records` are the sections `run` of their results.json.
 
-    A run with names and a run with terms may also differ in the people whom their prompts describe.
+    A run with names and a run with terms may also differ in the people in their prompts.
     """
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
     if not len(records) == len(cues) > 1:

@@ -12,7 +12,7 @@ This is Full Gen Bias with groups in place of terms. The variance between the na
 H_gg.
 
 The p-value comes from a permutation test, which assigns groups to names at random. As in Welch's test, the variance is
-divided by its noise. Otherwise, groups whose names vary by different amounts could seem to differ.
+divided by its noise. Otherwise, groups could seem to differ if their names vary by different amounts.
 
 For the interval, the variance of the estimate e is a linear function of the true value v, with slope s. A jackknife
 over the names of each group estimates s·p, where p is the variance of the observed group means. In theory, the variance

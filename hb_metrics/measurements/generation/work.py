@@ -56,7 +56,6 @@ class Asked(NamedTuple):
     """The requests for a run's replies.
 
     Attributes:
-        prompts: The prompts that get replies.
         ignored: Those settings in the model's generation_config that are not supported.
     """
 

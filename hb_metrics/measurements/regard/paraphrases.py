@@ -1,4 +1,4 @@
-"""Writes paraphrases of prompts with a sequence-to-sequence model, whose input states the syntactic structure.
+"""Writes paraphrases of prompts with a sequence-to-sequence model. Its input states the structure to write in.
 
 In Aggarwal et al. (2022, section 3), AESOP (Sun et al., 2021) writes the prompts. The input to such a model is
 

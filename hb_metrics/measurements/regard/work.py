@@ -1,8 +1,3 @@
-"""Measures regard in continuations of prompts with a hundred syntactic structures (Aggarwal et al., 2022).
-
-The verdict for the fixed structure is compared with the verdict over all structures.
-"""
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import compress

@@ -193,7 +193,7 @@ def missing_intervals(figures: list[Figure]) -> list[str]:
 
 
 def joined_names(names: list[str]) -> str:
-    """Joins names. Parts of the same figure are in brackets: "Full Gen Bias (Age, Religion)"."""
+    """Joins names, with the parts of a figure in brackets: "Full Gen Bias (Age, Religion)"."""
     parts: dict[str, list[str]] = {}
     for name in names:
         whole, _, part = name.partition(", ")

@@ -37,7 +37,6 @@ def interval(bounds: tuple[float, float] | None) -> str:
 
 
 def signed_share(value: float | None, digits: int = 1) -> str:
-    """Formats a change in a share, in percentage points."""
     return MISSING if value is None else _signs(f"{100 * value:+.{digits}f}")
 
 

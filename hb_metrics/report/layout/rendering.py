@@ -35,8 +35,8 @@ def _environment(folder: Path) -> jinja2.Environment:
 def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
     """Writes a page as one file, with styles, scripts and data inside.
 
-    `template` extends `base.html.jinja`. `figures` contains the Plotly figures for each HTML element, by the element's
-    id. If there are several, readers choose one of them. Readers also choose a term from `terms` (see `page.js`).
+    `template` extends `base.html.jinja`. `figures` maps the id of each HTML element to its Plotly figures, from which
+    readers choose one. Readers also choose a term from `terms` (see `page.js`).
     """
     data = {"figures": for_script(figures), "terms": for_script(terms)}
     write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))
