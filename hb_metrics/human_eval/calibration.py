@@ -35,8 +35,6 @@ class Labels(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group's name (an axis or terms), and whether each reply of the run belongs to the group."""
-
     name: str
     rows: np.ndarray
 

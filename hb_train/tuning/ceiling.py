@@ -216,6 +216,7 @@ def _directions(cells: _Cells, splits: Sequence[np.ndarray]) -> tuple[np.ndarray
 def _values(
     cells: _Cells, splits: Sequence[np.ndarray], directions: np.ndarray, overall: np.ndarray, alpha: int
 ) -> np.ndarray:
+    """Returns each reply's bias value along the directions of the other half: [splits, replies]."""
     norms = np.linalg.norm(directions, axis=-1, keepdims=True)
     scales = np.where(norms >= _NO_DIRECTION, np.maximum(norms, _NO_DIRECTION) ** -float(alpha), 0)
     values = np.empty((len(splits), len(cells.cells)))

@@ -53,6 +53,7 @@ def decoder_start_id(model: PreTrainedModel) -> int:
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
+    """Returns a copy of an encoder's output with other states: [rows, length, width]."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 

@@ -218,6 +218,7 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def retry_after(value: str | None) -> float | None:
+    """Returns the pause in a Retry-After header (a number or a date), in seconds."""
     if value is None:
         return None
     try:

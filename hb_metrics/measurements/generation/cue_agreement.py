@@ -53,6 +53,8 @@ class CueReplies(NamedTuple):
     """The replies under a cue, to the terms that all cues have. Each cell has at least two replies.
 
     Attributes:
+        ids: [replies] The ids of the prompts.
+        styles: [replies, styles] The style vectors.
         terms: [replies] The code of the term, which is the same under all cues.
         cells: [replies] The code of the template and the question.
     """

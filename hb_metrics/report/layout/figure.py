@@ -74,7 +74,6 @@ class Figure(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Returns the figure's name in a table of parts, such as "Age" for "Full Gen Bias, Age"."""
         return self.name.partition(", ")[2] if self.part_of else self.name
 
     @property
