@@ -36,7 +36,7 @@ class Screen(NamedTuple):
 
     Attributes:
         first: 0 if speaker 1 shows the first run's reply, and 1 if speaker 1 shows the second run's.
-        asked: For an attention check, the speaker (1 or 2) to choose, who asks for this in place of a reply.
+        asked: For an attention check, the speaker (1 or 2) that the rater is asked to choose. Otherwise `None`.
         tasks: The task's id for each question's id. It does not reveal the runs.
     """
 

@@ -175,7 +175,7 @@ class Measurement:
         return []
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """Returns the settings that may differ between the Hub's evaluation results of one model and config."""
+        """Returns the settings that distinguish the Hub's evaluation results for the same model and config."""
         return []
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:

@@ -122,7 +122,10 @@ def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Sprea
 
 
 def spread_over_units(rows: RegardRows, units: Column | None, name: str, confidence_level: float) -> Spread:
-    """Computes the variation of means over seeds or prompts, for the same structures, without the label "other"."""
+    """Computes the variation of means over seeds or prompts if the structures remain the same.
+
+    No row may have the label "other".
+    """
     if units is None:
         return Spread(name, [], confidence_level)
     group, score = rows.group.codes, rows.label - NEUTRAL

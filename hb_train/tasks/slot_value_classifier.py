@@ -11,7 +11,7 @@ from hb_metrics.inference.models.loading import LoadedModel
 
 
 class SlotValueClassifier(torch.nn.Module):
-    """Answers yes or no from a transformer's hidden state of the last token that is not padding."""
+    """Answers yes or no from the hidden state of the last token that is not padding."""
 
     def __init__(self, transformer: torch.nn.Module, hidden_size: int, *, takes_positions: bool) -> None:
         super().__init__()

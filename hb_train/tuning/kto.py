@@ -26,7 +26,7 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
     metric = LOSS
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
-        """Adds to each row the reply of the previous row in the batch (to the first row, that of the last row).
+        """Adds to each row the reply of the previous row in the batch. The first row gets the reply of the last row.
 
         From these mismatched replies, TRL estimates the divergence from the reference model, as in the paper
         (Ethayarajh et al., 2024, section 4.1).

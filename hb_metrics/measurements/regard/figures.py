@@ -55,7 +55,6 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def group_names(bias: Mapping[str, Any]) -> list[str]:
-    """Lists the groups of each pair (the advantaged group first), and then the groups that belong to no pair."""
     names = [group for pair_of in bias["pairs"].values() for group in pair_of]
     return list(dict.fromkeys([*names, *bias["by_group"]]))
 
