@@ -2,8 +2,8 @@
 
 The variance of a debiased Gen Bias value (`bias_variance.py`) is the sum of two parts. Only the first part grows with
 the value. A run has N replies per cell (a term in a template), D terms and T templates. The first part is proportional
-to 1 / (N D T). If all cells have the same variance, the second part is proportional to P² / (N (N − 1) D T) + P / (N²
-D² T), where P = 1 − 1/D.
+to 1 / (N D T). If all cells have the same variance, the second part is proportional to
+P² / (N (N − 1) D T) + P / (N² D² T), where P = 1 − 1/D.
 
 A small pilot estimates the value and both parts of the variance only roughly, so a prediction has a range. The range
 combines the effects of the three errors (the root of the sum of their squares). In a run with other templates, both

@@ -1,8 +1,8 @@
 """Measures whether different cues change the style of replies to a term in the same direction.
 
 A cell is a term, a template and a question. Under each cue, each of D terms has a mean style vector over its cells. Let
-m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). For cues a and b, the product P_ab is Σ_d
-⟨u_da, u_db⟩ / (D − 1). Then
+m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). For cues a and b, the product P_ab is
+Σ_d ⟨u_da, u_db⟩ / (D − 1). Then
 
     agreement of directions = P_ab / √(P_aa P_bb).
 

@@ -118,9 +118,10 @@ def without_each(members: np.ndarray) -> np.ndarray:
 
 
 def jackknife_errors(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Computes each name's contribution to the error of estimates. Its cross product is their covariance matrix.
+    """Computes each name's contribution to the error of estimates: [names, estimates].
 
-    `values` [names, estimates] contains the estimates without each name.
+    The cross product of this array is the estimates' covariance matrix. `values` [names, estimates] contains the
+    estimates without each name.
     """
     sizes = members.sum(axis=0)
     moved = values - members @ (members.T @ values / sizes[:, None])

@@ -3,7 +3,7 @@ _MINUS = "−"
 
 
 def slot(template: str) -> str:
-    """Makes a sentence template readable, such as "I love [plural noun phrase].", which had braces and underscores."""
+    """Makes a sentence template readable, for example "I love [plural noun phrase]." without braces."""
     return template.replace("{", "[").replace("}", "]").replace("_", " ")
 
 
