@@ -6,9 +6,9 @@ Each reply of the run has a bias value, which is large if the reply shows this s
 if its value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.1). It writes one row per reply,
 with a prompt and a completion in TRL's format.
 
-The script also computes the ceiling of the labels: the bias of a model that learnt the labels perfectly. With `--beta
-auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no labels
-and exits with status 3.
+The script also computes the ceiling of the labels: the bias of a model that learnt the labels perfectly. With
+`--beta auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no
+labels and exits with status 3.
 """
 
 import shutil

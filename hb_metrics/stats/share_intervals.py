@@ -20,8 +20,8 @@ Bounds = tuple[float, float]
 def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float = 1.0) -> Bounds:
     """Computes the interval of a share, `hits.sum() / sizes.sum()`.
 
-    `hits` contains the number of replies that count towards the share, and `sizes` the number of all replies: [terms,
-    templates]. The interval is for `times` as many replies with the same shares.
+    `hits` contains the number of replies that count towards the share, and `sizes` the number of all replies. Both
+    are [terms, templates]. The interval is for `times` as many replies with the same shares.
     """
     mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
     below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level, times)
