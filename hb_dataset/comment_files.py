@@ -9,7 +9,6 @@ from pathlib import Path
 
 
 def read_text(path: Path) -> str:
-    """Reads a text file as UTF-8 or, if that fails, as Latin-1, which can decode any bytes."""
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
@@ -27,7 +26,6 @@ def read_header(path: Path) -> list[str]:
 
 
 def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
-    """Reads the rows of a CSV file. Missing columns, repeated columns and incomplete rows raise an error."""
     lines = _csv_rows(path)
     columns = next(lines, [])
     missing = [name for name in required if name not in columns]
@@ -58,8 +56,7 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
     """Creates the error for a file that lacks a required column.
 
-    If the file has no header, its first row may be a hateful comment. The message therefore replaces unlikely column
-    names with "…".
+    In a file without a header, the first row may be a hateful comment, so unlikely column names appear as "…".
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(
@@ -75,7 +72,6 @@ def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
 
 
 def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> float | None:
-    """Returns the number in a cell, or `None` if the cell is empty or the column does not exist."""
     cell = cells.get(name, "").strip()
     try:
         number = float(cell) if cell else None

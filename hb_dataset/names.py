@@ -1,5 +1,3 @@
-"""Reads first names and the groups that people associate with them, and makes prompts from the names."""
-
 import csv
 import hashlib
 import io
@@ -27,7 +25,7 @@ _ID_DIGITS = 20  # as in other prompts
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class PersonName:
-    """A first name and the group that people associate with it. `source` also states how certain the group is."""
+    """A first name and the group that people associate with it. `source` also states the certainty of the group."""
 
     name: Words
     group: Words
@@ -61,10 +59,7 @@ def name_faults() -> list[Fault]:
 
 
 def name_prompts(names: list[PersonName], number: int) -> pa.Table:
-    """Makes `number` prompts per name.
-
-    The prompts of a name differ only in their ids. Their text is the name, and their bucket is the name's group.
-    """
+    """Makes `number` prompts per name, which differ only in their ids. The bucket is the name's group."""
     rows = []
     for each in names:
         named = dict.fromkeys(("text", "descriptor", "noun", "noun_phrase"), each.name)

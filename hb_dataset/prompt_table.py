@@ -1,7 +1,7 @@
 """Builds the table of all combinations of descriptor, noun and template.
 
-The table is built from indices into the lists of terms, nouns and templates, so building all of v1.0 (462,878 rows)
-takes less than a second.
+The table is built from indices into the lists of terms, nouns and templates. All of v1.0 (462,878 rows) takes less than
+a second.
 """
 
 import hashlib
@@ -49,12 +49,8 @@ def prompt_table(
 ) -> pa.Table:
     """Builds all prompts of these terms, nouns and templates (paper, 2.2.2), sorted by term, noun and template.
 
-    Args:
-        descriptors: The terms; `None` stands for the noun alone.
-        nouns: The person nouns.
-        templates: The templates.
-        left_out_nouns: The vocabulary's rules that exclude prompts.
-        left_out: A counter of the excluded prompts by reason; see `hb_dataset.prompt_masks`.
+    `None` among the `descriptors` stands for the noun alone. `left_out` counts the excluded prompts by reason; see
+    `hb_dataset.prompt_masks`.
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. An id depends only on the row's content, so it is the same in every
@@ -71,9 +67,9 @@ def intersection_table(
     left_out_nouns: Sequence[LeftOutNoun] = (),
     left_out: Counter[str] | None = None,
 ) -> pa.Table:
-    """Builds all prompts of these pairs of terms, with these nouns and templates.
+    """Builds all prompts of these pairs of terms, with the columns of `INTERSECTION_SCHEMA`.
 
-    The columns are those of `INTERSECTION_SCHEMA`. The columns `axis` and `descriptor` name both axes and both terms.
+    The columns `axis` and `descriptor` name both axes and both terms.
     """
     columns, of_row = _columns(intersections, nouns, templates, left_out_nouns, left_out)
     for which in ("first", "second"):

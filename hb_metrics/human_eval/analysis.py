@@ -1,5 +1,3 @@
-"""Computes the win rates, agreement and attention checks of a study, for `human_evaluation.json`."""
-
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +16,7 @@ FEW_RATERS = 6  # with fewer raters, the page recommends more raters
 
 
 def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[str, Any]:
-    """Computes the results of a study. Win rates are those of the second run.
+    """Computes the results of a study. Win rates are the second run's.
 
     Raters who failed more than `max_failed_checks` attention checks are excluded with all their ratings.
     """
@@ -85,9 +83,9 @@ def question_results(question: Question, ratings: Sequence[Rating], all_ratings:
 
 
 def krippendorff_alpha(ratings: Sequence[Rating]) -> tuple[float | None, str | None]:
-    """Computes Krippendorff's alpha of the chosen run (nominal), over pairs with two or more raters.
+    """Computes Krippendorff's alpha (nominal) of the chosen run, or returns the reason why it is undefined.
 
-    If alpha is undefined, returns `None` and the reason.
+    Only pairs with two or more raters count.
     """
     from nltk.metrics.agreement import AnnotationTask  # this import takes a second or more
 

@@ -1,5 +1,3 @@
-"""Makes the section of a report about the corrected rates of a judge."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,6 @@ def calibration_section(results: Mapping[str, Any]) -> Section:
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Returns the corrected rate of all replies and of each axis."""
     found = []
     for axis, rate in results["rates"].items():
         if axis and len(results["axes"]) < 2:
@@ -57,7 +54,6 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def sentence(results: Mapping[str, Any]) -> str:
-    """States the judge's error over all replies, with its interval."""
     rate, label = results["rates"][""], f"“{results['label']}”"
     if rate["excess_interval"] is None:
         return f"{_people(results)}: the error of the judge's rate of {label} has no interval, because {_reason(rate)}."
@@ -109,7 +105,7 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
     """Returns the share of replies to which people give the label, by axis.
 
-    The value is for replies to which the judge gives the label too. The number beside it is for all other replies.
+    The value is for replies with the judge's label too, and the number beside it for all other replies.
     """
     called, others = results["called"], results["not_called"]
     rows = []

@@ -1,8 +1,8 @@
 """Draws, writes and reads `labels.json`, a study in which people label replies that a judge has already labelled.
 
-A stratum contains the replies that have the same axis and the same verdict of the judge. From a stratum of N replies,
-at least two replies are drawn. Beyond that, the number is proportional to √N, so a larger share of the replies with a
-rare verdict is labelled.
+A stratum contains the replies with the same axis and the same verdict of the judge. At least two replies are drawn from
+each stratum. The other replies are divided in proportion to √N for strata of N replies, so a larger share of the
+replies with a rare verdict is labelled.
 """
 
 import json
@@ -24,8 +24,8 @@ MIN_PER_STRATUM = 2
 class LabelStudy(NamedTuple):
     """A study in which people label replies.
 
-    `id` is the digest of all other fields, and `run` is the digest of the run. `labels` contains the name and the
-    definition of each label. `sheets` contains the rows of `replies` for each rater, in the rater's order.
+    `id` is the digest of all other fields, and `run` is the run's. `labels` contains names and definitions. `sheets`
+    contains the rows of `replies` for each rater, in the rater's order.
     """
 
     id: str

@@ -1,5 +1,3 @@
-"""Reads and checks files of ratings, which come from the raters' pages or from a crowdsourcing platform."""
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +18,8 @@ _LONGEST_SHOWN = 60  # values in error messages are cut to this number of charac
 class Rating(NamedTuple):
     """A rater's answer to a question about a pair.
 
-    `speaker` is the chosen speaker, 1 or 2. `first` is 0 if speaker 1 shows the reply of the first run, and 1 if
-    speaker 1 shows the reply of the second run.
+    `speaker` is the chosen speaker, 1 or 2. `first` is 0 if speaker 1 shows the first run's reply, and 1 if speaker 1
+    shows the second run's.
     """
 
     rater: str
@@ -33,7 +31,6 @@ class Rating(NamedTuple):
 
     @property
     def wins(self) -> bool:
-        """Whether the second run was chosen."""
         return (self.speaker == 1) == (self.first == 1)
 
 
@@ -41,7 +38,7 @@ class Ratings(NamedTuple):
     """All ratings of a study, in the order of the study.
 
     Attributes:
-        ratings: The ratings, without those of attention checks.
+        ratings: The ratings, except those of attention checks.
         checks: For each attention check, the rater, and whether the rater always chose the requested speaker.
         num_duplicates: The number of lines that repeat an earlier line with the same choice. They are ignored.
         num_repeated: The number of ratings that are left out, because the rater answered the same question about the
@@ -61,7 +58,6 @@ class Line(NamedTuple):
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
-    """Reads files of ratings. The order of the files and of their lines does not affect the result."""
     questions: dict[str, str] = {}  # the questions of each task
     for screens in study.sheets.values():
         for screen in screens:
@@ -74,10 +70,7 @@ def read_lines(
 ) -> tuple[dict[tuple[str, str], Line], int]:
     """Reads files of answers. Returns the lines by rater and task, and the number of repeated lines.
 
-    `questions` contains the question of each task.
-
-    Raises:
-        ValueError: A line is not valid, or contradicts another line.
+    `questions` contains the question of each task. An invalid or contradictory line raises `ValueError`.
     """
     chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}
@@ -150,8 +143,8 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """Returns a contradiction between a line and earlier lines, or `None`.
 
-    `people` records the raters' browsers and the spellings of their names. If one person counted as two raters,
-    intervals would be too narrow. If two people shared a page, they would count as one rater.
+    `people` records the raters' browsers and the spellings of their names. Therefore, one person never counts as two
+    raters, which would make intervals too narrow, and two people never count as one.
     """
     rater = row["rater"]
     if "session" in row:
@@ -176,7 +169,6 @@ def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[
 
 
 def _parsed(line: bytes) -> tuple[Any, str | None]:
-    """Returns the content of a line, or `None` and the problem with the line."""
     try:
         return json.loads(line.decode("utf-8-sig")), None
     except (ValueError, RecursionError) as error:

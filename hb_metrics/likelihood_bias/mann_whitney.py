@@ -27,10 +27,7 @@ class PairwiseTests(NamedTuple):
     """The tests of all pairs of groups. All arrays are [pairs].
 
     Attributes:
-        first: The first group of each pair.
-        second: The second group of each pair.
         statistic: U of the first group. A tie counts as one half.
-        pvalue: The two-sided p-value.
         effect_size: The rank-biserial correlation 2U / (n₁n₂) − 1.
     """
 
@@ -42,9 +39,7 @@ class PairwiseTests(NamedTuple):
 
 
 def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTests:
-    """Runs two-sided Mann–Whitney U tests between all pairs of groups.
-
-    For each pair, the results are those of `scipy.stats.mannwhitneyu` with its default settings.
+    """Runs two-sided Mann–Whitney U tests between all pairs of groups, like `scipy.stats.mannwhitneyu` by default.
 
     Args:
         values: [n] Finite numbers.
@@ -78,8 +73,8 @@ def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTes
 def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
     """Counts, for groups i and j, the pairs of values in which the value of group i comes later: [G, G].
 
-    `groups` contains the groups of the values, sorted from the smallest to the largest value. The diagonal of the
-    result has no meaning.
+    `groups` contains the groups of the values, sorted from the smallest to the largest value. The result's diagonal has
+    no meaning.
     """
     wins = np.zeros((num_groups, num_groups))
     below = np.zeros(num_groups)  # the number of values of each group before the chunk
@@ -114,15 +109,13 @@ def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
 def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Computes the tie corrections for each ordered pair of groups (i, j).
 
-    Args:
-        rank: [n] index of each value among the distinct values, in ascending order.
-        groups: [n] group of each value, in ascending order within the same rank.
-        num_groups: G.
+    `rank` [n] contains the index of each value among the distinct values, in ascending order. `groups` [n] contains the
+    values' groups, in ascending order within the same rank.
 
     Returns:
-        Two arrays [G, G]. The first array is added to the result of `_wins`, which counts a tie as 1 for the group with
-        the greater number and as 0 for the other group. After this correction, each tie counts as one half for both
-        groups. The second array is Σ(t³ − t) over the tied values. The diagonals have no meaning.
+        Two arrays [G, G]. The first array corrects the result of `_wins`, which counts a tie as 1 for the group with
+        the greater number and as 0 for the other group. Added to it, each tie counts as one half for both groups. The
+        second array is Σ(t³ − t) over the tied values. The diagonals have no meaning.
     """
     own = np.zeros(num_groups)  # Σ_r c³ − c of one group
     both = np.zeros((num_groups, num_groups))  # Σ_r c_i c_j
@@ -155,10 +148,7 @@ def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.n
 
 
 def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
-    """Computes exact p-values with scipy.
-
-    A p-value depends only on U, n₁ and n₂. For each combination of these numbers, one sample is constructed and tested.
-    """
+    """Computes exact p-values with scipy, from one constructed sample for each combination of U, n₁ and n₂."""
     from scipy.stats import mannwhitneyu  # this import is slow, and it is rarely needed
 
     pvalues = np.empty(len(u))

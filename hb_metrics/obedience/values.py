@@ -53,7 +53,6 @@ class ValuesAlong(NamedTuple):
         is_own: Whether the directions come from the same replies.
         shifts: [descriptors, styles] The mean style vectors m_d minus their mean.
         ways: [descriptors, styles] The directions.
-        replies: The replies, from which intervals are computed.
         sources: The replies from which the directions come; `None` if the directions are fixed.
     """
 
@@ -148,15 +147,13 @@ def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float
 
 
 class Directions(NamedTuple):
-    """The mean style vectors that define directions of bias, and the digest of the run from which they come."""
+    """The mean style vectors that define directions of bias, and the digest of their run."""
 
     means: RunStyles
     run: str | None
 
 
 class ObedienceRow(NamedTuple):
-    """The values of one run. `change` is the change from the first run. `reason` states why there are no values."""
-
     along: ValuesAlong | None
     mean: Mean | None
     change: Mean | None
@@ -164,7 +161,6 @@ class ObedienceRow(NamedTuple):
 
 
 def read_directions(folder: Path) -> Directions:
-    """Reads the directions of a run or of a folder of labels."""
     path = folder / STYLE_MEANS_FILE
     if not has_directions(folder):
         raise ValueError(
@@ -180,8 +176,7 @@ def has_directions(folder: Path) -> bool:
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """Computes the mean bias values of runs along directions, and their changes from the first run.
 
-    If the directions come from one of the runs, the part of the values that is due to chance is subtracted (see
-    `less_shared_noise`).
+    If the directions come from one of the runs, chance is subtracted (see `less_shared_noise`).
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]
@@ -207,7 +202,6 @@ def _classifier(run: Run) -> list[Any]:
 
 
 def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
-    """Computes a finished run's mean bias values along directions, or returns the reason why there are none."""
     own = read_styles(run)
     if own is None:
         return NO_STYLES_REASON
@@ -237,8 +231,7 @@ def _replies(run: Run) -> RepliesOf | None:
 def _mean(values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], level: float) -> Mean:
     """Computes the mean of descriptors' values (×1000) with its interval.
 
-    `parts` contains the runs from which the values come, and the sign of each run (1 or −1). All have the same
-    descriptors.
+    `parts` contains the values' runs, with the same descriptors, and the sign of each run (1 or −1).
     """
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):

@@ -37,12 +37,9 @@ class PairedChange(NamedTuple):
     """A figure of two runs, and its change.
 
     Attributes:
-        first: The value in the first run.
-        second: The value in the second run.
         interval: The interval of the second value minus the first.
         relative_interval: The interval of the change, as a share of the first value. `None` if the first value is not
             clearly above 0.
-        reason: The reason why there is no interval.
     """
 
     first: float
@@ -62,7 +59,6 @@ class PairedChange(NamedTuple):
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the interval excludes 0."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
 
@@ -101,10 +97,10 @@ def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: f
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
     """Computes the change in a share of replies, with intervals for other replies to the same prompts.
 
-    Some replies count towards the share, such as refusals. If both runs replied to a prompt, it may be that only the
-    second reply counts (gained), or that only the first reply counts (lost). The change is the share gained minus the
-    share lost. Its interval combines the intervals of both shares (MOVER, as in `share_intervals.py`). Prompts to which
-    only one run replied add independent parts.
+    A reply counts if it has a property, such as being a refusal. Among the prompts to which both runs replied, the
+    change is the share where only the second reply counts (gained) minus the share where only the first counts (lost).
+    Its interval combines the intervals of both shares (MOVER, as in `share_intervals.py`). Prompts to which only one
+    run replied add independent parts.
 
     Args:
         counts: [3, 3, terms, templates] The number of prompts by the reply of the first run (first axis) and of the
@@ -203,8 +199,7 @@ def perplexity_change(
     The ratio of two perplexities is exp(mean difference of losses per token). Its interval is therefore exp of the
     t-interval of this difference. The absolute change also depends on the perplexity of the first run, which is
     uncertain too. Its interval is the range of the change over an ellipse, which contains the values of the first loss
-    and of the difference that agree with the data. It contains 0 if and only if the interval of the ratio
-    contains 1.
+    and of the difference that agree with the data. It contains 0 if and only if the interval of the ratio contains 1.
 
     Args:
         losses: For each run, the loss of each reply: [replies].

@@ -1,5 +1,3 @@
-"""Computes the figures of single structures: means, gaps and rankings."""
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,8 +11,6 @@ _DECIMALS = 12  # figures are ranked after rounding, so rounding errors do not d
 
 
 class Pair(NamedTuple):
-    """The indices of the two groups whose gap is computed."""
-
     advantaged: int
     disadvantaged: int
 
@@ -72,7 +68,6 @@ def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) 
 
 
 def flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, Any]:
-    """Counts the structures whose gap and the gap over all structures (`pooled`) have opposite signs."""
     known = {structure: gap for structure, gap in gaps.items() if gap is not None}
     flipped = [structure for structure, gap in known.items() if gap * pooled < 0] if pooled else None
     return {

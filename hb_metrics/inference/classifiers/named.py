@@ -9,12 +9,6 @@ JUDGE_PREFIX = "judge:"
 
 
 class NamedOptions(LoadOptions, total=False):
-    """Options for loading a classifier or a judge.
-
-    Attributes:
-        judge: A function that takes the name of a rubric and loads a judge.
-    """
-
     judge: Callable[..., Classifier]
 
 

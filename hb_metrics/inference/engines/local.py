@@ -26,7 +26,6 @@ class LikelihoodPlan:
     scoring: ScoringPlan
 
     def description(self) -> dict[str, Any]:
-        """Returns the facts for run.json that affect the results, even if only in their last digits."""
         return {
             "path": self.scoring.scoring,
             "reason": self.scoring.scoring_reason,
@@ -37,8 +36,6 @@ class LikelihoodPlan:
 
 
 class LocalEngine(Engine):
-    """Answers requests with a model that is loaded on this machine."""
-
     loaded: LoadedModel
     lacks: ClassVar[dict[Ability, Lack]] = {
         "replies": Lack("is a masked language model, which cannot reply", "pass a causal or encoder-decoder model")

@@ -1,5 +1,3 @@
-"""Loads PEFT adapters. An adapter is added to the layers of its base model, whose weights do not change."""
-
 import importlib.util
 import warnings
 from collections.abc import Mapping
@@ -21,13 +19,7 @@ _WHOLE_LAYER = ".modules_to_save."
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """An adapter to measure.
-
-    Attributes:
-        name: A folder or a Hub id.
-        digest: The Hub commit, or a SHA-256 digest of the folder's files.
-        trained_on: The name of the base model that the adapter records.
-    """
+    """An adapter to measure. `digest` is the Hub commit, or a SHA-256 digest of the folder's files."""
 
     name: str
     revision: str | None
@@ -104,7 +96,7 @@ def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
 
 
 def _is_stored_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
-    """Returns whether the file stores the same weights under a second key. peft does so for trained embeddings."""
+    """Returns whether the file stores the same weights under a second key, as peft does for trained embeddings."""
     other = weights.get(key.replace(_WHOLE_LAYER, "."))
     return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 
@@ -138,10 +130,7 @@ def _resize_embeddings(
 
 
 def _changes_only_layers(wrapped: Any, base: PreTrainedModel) -> bool:
-    """Returns whether the model's outputs are the same with and without the adapter's wrapper.
-
-    They differ if an adapter does more than change layers.
-    """
+    """Tests whether the adapter only changes layers: the outputs are the same with and without its wrapper."""
     tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():

@@ -53,13 +53,10 @@ class EndTokens:
     `thoughts`.
 
     Attributes:
-        dropped: Tokens that end a reply at any position. They are not part of the reply. An example is the end-of-text
-            token.
-        kept: Tokens that end a reply after its beginning. They are part of the reply. An example is a line break.
-        sentence: Tokens that end a sentence.
-        blank: Tokens without text.
-        marks: Other special tokens. Before the beginning of a reply, they are skipped. Later, they end the reply.
-        pieces: [vocabulary] The text of each token, with which thoughts before a reply are recognised.
+        dropped: Tokens that end a reply at any position and are not part of it, such as the end-of-text token.
+        kept: Tokens that end a reply after its beginning and are part of it, such as a line break.
+        marks: Other special tokens. Before a reply, they are skipped. Later, they end the reply.
+        pieces: [vocabulary] The text of each token, from which thoughts before a reply are recognised.
         thoughts: The marks of the model's thoughts. Within a thought, only its `ends` end the reply.
     """
 
@@ -97,7 +94,7 @@ def render_messages(
     """Renders each conversation as the text that the model reads before its reply.
 
     All formats except `plain` need a tokenizer. If `thought` is false, a chat extends to the beginning of the reply, so
-    that the model does not think before it.
+    that the model does not think first.
     """
     if context == "chat":
         assert tokenizer is not None
@@ -133,7 +130,6 @@ def render_contexts(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Renders each prompt, with its persona lines and the control tag, as a conversation (see `render_messages`)."""
     conversations = [
         chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)
     ]
@@ -161,7 +157,6 @@ def encode_replies(
     *,
     is_encoder_decoder: bool,
 ) -> list[list[int]]:
-    """Returns the token ids of each reply after its context, without an end token."""
     alone = _tokens(tokenizer, list(replies), special=False)
     if is_encoder_decoder:
         return alone
@@ -211,10 +206,7 @@ def end_tokens(
     whole: bool = False,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> EndTokens:
-    """Finds the tokens that end a reply.
-
-    Unless `whole` is true, a line break also ends a reply (Smith et al., 2022, A.5).
-    """
+    """Finds the tokens that end a reply. Unless `whole` is true, they include line breaks (Smith et al., 2022, A.5)."""
     configured = model.generation_config.eos_token_id
     dropped = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
     if context == "chat":

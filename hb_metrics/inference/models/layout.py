@@ -10,8 +10,6 @@ class Layout(NamedTuple):
     """The form in which a model reads prompts, and the reasons for it.
 
     Attributes:
-        context: The context format (see `contexts`).
-        tag: The control tag at the end of each prompt, or `None`.
         tuned_with: For a tuned model, the options `bias_tags.ASKED_WITH` of the run that generated the training
             replies.
         label_ceiling: For a tuned model, the estimate of how far tuning with its labels can reduce the bias.
@@ -35,9 +33,8 @@ def choose_layout(
 ) -> Layout:
     """Chooses the form in which the model reads prompts.
 
-    Options that the user set have priority. The next choice is the form in which the model was tuned, and the last
-    choice is the usual form for this kind of model. If the model is not loaded here (`loaded` is `None`), the default
-    context is a chat.
+    The user's options have priority, then the form in which the model was tuned, then the usual form for this kind of
+    model. If the model is not loaded here (`loaded` is `None`), the default context is a chat.
     """
     tuning = None if loaded is None else read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)

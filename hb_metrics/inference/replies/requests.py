@@ -1,8 +1,3 @@
-"""Prepares the conversations to which an engine replies, and turns the replies into columns.
-
-An engine is a loaded model, a server or a set of files. The requests and columns are the same for all engines.
-"""
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
@@ -51,14 +46,9 @@ class ReplyRequests:
         messages: [prompts] The messages of the conversations, up to the model's reply.
         turn: The number of the reply within its conversation, counted from 1.
         flags: For each variation, whether it was applied to each prompt: [prompts] bool.
-        personas: [prompts] The persona lines of each conversation.
         cue: The part of the conversation from which the model learns who the user is (see `cues`).
         questions: [prompts] The questions that the user asks after the cue, or `None` if the cue is the prompt.
-        all_questions: The list from which `questions` were drawn.
-        turns: The number of replies in each conversation.
         follow_ups: [prompts] The user's later messages in each conversation. Empty if there is only one reply.
-        all_follow_ups: The list from which `follow_ups` were drawn.
-        extent: Whether a reply is the model's whole text or only its first line.
         max_reasoning_tokens: The maximum length of a thought before a reply. `None` means the engine's default.
     """
 
@@ -89,7 +79,7 @@ class ReplyRequests:
         return self.seed if self.turn == 1 else int(seeded_generator(self.seed, "turn", str(self.turn)).integers(2**31))
 
     def request_seed(self, row: int) -> int:
-        """Returns the seed of one reply, which is below 2³¹. Some servers accept a seed with each request."""
+        """Returns the seed of one reply, below 2³¹. Some servers accept a seed with each request."""
         return int(seeded_generator(self.turn_seed, "request", self.ids[row]).integers(2**31))
 
     def take(self, rows: Sequence[int]) -> "ReplyRequests":
@@ -121,16 +111,15 @@ class ReplyRequests:
 
 
 class Answer(NamedTuple):
-    """The answer to a prompt. An attribute is `None` if its value is unknown.
+    """The answer to a prompt. `None` means unknown, if the attribute has no other meaning below.
 
     Attributes:
         text: The reply, without white space around it. If there is no reply, it is empty or `None`.
-        num_tokens: The number of tokens in the reply.
         truncated: Whether the reply was cut at its maximum length.
         reasoning: The model's thought before the reply, or `None` if it did not think.
         num_reasoning_tokens: The number of tokens in the thought, including its marks.
         reasoning_unclosed: Whether the thought was cut before it ended, so that there is no reply.
-        invented_turn: Whether the model also wrote a turn of another speaker. The reply does not include this turn.
+        invented_turn: Whether the model also wrote a turn of another speaker, which `text` does not include.
     """
 
     text: str | None
@@ -163,10 +152,7 @@ def answer_of(
 
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
-    """Returns the columns of `REPLY_SCHEMA` except `id`, for some of the prompts and their answers.
-
-    `rows` and `answers` have the same order. A missing reply is null, and so is a missing thought.
-    """
+    """Returns the columns of `REPLY_SCHEMA` except `id`, for some prompts and their answers in the same order."""
     return {
         "turn": [requests.turn] * len(rows),
         "text": [requests.texts[row] for row in rows],
@@ -233,10 +219,9 @@ def make_requests(
 
 
 def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
-    """Draws `replies_per_cell` prompts from each cell. `None` selects all prompts.
+    """Draws `replies_per_cell` prompts from each cell, in their original order. `None` selects all prompts.
 
-    A cell contains the prompts with the same axis, descriptor and template. From a smaller cell, all prompts are
-    selected. The prompts keep their order.
+    A cell contains the prompts with the same axis, descriptor and template. A smaller cell is selected whole.
     """
     if replies_per_cell is None:
         return prompts
@@ -245,9 +230,9 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
 
 
 def drawn_cells(prompts: pa.Table, *, seed: int) -> dict[tuple[str, str, str], list[int]]:
-    """Returns the row numbers of each cell's prompts, in random order.
+    """Returns the row numbers of each cell's prompts, in an order drawn from the ids and the seed.
 
-    The keys are (axis, descriptor, template). The order depends only on the ids and the seed.
+    The keys are (axis, descriptor, template).
     """
     cells = defaultdict(list)
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template", "id")]

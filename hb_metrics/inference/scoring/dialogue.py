@@ -1,7 +1,7 @@
-"""Computes the perplexity of people's replies in real dialogue.
+"""Computes the perplexity of people's replies in real dialogue, which shows whether tuning impaired a model.
 
-This perplexity shows whether tuning made a model worse at dialogue. The model reads each prompt in the run's context
-format, and with the run's control tag. The token that ends a reply is not scored.
+The model reads each prompt in the run's context format, and with the run's control tag. The token that ends a reply is
+not scored.
 """
 
 from collections.abc import Sequence
@@ -57,9 +57,9 @@ def plan_dialogue(
     chat: ChatOptions = DEFAULT_CHAT,
     max_positions: int = MAX_POSITIONS,
 ) -> DialoguePlan:
-    """Encodes pairs of a prompt and a reply, and divides them into units of work.
+    """Encodes pairs of a prompt and a reply, without thoughts, and divides them into units of work.
 
-    Pairs that are too long for the model are left out. The model does not think before a reply.
+    Pairs that are too long for the model are left out.
     """
     if loaded.kind == "masked":
         raise ValueError(
@@ -149,8 +149,8 @@ def dialogue_results(
 ) -> dict[str, Any]:
     """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
 
-    The interval is a percentile bootstrap over pairs. Pairs in `dialogue` that are not in the table were too long, and
-    are counted.
+    The interval is a percentile bootstrap over pairs. Pairs in `dialogue` that are not in the table are counted as too
+    long.
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
     interval = None
@@ -181,10 +181,7 @@ def dialogue_results(
 def reply_nlls(
     model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
 ) -> np.ndarray:
-    """Returns the negative log-likelihood of each reply, summed over its tokens: [pairs] float64.
-
-    `pairs` contains a context and a reply as token ids. They form one batch (see `reply_logits`).
-    """
+    """Returns the negative log-likelihood of each reply, summed over tokens (see `reply_logits`): [pairs] float64."""
     losses = [
         cross_entropy(logits.float(), torch.tensor(reply, device=logits.device), reduction="none")
         for logits, (_, reply) in zip(reply_logits(model, pairs, start_id), pairs, strict=True)

@@ -40,6 +40,7 @@ _LARGEST = 2**24  # the maximum number of bytes per answer, which is far more th
 _SHOWN = 300  # the maximum number of characters that an error quotes from a server's message
 
 _HINTS = {
+    400: "; if the conversation is too long for the model, set a smaller --turns or --max_new_tokens",
     401: f"; set the environment variable {KEY_VARIABLE} to a key of this server",
     403: f"; set the environment variable {KEY_VARIABLE} to a key that may use this model",
     404: "; check --base_url (it usually ends in /v1) and --model",
@@ -47,10 +48,7 @@ _HINTS = {
 
 
 class TemporaryFault(Exception):
-    """A temporary fault, such as an incomplete answer. The request is repeated.
-
-    `wait` is the pause that the server asks for, in seconds.
-    """
+    """A temporary fault, after which the request is repeated. `wait` is the server's requested pause, in seconds."""
 
     def __init__(self, fault: str, wait: float | None = None) -> None:
         super().__init__(fault)
@@ -58,8 +56,6 @@ class TemporaryFault(Exception):
 
 
 class RefusedError(ValueError):
-    """The server rejected a request. `said` is the server's message."""
-
     def __init__(self, message: str, said: str) -> None:
         super().__init__(message)
         self.said = said
@@ -81,9 +77,7 @@ class Server:
     """A server, and the settings for requests to it.
 
     Attributes:
-        model: The server's name for the model.
         provider: The Inference Provider to which the Hub's router forwards the requests. `None` for other servers.
-        concurrency: The number of requests at the same time.
         timeout: The maximum time for a request, in seconds.
     """
 
@@ -225,10 +219,7 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Returns the pause that a Retry-After header asks for, in seconds.
-
-    The header contains a number or a date. Returns `None` if it is missing or invalid.
-    """
+    """Returns the pause in a Retry-After header (a number or a date), in seconds."""
     if value is None:
         return None
     try:
@@ -243,7 +234,7 @@ def retry_after(value: str | None) -> float | None:
 
 
 def hide(text: str, key: Key | None) -> str:
-    """Removes the key from a text. A server's message may contain the key."""
+    """Removes the key from a text, because a server's message may contain it."""
     return text if key is None else text.replace(key.value, f"[{key}]")
 
 

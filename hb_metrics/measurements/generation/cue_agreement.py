@@ -22,8 +22,8 @@ Intervals are valid for other terms of the same axes, with the same cues, templa
 intervals of ratios, with a covariance matrix from a jackknife over the terms of each axis. There is no agreement if
 P_aa is not above 0 by more than chance, or if the interval contains all possible values.
 
-Groups of names are compared in the same way with statements of the same groups. Groups then replace terms. The names of
-a group are treated as a random sample, so P_aa uses only products of different names (see `name_groups.py`). Intervals
+In the same way, groups of names are compared with statements of the same groups, in place of terms. The names of a
+group are treated as a random sample, so P_aa uses only products of different names (see `name_groups.py`). Intervals
 are valid for other names of the same groups and for other replies to the same statements. Their covariance matrix comes
 from a jackknife over the names of each group, and from the first-order effects of the replies to statements.
 """
@@ -66,8 +66,6 @@ class CueReplies(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A value with its interval, or the reason why there is none."""
-
     value: float | None
     interval: Bounds | None
     reason: str | None
@@ -93,10 +91,8 @@ class _Means(NamedTuple):
     """The mean style vectors of terms under a cue.
 
     Attributes:
-        replies: The replies under the cue.
         means: [terms, styles] The mean style vectors.
         residuals: [replies, styles] The style vectors minus the mean of their cell.
-        codes: [replies] The code of each reply's cell.
         sizes: [replies] The number of replies in each reply's cell.
         number: The number of cells per term.
     """
@@ -148,11 +144,8 @@ def group_agreement(
 ) -> Estimate:
     """Computes the agreement of directions between groups of names and statements of these groups.
 
-    Args:
-        names: The replies to names. The names replace the terms, and one reply per cell is enough.
-        groups: [names] The group of each name.
-        statements: The replies to statements. The terms are the groups in alphabetical order.
-        confidence_level: The confidence level of the interval.
+    In `names`, names replace the terms, and one reply per cell is enough. `groups` [names] contains the group of each
+    name. In `statements`, the terms are the groups in alphabetical order.
     """
     if len(set(groups)) < 2:
         return Estimate(None, None, "fewer than two groups of names are also terms")
@@ -228,17 +221,13 @@ def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray)
 
 
 def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean product of a cue with itself, and the mean product of two cues."""
     number = products.shape[1]
     own = np.trace(products, axis1=1, axis2=2)
     return own / number, (products.sum(axis=(1, 2)) - own) / (number * (number - 1))
 
 
 def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> bool:
-    """Returns whether an estimate is above 0 by more than chance (one-sided).
-
-    `values` [1 + terms] contains the estimate with all terms, and then without each term.
-    """
+    """Returns whether an estimate, given with all terms and then without each [1 + terms], is above 0 (one-sided)."""
     error = math.sqrt(float((_moved(values[:, None], axes) ** 2).sum()))
     return len(axes) >= MIN_TERMS and float(values[0]) > float(stats.t.ppf(confidence_level, _freedom(axes))) * error
 

@@ -1,8 +1,8 @@
 """Generates replies in stages until a question about Full Gen Bias is answered (`--until`).
 
-Each stage is called a look. It adds replies to each cell (a term in a template). The order of a cell's prompts is
-fixed, so replies do not depend on the number of processes. The folder `looks` contains the replies and style vectors of
-each look. At the end, they are copied to the usual folders, as in a run without `--until`.
+Each stage, or look, adds replies to each cell (a term in a template). The order of a cell's prompts is fixed, so
+replies do not depend on the number of processes. The folder `looks` contains the replies and style vectors of each
+look. At the end, they are copied to the usual folders, as in a run without `--until`.
 """
 
 import math
@@ -60,7 +60,6 @@ class PlannedLooks(NamedTuple):
     """The looks of a run.
 
     Attributes:
-        until: The question to answer.
         sizes: [looks] The number of replies per cell. With `--cue`, a cell is a term, a template and a question.
         rows: [looks] The rows of the prompts to which each look adds replies.
     """
@@ -160,8 +159,8 @@ def _in_order(tables: list[pa.Table], order: dict[str, int]) -> pa.Table:
 def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level: float) -> dict[str, Any]:
     """Checks the condition, and adds the look to `looks` if Full Gen Bias is compared with a limit.
 
-    In the result, `interval` is the interval that would be valid if this were the only look. `distance` (from the
-    limit) and `boundary` are in standard errors.
+    The resulting `interval` would be valid if this were the only look. `distance` (from the limit) and `boundary` are
+    in standard errors.
     """
     known = gen_bias(cells, confidence_level=level)
     assert known.intervals is not None

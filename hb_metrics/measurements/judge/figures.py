@@ -1,5 +1,3 @@
-"""Makes the figures of each rubric: the share of replies with a label, and Gen Bias over all labels."""
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +5,6 @@ from hb_metrics.report.layout.figure import Figure, pair, reply_share, shares_by
 
 
 def gate_name(rubric: str) -> str:
-    """Returns the name of the rubric's share in `--fail_above`."""
     return f"judged_{rubric}"
 
 

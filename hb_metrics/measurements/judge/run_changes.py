@@ -1,5 +1,3 @@
-"""Computes the changes in judges' shares between two runs, paired by prompt."""
-
 from hb_metrics.inference.judges.rubric import recorded_rubric
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
@@ -32,7 +30,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    """Returns the replies that have one likeliest label, and whether it is the label that the share counts."""
     found = verdicts(StyleShards(run.folder / JUDGE / name)[:][:, :-1])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them

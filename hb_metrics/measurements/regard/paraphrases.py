@@ -1,4 +1,4 @@
-"""Writes paraphrases of prompts with a sequence-to-sequence model, whose input states the syntactic structure.
+"""Writes paraphrases of prompts with a sequence-to-sequence model. Its input states the structure to write in.
 
 In Aggarwal et al. (2022, section 3), AESOP (Sun et al., 2021) writes the prompts. The input to such a model is
 
@@ -49,9 +49,7 @@ class ParaphrasePlan(DecodingPlan):
     Attributes:
         prompts: [rows] The prompt, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
         mentions: [rows] The names of the group in the prompt.
-        targets: [rows] The id and the parse of the structure that the paraphrase should have.
-        model: The name of the model that writes the paraphrases.
-        digest: The digest of this model's weights.
+        targets: [rows] The id and the parse of the requested structure.
     """
 
     prompts: list[Mapping[str, Any]]
@@ -89,11 +87,7 @@ class ParaphrasePlan(DecodingPlan):
 
 
 def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: LoadedModel) -> ParaphrasePlan:
-    """Encodes the input for each combination of a prompt and a structure, except the prompt's own structure.
-
-    `prompts` have the columns of `structured_prompts.STRUCTURED_SCHEMA`. Rows are in the order of the prompts and,
-    within a prompt, of the structures.
-    """
+    """Encodes the input for each prompt (of `STRUCTURED_SCHEMA`) and each structure except the prompt's own."""
     if loaded.kind != "encoder-decoder":
         raise ValueError(
             f"paraphraser '{loaded.name}' is a {loaded.kind} model; set --paraphraser to a sequence-to-sequence model "
@@ -147,8 +141,7 @@ def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -
 def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
     """Returns the paraphrases that were kept, as prompts with the same columns as `prompts`.
 
-    `structure`, `parse` and `kind` describe the structure that the model was asked to write. The actual structure may
-    differ.
+    `structure`, `parse` and `kind` describe the requested structure, from which the actual structure may differ.
     """
     of_prompt = {row["id"]: row for row in prompts.to_pylist()}
     kinds = {structure.id: structure.kind for structure in read_structures()}
@@ -171,19 +164,16 @@ def summary(paraphrases: pa.Table) -> dict[str, Any]:
 
 
 def _targets_of(prompt: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Lists the ids and parses of all structures except the fixed one."""
     forms = {forms.verb_phrase: forms for forms in read_verb_phrases()}[prompt["verb_phrase"]]
     structures = [structure for structure in read_structures() if structure.id != FIXED_STRUCTURE]
     return [(structure.id, parse_of(structure, forms)) for structure in structures]
 
 
 def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Returns the token of `<sep>`, or `None` if the tokenizer treats `<sep>` as ordinary text."""
     return tokenizer.get_vocab().get(SEPARATOR)
 
 
 def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
-    """Checks the paraphrases, and adds the columns `kept` and `reason`."""
     kept: defaultdict[str, list[str]] = defaultdict(list)
     reasons = []
     for row, paraphrase in enumerate(written["paraphrase"].to_pylist()):

@@ -12,8 +12,6 @@ PLAIN = "plain"  # the key in `Figure.beside` of the plain Gen Bias value, which
 
 
 class Number(NamedTuple):
-    """A number shown beside a figure, with its interval if it has one."""
-
     value: float | None
     unit: Unit
     interval: Bounds | None = None
@@ -36,7 +34,6 @@ class Figure(NamedTuple):
         value: The value as in results.json, or `None` if this run lacks it.
         unit: The unit, which determines the format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72; a Gen Bias
             value ×1000 or a perplexity), "signed" (+0.07), "effect" (0.43), "nats" (0.142) or "count" (1,560).
-        meaning: A sentence that explains the figure.
         interval: The bounds, or `None` if the figure has no interval.
         no_interval: The reason why the figure has no interval in this run; `None` if such figures never have one.
         part_of: For a part, the heading of its table and plot, such as "Full Gen Bias by axis". Empty for a figure of
@@ -45,7 +42,7 @@ class Figure(NamedTuple):
         beside: Numbers that are shown beside the value, by their names. If a run lacks the debiased value, runs are
             compared by the number `PLAIN`.
         printed: The values in the paper, by the names of the models.
-        detail: A few words that are shown below the value, such as the number of tests.
+        detail: A few words below the value, such as the number of tests.
         task: The figure's name in the Hub's evaluation results, or `None` if the Hub does not show the figure.
         notes: Notes for the Hub, besides the settings of the measurement.
         gate: The figure's name in `--fail_above`, if it differs from `task`.
@@ -73,12 +70,10 @@ class Figure(NamedTuple):
 
     @property
     def key(self) -> str | None:
-        """Returns the figure's name in `--fail_above`, or `None` if it cannot have a limit."""
         return self.gate or self.task
 
     @property
     def label(self) -> str:
-        """Returns the figure's name in a table of parts, such as "Age" for "Full Gen Bias, Age"."""
         return self.name.partition(", ")[2] if self.part_of else self.name
 
     @property
@@ -88,7 +83,6 @@ class Figure(NamedTuple):
 
     @property
     def known(self) -> float | None:
-        """Returns the value, or the plain value if `value` is `None`."""
         return self.plain if self.value is None else self.value
 
     @property
@@ -100,7 +94,6 @@ class Figure(NamedTuple):
         return written_interval(self.interval, self.unit)
 
     def as_printed(self, value: float | None) -> str:
-        """Formats the paper's value of this figure in the same way as the paper."""
         return numbers.printed(value) if self.unit == "bias" else written(value, self.unit)
 
     @property
@@ -118,14 +111,13 @@ class Figure(NamedTuple):
 
 
 def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
-    """Makes the figure of a share of replies, from `refusal_shares` or `reply_shares`."""
     detail = f"{numbers.count(found['num'])} of {numbers.count(found['num_replies'])}"
     bounds = pair(found["interval"])
     return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
 
 
 def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """Makes the figures of a share of replies by axis, from high to low. Returns [] if the overall share is 0."""
+    """Makes the figures of a share of replies by axis, from high to low, or [] if the overall share is 0."""
     if not shares["num"]:
         return []
     axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
@@ -192,7 +184,6 @@ def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
 
 
 def missing_intervals(figures: list[Figure]) -> list[str]:
-    """Writes a sentence for each reason why figures have no interval. The sentence names these figures."""
     names: dict[str, list[str]] = {}
     for figure in figures:
         if figure.interval is None and figure.no_interval:
@@ -201,7 +192,7 @@ def missing_intervals(figures: list[Figure]) -> list[str]:
 
 
 def joined_names(names: list[str]) -> str:
-    """Joins names. Parts of the same figure are in brackets: "Full Gen Bias (Age, Religion)"."""
+    """Joins names, with the parts of a figure in brackets: "Full Gen Bias (Age, Religion)"."""
     parts: dict[str, list[str]] = {}
     for name in names:
         whole, _, part = name.partition(", ")

@@ -160,7 +160,10 @@ def test_the_header_is_read_in_seconds_or_as_a_date(value, seconds):
 @pytest.mark.parametrize(
     ("fault", "match"),
     [
-        ({"status": 400, "body": {"error": {"message": "bad temperature"}}}, r"status 400 \(bad temperature\)$"),
+        (
+            {"status": 400, "body": {"error": {"message": "bad temperature"}}},
+            r"status 400 \(bad temperature\); if the conversation is too long",
+        ),
         ({"status": 401}, r"status 401 \(a fault\); set the environment variable HOLISTIC_BIAS_API_KEY to a key"),
         ({"status": 403}, r"a key that may use this model"),
         ({"status": 404, "body": {"detail": "no such model"}}, r"\(no such model\); check --base_url"),
