@@ -93,6 +93,7 @@ def plan_replies(
         invariant=is_exact(loaded.model),
         padded=takes_padding(loaded.model, contexts, cached=cached),
         cached=cached,
+        continued=requests.turn < requests.turns and is_exact(loaded.model),
     )
 
 
