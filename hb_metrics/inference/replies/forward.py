@@ -1,8 +1,3 @@
-"""Runs a model token by token on a batch of contexts. A beginning that all contexts share is computed once.
-
-A model need not read a conversation again at each turn, because its states (keys and values) can be kept.
-"""
-
 import inspect
 from collections.abc import Sequence
 from copy import copy, deepcopy
@@ -40,9 +35,9 @@ class Forward:
 
     Call `first` once, and then `next` for each further token. `select` keeps some of the rows.
 
-    Equal contexts are computed once. A beginning that all contexts share is also computed once. Shorter contexts are
-    padded after this beginning. If `states` save more, the model reads equally many tokens at the end of each context,
-    and shorter contexts are padded at the left.
+    Equal contexts are computed once, and so is a beginning that all contexts share. Shorter contexts are padded after
+    this beginning. If `states` save more, the model reads equally many tokens at the end of each context, and shorter
+    contexts are padded at the left.
 
     Args:
         contexts: [contexts] The token ids of the inputs.
@@ -125,7 +120,7 @@ class Forward:
         return logits[self.which]
 
     def next(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Appends a token to each row. Returns the logits of the token after it: [rows, vocabulary]."""
+        """Appends a token to each row. Returns the logits of the following token: [rows, vocabulary]."""
         self.tokens = torch.cat([self.tokens, tokens[:, None]], 1)
         if self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
