@@ -62,13 +62,13 @@ class Forward:
         device = input_device(model)
         # For each row, the index of its distinct context.
         self.which = torch.tensor(which, device=device).repeat_interleave(beams)
-        self.prefix = _common_prefix(contexts)
         longest = max(map(len, contexts))
-        self.num_known = longest - max(map(num_unread, contexts, self.known))
-        if self.num_known <= self.prefix:
-            self.num_known = 0
+        self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
+        self.prefix = _common_prefix(contexts)
+        if self.num_known > self.prefix:
+            self.prefix = 0  # pad at the left
         else:
-            self.prefix = 0
+            self.num_known = 0
         pads = [longest - len(context) for context in contexts]
         rows = [
             [*context[: self.prefix], *[_PAD] * pad, *context[self.prefix :]]
@@ -136,13 +136,14 @@ class Forward:
         return ahead._run(torch.tensor([tokens], device=self.contexts.device))[0]
 
     def states_of(self, row: int) -> States | None:
-        """Returns the states of the tokens that a row has read. Returns `None` if the cache does not hold all of them.
+        """Returns the states of all tokens that a row has read, or `None` if the cache does not contain all of them.
 
-        A cache may hold only the tokens in an attention window, or further states, such as recurrent ones.
+        A cache may contain only the tokens in an attention window, or further states, such as recurrent ones.
         """
         if not holds_attention_alone(self.cache):
             return None
-        places = (torch.ones_like(self.tokens[row]) if self.mask is None else self.mask[row]).nonzero()[:, 0]
+        is_token = torch.ones_like(self.tokens[row]) if self.mask is None else self.mask[row]
+        places = is_token.nonzero()[:, 0]
         layers = {}
         for index, layer in enumerate(self.cache.layers):
             if layer.keys is None:  # the layer stores nothing
@@ -154,24 +155,6 @@ class Forward:
             layers[index] = keys, values
         return States(self.tokens[row, places].tolist(), layers)
 
-    def _restore(self) -> None:
-        """Makes a cache of the known states. States of shorter contexts are padded at the left."""
-        self.cache, self.num_cached = DynamicCache(config=self.model.config), self.num_known
-        pads = [0] * len(self.contexts) if self.mask is None else (self.mask == 0).sum(1).tolist()
-        filled = [max(0, self.num_known - pad) for pad in pads]
-        some = next(states for states in self.known if states is not None)
-        for index in some.layers:
-            keys, values = (
-                pad_sequence(
-                    [(states or some).layers[index][part][:length] for states, length in zip(self.known, filled)],
-                    batch_first=True,
-                    padding_side="left",
-                ).movedim(1, -2)
-                for part in (0, 1)
-            )
-            self.cache.update(keys, values, index)
-        self.known = []
-
     def select(self, rows: torch.Tensor) -> None:
         """Continues only with these rows. A row may occur several times."""
         self.tokens = self.tokens[rows]
@@ -181,6 +164,22 @@ class Forward:
             self.states, self.given = self.states[rows], self.given[rows]
         if self.cache is not None:
             self.cache.reorder_cache(rows)
+
+    def _restore(self) -> None:
+        self.cache, self.num_cached = DynamicCache(config=self.model.config), self.num_known
+        some = next(states for states in self.known if states is not None)
+        pads = [0] * len(self.contexts) if self.mask is None else (self.mask == 0).sum(1).tolist()
+        for index in some.layers:
+            for_rows = []
+            for states, pad in zip(self.known, pads, strict=True):
+                known = max(0, self.num_known - pad)
+                for_rows.append([part[:known] for part in (states or some).layers[index]])
+            keys, values = (
+                pad_sequence(parts, batch_first=True, padding_side="left").movedim(1, -2)
+                for parts in zip(*for_rows, strict=True)
+            )
+            self.cache.update(keys, values, index)
+        self.known = []
 
     def _run(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         inputs: dict[str, Any] = {"input_ids": tokens}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CONVERSATIONS = 48
 TURNS = 4
+NEW_TOKENS = 24
 SEED = 0
 
 
@@ -35,7 +36,7 @@ def first_turn(fraction: float) -> "ReplyRequests":
     table = prompts_for_cue(load_table("v1.0"), "history")
     drawn = np.random.default_rng(SEED).permutation(len(table))[: max(2, round(fraction * CONVERSATIONS))]
     prompts = table.take(pa.array(np.sort(drawn)))
-    decoding = decoding_preset("sample", None, "whole")
+    decoding = decoding_preset("sample", None, "whole", max_new_tokens=NEW_TOKENS)
     requests = make_requests(prompts, decoding=decoding, cue="history", questions=read_questions(), extent="whole")
     return with_follow_ups(requests, prompts["template"].to_pylist(), TURNS)
 

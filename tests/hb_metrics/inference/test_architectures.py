@@ -189,8 +189,7 @@ def test_scores_and_replies_are_those_of_one_text_at_a_time(kind, family, prompt
             limits = [1 + row % GREEDY.max_new_tokens for row in range(len(contexts))]  # rows end at different times
             with torch.inference_mode():
                 replies = [
-                    reply.tokens
-                    for reply in decode(model, contexts, GREEDY, ENDS, limits=limits, cached=cached)
+                    reply.tokens for reply in decode(model, contexts, GREEDY, ENDS, limits=limits, cached=cached)
                 ]
             if dtype == torch.float32:
                 alone = greedy_replies(model, contexts)
