@@ -112,8 +112,8 @@ class Forward:
                     self.cache.reorder_cache(torch.zeros(len(self.contexts), dtype=torch.int64, device=logits.device))
                 else:
                     self.cache = None
-            start = 0 if self.cache is None else self.num_cached
-            logits = self._run(self.contexts[:, start:], self.mask)
+            first = 0 if self.cache is None else self.num_cached
+            logits = self._run(self.contexts[:, first:], self.mask)
         if len(self.which) == len(logits):
             return logits
         self.select(self.which)
@@ -175,7 +175,7 @@ class Forward:
                 known = max(0, self.num_known - pad)
                 for_rows.append([part[:known] for part in (states or some).layers[index]])
             keys, values = (
-                pad_sequence(parts, batch_first=True, padding_side="left").movedim(1, -2)
+                pad_sequence(list(parts), batch_first=True, padding_side="left").movedim(1, -2)
                 for parts in zip(*for_rows, strict=True)
             )
             self.cache.update(keys, values, index)

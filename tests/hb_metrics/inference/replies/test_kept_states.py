@@ -8,11 +8,11 @@ from hb_dataset import load_table
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.replies import decoding_shards
+from hb_metrics.inference.replies import decoding, decoding_shards
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import KeptStates
-from hb_metrics.inference.replies.forward import Forward
+from hb_metrics.inference.replies.forward import Forward, States
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.replies.turns import next_turn, with_follow_ups
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
@@ -155,3 +155,26 @@ def test_the_model_reads_only_what_is_unknown():
             assert together.num_known == num_known
             found = torch.stack([together.first(), together.next(torch.full((len(rows),), 7))], 1)
             torch.testing.assert_close(found, torch.stack([expected[row] for row in rows]), atol=1e-4, rtol=0)
+
+
+def test_a_close_decision_is_made_without_kept_states(monkeypatch):
+    model, _ = small_model("llama")
+    context = list(range(40, 60))
+    with torch.inference_mode():
+        earlier = Forward(model, [context])
+        earlier.first()
+        tokens, layers = earlier.states_of(0)
+        wrong = States(tokens, {index: (values, keys) for index, (keys, values) in layers.items()})
+        expected = decode(model, [context], Decoding(max_new_tokens=6), EndTokens(dropped=()))
+        assert decode(model, [context], Decoding(max_new_tokens=6), EndTokens(dropped=()), states=[wrong]) != expected
+        monkeypatch.setattr(decoding, "CLOSE", 1e9)
+        assert decode(model, [context], Decoding(max_new_tokens=6), EndTokens(dropped=()), states=[wrong]) == expected
+
+
+@pytest.mark.parametrize("family", ["mamba", "jamba", "deepseek_v32", "mistral"])
+def test_other_states_and_those_of_a_window_are_not_kept(family):
+    model = small_architecture(family, AutoModelForCausalLM)
+    with torch.inference_mode():
+        forward = Forward(model, [list(range(40, 52))])  # longer than the window, which has 8 tokens
+        forward.first()
+        assert forward.states_of(0) is None
