@@ -165,10 +165,14 @@ def test_a_close_decision_is_made_without_kept_states(monkeypatch):
         earlier.first()
         tokens, layers = earlier.states_of(0)
         wrong = States(tokens, {index: (values, keys) for index, (keys, values) in layers.items()})
-        expected = decode(model, [context], Decoding(max_new_tokens=6), EndTokens(dropped=()))
-        assert decode(model, [context], Decoding(max_new_tokens=6), EndTokens(dropped=()), states=[wrong]) != expected
-        monkeypatch.setattr(decoding, "CLOSE", 1e9)
-        assert decode(model, [context], Decoding(max_new_tokens=6), EndTokens(dropped=()), states=[wrong]) == expected
+        (unlike,) = decode(model, [context], Decoding(max_new_tokens=6), EndTokens(dropped=()), states=[wrong])
+        for end in ((), unlike.tokens[2:3]):  # all decisions are close, or those of a reply that ends early
+            ends = EndTokens(dropped=tuple(end))
+            expected = decode(model, [context], Decoding(max_new_tokens=6), ends)
+            assert decode(model, [context], Decoding(max_new_tokens=6), ends, states=[wrong]) != expected
+            with monkeypatch.context() as patch:
+                patch.setattr(decoding, "CLOSE", 1e9)
+                assert decode(model, [context], Decoding(max_new_tokens=6), ends, states=[wrong]) == expected
 
 
 @pytest.mark.parametrize("family", ["mamba", "jamba", "deepseek_v32", "mistral"])
