@@ -9,7 +9,6 @@ from pathlib import Path
 
 
 def read_text(path: Path) -> str:
-    """Reads a text file as UTF-8 or, if that fails, as Latin-1, which can decode any bytes."""
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
@@ -27,7 +26,6 @@ def read_header(path: Path) -> list[str]:
 
 
 def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
-    """Reads the rows of a CSV file. Rejects missing columns, repeated columns and incomplete rows."""
     lines = _csv_rows(path)
     columns = next(lines, [])
     missing = [name for name in required if name not in columns]
@@ -74,7 +72,6 @@ def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
 
 
 def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> float | None:
-    """Returns the number in a cell, or `None` if the cell is empty or the column does not exist."""
     cell = cells.get(name, "").strip()
     try:
         number = float(cell) if cell else None

@@ -24,10 +24,7 @@ def repo_id(text: str) -> str:
 
 
 def web_address(text: str) -> str:
-    """Returns the address of a web page unchanged, or raises an error if it is invalid or may contain a secret.
-
-    The error message does not repeat the address.
-    """
+    """Returns a web address unchanged. Rejects one that is invalid or may contain a secret, without repeating it."""
     try:
         parts = urlsplit(text)
         is_page = parts.scheme in ("https", "http") and bool(parts.hostname)
@@ -44,7 +41,6 @@ def web_address(text: str) -> str:
 
 
 def project_source() -> str | None:
-    """Returns the address of the source repository, which the installed package records, or `None`."""
     try:
         urls = metadata("holistic-bias").get_all("Project-URL", [])
     except PackageNotFoundError:
@@ -79,7 +75,6 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes files, given by path and content, to a folder. A path outside the folder raises an error."""
     targets = {folder / path: content for path, content in files.items()}
     for target in targets:
         if not target.resolve().is_relative_to(folder.resolve()):

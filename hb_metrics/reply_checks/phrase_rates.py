@@ -1,5 +1,3 @@
-"""Counts replies that contain phrases of sympathy or of confusion (paper, Table 14)."""
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -36,8 +34,6 @@ _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ′＇´`"), "'")
 
 
 class DescriptorGroup(NamedTuple):
-    """Descriptors whose replies are counted together, sorted by mean bias value from high to low."""
-
     name: str
     descriptors: list[DescriptorKey]
 

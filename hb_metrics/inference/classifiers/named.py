@@ -9,8 +9,6 @@ JUDGE_PREFIX = "judge:"
 
 
 class NamedOptions(LoadOptions, total=False):
-    """Options for loading a classifier or a judge. `judge` loads a judge by the name of its rubric."""
-
     judge: Callable[..., Classifier]
 
 

@@ -1,5 +1,3 @@
-"""Answers requests with a model on a server. Each answer is written to a journal at once."""
-
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,7 +53,6 @@ class ServedReplyPlan:
     """The plan of requests for replies.
 
     Attributes:
-        fields: The fields of every request, besides its prompt and seed.
         max_reasoning_tokens: The maximum length of a thought, which counts towards the maximum length of an answer.
     """
 
@@ -120,7 +117,6 @@ class ServedEngine(Engine):
         return f"served by {self.where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
-        """Returns the section `model` of run.json. Its key `served` contains the results of the probe."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -187,11 +183,17 @@ class ServedEngine(Engine):
                 f"{self.where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; use a "
                 "server that supports this field"
             )
-        has_system = any(messages[0]["role"] == "system" for messages in requests.messages)
-        if layout.context == "chat" and has_system and self.probe.system_kept is False:
+        roles = {message["role"] for messages in requests.messages for message in messages}
+        if layout.context == "chat" and "system" in roles and self.probe.system_kept is False:
             raise ValueError(
-                f"{self.where} ignores system messages, which contain persona lines, the system prompt and the cue; "
-                "set --personas 0, remove --system_prompt, and set --cue prompt, --cue history or --cue signature"
+                f"{self.where} ignores or rejects system messages, which contain persona lines, the system prompt and "
+                "the cue; set --personas 0, remove --system_prompt, and set --cue to prompt, history or signature"
+            )
+        has_history = "assistant" in roles or requests.turns > 1
+        if layout.context == "chat" and has_history and self.probe.history_kept is False:
+            raise ValueError(
+                f"{self.where} ignores or rejects earlier messages of a conversation; set --turns 1 and a --cue other "
+                "than history"
             )
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens
@@ -211,11 +213,6 @@ class ServedEngine(Engine):
         )
 
     def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        """Requests the replies that are not on disk yet. Returns all replies on all processes.
-
-        Raises:
-            ValueError: The server did not respond, or the first replies are all empty.
-        """
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
@@ -228,7 +225,8 @@ class ServedEngine(Engine):
             return answer
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
-            answer = await client.post(path, asked[row], read, what=f"prompt '{requests.ids[row]}'")
+            what = f"turn {requests.turn} of prompt '{requests.ids[row]}'"
+            answer = await client.post(path, asked[row], read, what=what)
             client.cost.tokens_in += answer.num_prompt_tokens or 0
             client.cost.tokens_out += answer.num_tokens or 0
             reasons.append("" if answer.text else answer.finish_reason)
@@ -295,7 +293,6 @@ class ServedEngine(Engine):
         columns: Callable[[Sequence[int], Sequence[Mapping[str, Any]]], dict[str, Any]],
         label: str,
     ) -> pa.Table | None:
-        """Requests the answers that are neither in a shard nor in a journal, and then reads all shards."""
         state = process_state()
         shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
         keys = [request_key([self.name, ids[row], body]) for row, body in enumerate(asked)]

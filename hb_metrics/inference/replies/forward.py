@@ -33,17 +33,12 @@ class States(NamedTuple):
 class Forward:
     """Computes the logits of the next token for a batch of rows.
 
-    Call `first` once, and then `next` for each further token. `select` keeps some of the rows.
+    Call `first` once, and then `next` for each further token. `select` keeps some of the rows. Each context has `beams`
+    rows. Without `cached` keys and values, the model reads all tokens again at each step.
 
     Equal contexts are computed once, and so is a beginning that all contexts share. Shorter contexts are padded after
-    this beginning. If `states` save more, the model reads equally many tokens at the end of each context, and shorter
-    contexts are padded at the left.
-
-    Args:
-        contexts: [contexts] The token ids of the inputs.
-        beams: The number of rows for each context.
-        cached: Whether the model keeps keys and values. Otherwise, it reads all tokens again at each step.
-        states: [contexts] States of texts that begin like the contexts, or `None`. May be empty.
+    this beginning. If `states` of texts that begin like the contexts save more, the model reads equally many tokens at
+    the end of each context, and shorter contexts are padded at the left.
     """
 
     def __init__(
@@ -226,7 +221,6 @@ def num_unread(context: Sequence[int], states: States | None) -> int:
 
 
 def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
-    """Returns the number of tokens at the beginning that all contexts share. The last token never counts."""
     if len(contexts) < 2:
         return 0
     shared = 0

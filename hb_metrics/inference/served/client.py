@@ -40,6 +40,7 @@ _LARGEST = 2**24  # the maximum number of bytes per answer, which is far more th
 _SHOWN = 300  # the maximum number of characters that an error quotes from a server's message
 
 _HINTS = {
+    400: "; if the conversation is too long for the model, set a smaller --turns or --max_new_tokens",
     401: f"; set the environment variable {KEY_VARIABLE} to a key of this server",
     403: f"; set the environment variable {KEY_VARIABLE} to a key that may use this model",
     404: "; check --base_url (it usually ends in /v1) and --model",
@@ -55,8 +56,6 @@ class TemporaryFault(Exception):
 
 
 class RefusedError(ValueError):
-    """The server rejected a request. `said` is the server's message."""
-
     def __init__(self, message: str, said: str) -> None:
         super().__init__(message)
         self.said = said
@@ -78,9 +77,7 @@ class Server:
     """A server, and the settings for requests to it.
 
     Attributes:
-        model: The server's name for the model.
         provider: The Inference Provider to which the Hub's router forwards the requests. `None` for other servers.
-        concurrency: The number of simultaneous requests.
         timeout: The maximum time for a request, in seconds.
     """
 
@@ -222,7 +219,7 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Returns the pause in a Retry-After header, a number or a date, in seconds. `None` if missing or invalid."""
+    """Returns the pause in a Retry-After header (a number or a date), in seconds."""
     if value is None:
         return None
     try:

@@ -54,21 +54,13 @@ class Probe:
 
     Attributes:
         base_url: The server's address, or `None` for an Inference Provider.
-        model: The model's name in the answers.
         fingerprint: The server's identifier of its configuration.
-        max_tokens_field: The field that limits the length of an answer.
-        max_tokens_kept: Whether the server supports this field.
-        token_counts: Whether all answers state their number of tokens.
         greedy: Whether all answers at temperature 0 are the same.
         samples: Whether answers at temperature 1 differ between seeds.
         seed_repeats: Whether the same seed leads to the same answer while other requests run.
         neutral: The fields, with neutral values, in every request.
         not_set: The fields that the server rejects, so that it uses its own defaults.
         reasoning: The position of thoughts in the answers: "apart", "in the text" or "none".
-        writes: Whether any answer contained a text.
-        system_kept: Whether the server uses system messages.
-        likelihoods: Whether the server returns correct log-probabilities of a prompt's tokens.
-        start_token: The token that the server puts before a prompt.
         log_likelihood: The log-likelihood of a text, from which a resumed run recognises the model.
     """
 
@@ -88,6 +80,7 @@ class Probe:
     reasoning: str
     writes: bool
     system_kept: bool | None
+    history_kept: bool | None
     likelihoods: bool
     start_token: str | None
     log_likelihood: float | None
@@ -133,10 +126,7 @@ _MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "re
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
-    """Returns the results that differ from those of an earlier probe, as pairs of the earlier and the new value.
-
-    Differences that do not affect the answers are left out.
-    """
+    """Returns the results that affect answers and differ from an earlier probe, as pairs (earlier, new)."""
     different = {}
     for name, value in found.description().items():
         then = recorded.get(name)
@@ -182,8 +172,7 @@ class _Prober:
         top_p = await self._is_fixed(likeliest, [(question, drawn)]) if samples else None
         top_k = await self._is_fixed({**_SAMPLED, "top_k": 1}, [(question, drawn)]) if samples else None
         self.tokens = _SHORT
-        with_system = await self._ask_one({}, system=SYSTEM) if self.chat else None
-        lengths = [None if each is None else each.num_prompt_tokens for each in (first, with_system)]
+        system_kept, history_kept = await self._kept_messages(first) if self.chat else (None, None)
         is_provider = self.client.server.provider is not None  # providers have no /completions
         likelihood = None if is_provider else await self._likelihood_of_text()
         seen = [answer for answer, _ in self.seen]
@@ -210,14 +199,14 @@ class _Prober:
             not_set=not_set,
             reasoning=_reasoning(seen),
             writes=any(answer.text or answer.reasoning for answer in seen),
-            system_kept=None if None in lengths else lengths[1] > lengths[0],  # type: ignore[operator]
+            system_kept=system_kept,
+            history_kept=history_kept,
             likelihoods=likelihood is not None,
             start_token=None if likelihood is None else likelihood.start_token,
             log_likelihood=None if likelihood is None else likelihood.log_likelihood,
         )
 
     async def _first(self) -> ServedAnswer:
-        """Requests an answer, and finds the field that limits the length of answers."""
         try:
             return await self._ask_one({})
         except RefusedError as error:
@@ -227,7 +216,6 @@ class _Prober:
             return await self._ask_one({})
 
     async def _set_neutral(self) -> list[str]:
-        """Sets `neutral` to the fields that the server accepts. Returns the fields that the server rejects."""
         everything = {name: values[0] for name, values in _NEUTRAL.items()}
         if await self._takes(everything):
             self.neutral = everything
@@ -238,6 +226,23 @@ class _Prober:
                     self.neutral[name] = value
                     break
         return [name for name in _NEUTRAL if name not in self.neutral]
+
+    async def _kept_messages(self, first: ServedAnswer) -> tuple[bool | None, bool | None]:
+        """Returns `system_kept` and `history_kept`. A message is used if a longer message makes the prompt longer."""
+        user, assistant = ("user", "Hi."), ("assistant", "Hello.")
+        system = await self._prompt_length(("system", SYSTEM))
+        short = await self._prompt_length(user, assistant)
+        longer = await self._prompt_length(("user", SYSTEM), assistant)
+        longest = await self._prompt_length(user, ("assistant", SYSTEM))
+        return _longer(first.num_prompt_tokens, system), _longer(short, longer, longest)
+
+    async def _prompt_length(self, *earlier: tuple[str, str]) -> int | None:
+        """Returns the server's count of tokens in a prompt with earlier messages, or 0 if it rejects the messages."""
+        try:
+            return (await self._ask_one({}, earlier=earlier)).num_prompt_tokens
+        except ValueError:  # some servers answer with status 500, as if the fault were temporary
+            await self._ask_one({})  # raises an error if the server is down
+            return 0
 
     async def _takes(self, fields: Mapping[str, Any]) -> bool:
         try:
@@ -250,15 +255,15 @@ class _Prober:
         return list(await asyncio.gather(*(self._ask_one(fields, question) for fields in asked)))
 
     async def _ask_one(
-        self, fields: Mapping[str, Any], question: str = QUESTIONS[0], system: str | None = None
+        self, fields: Mapping[str, Any], question: str = QUESTIONS[0], earlier: Sequence[tuple[str, str]] = ()
     ) -> ServedAnswer:
         def read(content: Any) -> ServedAnswer:
             return read_answer(content, max_tokens=2**31)  # also reads answers that exceed the requested length
 
         asked = {**self.neutral, **fields, **self.extra, self.bound: self.tokens}
         if self.chat:
-            system_message = [{"role": "system", "content": system}] if system else []
-            messages = [*system_message, {"role": "user", "content": question}]
+            said = [*earlier, ("user", question)]
+            messages = [{"role": role, "content": content} for role, content in said]
             answer = await self.client.post("chat/completions", {"messages": messages, **asked}, read, what=_WHAT)
         else:
             answer = await self.client.post("completions", {"prompt": question, **asked}, read, what=_WHAT)
@@ -272,8 +277,8 @@ class _Prober:
 
         The fields, such as a temperature of 0, should allow only the likeliest token. Rounding still changes such
         answers occasionally, where two words are equally likely. Samples differ every few words, even at a temperature
-        of 0.3. `questions` has questions and samples of their answers. A common beginning of the samples for a question
-        is not counted.
+        of 0.3. `questions` has questions and samples of their answers. A common beginning of these samples is not
+        counted.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:
@@ -300,7 +305,7 @@ class _Prober:
     async def _is_aligned(self) -> bool:
         """Returns whether a token has the same log-probability when it is generated and when it is in the prompt.
 
-        A difference shows that the prompt's log-probabilities are wrong, for example shifted by a token.
+        Otherwise, the prompt's log-probabilities are wrong, for example shifted by a token.
         """
         for text in _UNFINISHED:
             try:
@@ -330,6 +335,10 @@ def _num_shared(answers: Sequence[Sequence[str]]) -> int:
             break
         number += 1
     return number
+
+
+def _longer(short: int | None, *longs: int | None) -> bool | None:
+    return None if None in (short, *longs) else short < min(longs)  # type: ignore[operator, type-var]
 
 
 def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:

@@ -56,11 +56,7 @@ class Asked(NamedTuple):
     """The requests for a run's replies.
 
     Attributes:
-        prompts: The prompts that get replies.
-        requests: The requests, one per prompt and reply.
         ignored: Those settings in the model's generation_config that are not supported.
-        num_left_out: The number of prompts that cannot be used with `--cue`.
-        left_out_templates: The templates of the prompts that cannot be used with `--cue`.
     """
 
     prompts: pa.Table
@@ -112,7 +108,6 @@ def plan(task: Task, files: None) -> GenerationWork:
 
 
 def own_prompts(settings: Settings) -> pa.Table:
-    """Returns the prompts of names, with enough prompts per name for `replies_per_cell` replies to each question."""
     options = settings.of(GenerationOptions)
     questions = read_questions(options.cue_questions or QUESTIONS_FILE)
     return name_prompts(read_names(options.names_file), (options.replies_per_cell or 0) * len(questions))
@@ -196,14 +191,14 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         table = looked.replies
     prompts = replied_prompts(work.asked.prompts, table)
     replies, classified = nonempty(table)
-    if task.state.is_main_process:
-        _note_marks(table)
     styles = None if looked is None else looked.styles
     if looked is None:
         styles = classify_into_shards(classified.texts, replies.ids, work.classifier, folder / STYLES, label="styles")
-    turns = converse(task, work.asked.requests, work.asked.layout, table, replies, work.classifier, forms)
+    tables, turns = converse(task, work.asked.requests, work.asked.layout, table, replies, work.classifier, forms)
     if styles is None or not task.state.is_main_process:
         return {}
+    for of_turn in tables:
+        _note_marks(of_turn)
     names_term = term_mentioned(replies, *forms)
     refusals = match_rules(replies.texts, work.rules)
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
@@ -250,7 +245,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         **({"name_groups": groups_of_names(task, replies, vectors)} if options.cue in NAME_CUES else {}),
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
-        **({} if len(turns) == 1 else {"turns": turn_results(task, turns, work.rules, forms)}),
+        **({} if len(turns) == 1 else {"turns": turn_results(task, tables, turns, work.rules, forms)}),
     }
 
 
