@@ -219,9 +219,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
         with pytest.raises(ValueError, match="the same answer at temperature 1 for every seed"):
             run(url)
         results, folder = run(url, "--decoding", "greedy")
-        with pytest.raises(
-            ValueError, match="remove likelihood from --measurements, or serve it with a program that returns them"
-        ):
+        with pytest.raises(ValueError, match="remove likelihood from --measurements, or serve"):
             run(url, measurements="likelihood")
     neutral = results["run"]["model"]["served"]["neutral"]
     assert results["run"]["generation"]["fields_sent"] == {**neutral, "max_tokens": 256, "temperature": 0}
@@ -239,7 +237,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
         (
             StandIn(),
             ["--measurements", "dialogue", "--dialogue_file", "pairs.jsonl", "--dialogue_replies", 1],
-            "is served elsewhere, and this measurement needs the model's weights",
+            "needs the model's weights",
         ),
     ],
 )
@@ -293,9 +291,7 @@ def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
     stand_in = Silent()
     monkeypatch.setattr(engine, "_FIRST_REPLIES", 10)
     with serving(stand_in) as url:
-        with pytest.raises(
-            ValueError, match=r"first 10 replies .* are all empty \(finish reasons: stop\).*--context plain"
-        ):
+        with pytest.raises(ValueError, match=r"first 10 .* all empty \(finish reasons: stop\).*--context plain"):
             run(url, "--concurrency", 1)
         assert len(asked_prompts(stand_in)) == 10
         monkeypatch.setattr(engine, "_FIRST_REPLIES", 99)
