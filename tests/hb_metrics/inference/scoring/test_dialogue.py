@@ -163,7 +163,7 @@ def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
     with pytest.raises(ValueError, match="is a masked language model, which cannot compute the likelihood of a reply"):
         plan_dialogue(dialogue, load("bert"), context="plain")
     loaded = load("llama")
-    with pytest.raises(ValueError, match="the prompt or the reply of pair id1 has no tokens; leave"):
+    with pytest.raises(ValueError, match="the prompt or the reply of pair id1 has no tokens; omit the pair"):
         plan_dialogue(made_up(["Hi you", "Hi all"], ["Hi there", ""]), loaded, context="plain")
     loaded.tokenizer.add_tokens([AddedToken("<|new|>", special=True)])
     with pytest.raises(ValueError, match="produced the token id 400, but the model has only 400 tokens"):
