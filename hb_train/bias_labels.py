@@ -48,19 +48,21 @@ class LabelArguments:
     # In this order, `HfArgumentParser` reads it as a string.
     beta: float | str | None = option(
         None,
-        'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030. The '
-        "value auto selects the threshold with the lowest ceiling.",
+        'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030. With '
+        "auto, the threshold with the lowest ceiling is selected.",
     )
     beta_quantile: float | None = option(
         None,
-        "The share of the replies (between 0 and 1) whose bias value is at most β. This option replaces --beta.",
+        "Use instead of --beta: the share of the replies (between 0 and 1) with a bias value of at most β.",
     )
     accept_no_gain: bool = option(
         False, "With --beta auto, write labels even if tuning on them is not expected to reduce bias."
     )
     seed: int = option(0, "The random seed for drawing validation prompts.")
     model: str | None = option(
-        None, "The folder or Hub id of the model that generated the replies, if the model has been moved since then."
+        None,
+        "The folder or Hub id of the model that generated the replies. Set this option if the model was moved "
+        "after the run.",
     )
     trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
@@ -71,7 +73,10 @@ class LabelArguments:
             except ValueError as error:
                 raise ValueError(f"beta is '{self.beta}'; set a number, such as 0.0003, or auto") from error
         if (self.beta is None) == (self.beta_quantile is None):
-            raise ValueError("set either beta or beta_quantile, for example --beta auto or --beta_quantile 0.85")
+            raise ValueError(
+                f"beta is {self.beta} and beta_quantile is {self.beta_quantile}; set exactly one of them, for "
+                "example --beta auto or --beta_quantile 0.85"
+            )
         if self.beta_quantile is not None and not 0 < self.beta_quantile < 1:
             raise ValueError(f"beta_quantile is {self.beta_quantile}; set a number between 0 and 1")
         check_least(self, seed=0)
@@ -149,7 +154,9 @@ def _labels_and_ceiling(
     ceiling = ceiling_with()
     print(f"\nThe ceiling of the labels:\n\n{_ceiling_words(ceiling)}")
     if ceiling is None or ceiling.lowest is None:
-        raise ValueError(f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}; or set --beta")
+        raise ValueError(
+            f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}. Otherwise, set --beta to a number"
+        )
     if not ceiling.helps and not arguments.accept_no_gain:
         print(
             "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be "

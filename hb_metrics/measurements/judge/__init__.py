@@ -32,11 +32,13 @@ class Judge(Measurement):
             raise ValueError(f"judge needs a rubric; set --judge to one of {known}, or to a rubric file")
         asked = settings.run.measurements
         if asked is not None and "generation" not in map(str.strip, asked.split(",")):
-            raise ValueError("a judge needs the replies of the measurement generation; add it to --measurements")
+            raise ValueError(
+                "a judge needs replies, which the measurement generation produces; add generation to --measurements"
+            )
         rubrics = {rubric.name: rubric for rubric in map(read_rubric, names)}
         if len(rubrics) < len(names):
             raise ValueError(
-                f"two of the rubrics {', '.join(names)} have the same name; leave one out, or rename a file"
+                f"two of the rubrics {', '.join(names)} have the same name; omit one rubric, or rename a file"
             )
         figures = [rubric.figure for rubric in rubrics.values() if rubric.figure is not None]
         if len(set(figures)) < len(figures):
