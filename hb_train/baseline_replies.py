@@ -63,14 +63,14 @@ class BaselineArguments:
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     leave_out: str | None = option(
         None,
-        "A dataset config whose descriptors are excluded from training, so that they can be measured as unseen "
+        "A dataset config with descriptors that are excluded from training, so that they can be measured as unseen "
         "descriptors. Descriptors that share a stem with an excluded descriptor are also excluded.",
     )
     num_replies: int = option(960, "The number of replies to sample.")
     num_anchors: int = option(
         480,
-        "The number of anchors, that is, replies that should not change. Anchors answer questions whose answer should "
-        "depend on who asks, and questions that describe nobody.",
+        "The number of anchors, which are replies that should not change. Anchors answer questions that depend on "
+        "who asks, and questions that describe nobody.",
     )
     temperature: float = option(
         0.7, "The temperature for sampling and for learning. Set the temperature at which the tuned model will be used."
@@ -168,8 +168,8 @@ def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
     if len(kept) in (0, len(prompts)):
         excluded = "no descriptor" if len(kept) else "all descriptors"
         raise ValueError(
-            f"--leave_out {leave_out} excludes {excluded} of {dataset_config}; set a config with some, but not all, of "
-            "its descriptors"
+            f"--leave_out {leave_out} excludes {excluded} of {dataset_config}; set it to a config with some, but not "
+            "all, of these descriptors"
         )
     return kept
 

@@ -51,12 +51,12 @@ class EraseArguments:
     dataset_config: str = option("v1.0", "The dataset config that provides the prompts.")
     leave_out: str | None = option(
         None,
-        "A dataset config whose descriptors are excluded from the fit, so that they can be measured as unseen "
+        "A dataset config with descriptors that are excluded from the fit, so that they can be measured as unseen "
         "descriptors. Descriptors that share a stem with an excluded descriptor are also excluded.",
     )
     layers: list[float] = field(
         default_factory=lambda: [0.5],
-        metadata={"help": "The layers after which to erase, each as a share of the depth from 0 to below 1."},
+        metadata={"help": "The layers after which to erase, each as a share of the model's depth, from 0 to below 1."},
     )
     rank: int = option(32, "The maximum number of directions to erase after each layer.")
     num_prompts: int = option(260, "The number of prompts. All prompts and their replies form a single batch.")

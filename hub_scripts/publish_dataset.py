@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--vocabularies",
         type=Path,
         metavar="DIR",
-        help="A folder of your own frozen versions, which are published instead of the package's versions.",
+        help="A folder of your own frozen versions, to publish instead of the package's versions.",
     )
     parser.add_argument(
         "--source_url",

@@ -83,7 +83,7 @@ def plan_dialogue(
     replies = encode_replies(rendered, dialogue.replies, tokenizer, context, is_encoder_decoder=with_encoder)
     for identifier, context_ids, reply in zip(dialogue.ids, contexts, replies, strict=True):
         if not (context_ids and reply):
-            raise ValueError(f"the prompt or the reply of pair {identifier} has no tokens; leave the pair out")
+            raise ValueError(f"the prompt or the reply of pair {identifier} has no tokens; omit the pair")
     check_token_ids(model, [*contexts, *replies])
 
     limit = max_positions_of(model)
