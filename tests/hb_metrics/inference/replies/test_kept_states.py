@@ -26,7 +26,7 @@ REWRITING = "{% for message in messages %}{{ loop.revindex ~ message.content }}{
 FACTORS = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4, "original_max_position_embeddings": 70}
 CHANGES = {  # the changes take effect at the second turn
     "gemma2": {"sliding_window": 64},  # of half of the layers
-    "phi3": {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, **FACTORS}},
+    "longrope": {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, **FACTORS}},
 }
 
 
@@ -39,7 +39,8 @@ def model_and_tokenizer(name):
         model.lm_head.bias.data[tokenizer.convert_tokens_to_ids("</think>")] = 3  # so that thoughts end
         return model, tokenizer
     if name in CHANGES:
-        return small_architecture(name, AutoModelForCausalLM, **CHANGES[name]), byte_level_tokenizer()
+        family = "llama" if name == "longrope" else name
+        return small_architecture(family, AutoModelForCausalLM, **CHANGES[name]), byte_level_tokenizer()
     sizes = {"gpt2": {"n_positions": 512}, "bloom": {}, "mamba": {}}
     return small_model(name, **sizes.get(name, {"max_position_embeddings": 512}))
 
@@ -80,7 +81,7 @@ def converse(engine, folder, requests, monkeypatch, forget=()):
 
 # The least share of tokens that the model need not read again.
 SAVINGS = {"llama": 0.3, "gpt2": 0.3, "bloom": 0.3, "gemma2": 0.1, "thoughts": 0.1}
-SAVINGS |= dict.fromkeys(["rewriting", "phi3", "mamba", "blenderbot"], 0)
+SAVINGS |= dict.fromkeys(["rewriting", "longrope", "mamba", "blenderbot"], 0)
 
 
 @pytest.mark.parametrize(("name", "saving"), SAVINGS.items())
