@@ -27,21 +27,12 @@ SDK_LINE = "sdk: gradio\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    folders = {folder.name: folder for folder in metric_folders()}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--org", required=True, type=_owner, help="The Hub organisation or user that owns the Spaces.")
-    parser.add_argument(
-        "--metrics",
-        nargs="+",
-        choices=folders,
-        default=list(folders),
-        metavar="NAME",
-        help=f"The metrics to publish. Default: all ({', '.join(folders)}).",
-    )
     add_dry_run_option(parser)
     add_other_files_option(parser)
     options = parser.parse_args(argv)
-    spaces = {name: space_files(folders[name], options.org) for name in dict.fromkeys(options.metrics)}
+    spaces = {folder.name: space_files(folder, options.org) for folder in metric_folders()}
     try:
         if options.dry_run is not None:
             write_files(
