@@ -26,8 +26,7 @@ def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
         problem = f"compares {names}, but not both of them are among these runs; pass the runs that it compares"
     if problem is not None:
         raise ValueError(f"'{path}' {problem}")
-    evaluation: dict[str, Any] = results
-    return evaluation
+    return results
 
 
 def human_evaluation_section(results: Mapping[str, Any]) -> Section:

@@ -207,8 +207,7 @@ def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
     _, inverse, counts = np.unique(cells, return_inverse=True, return_counts=True)
     products = np.einsum("ij,ij->i", one.residuals[rows], other.residuals[others])
     products /= (one.sizes[rows] - 1) * (other.sizes[others] - 1) + counts[inverse] - 1
-    of_terms: np.ndarray = np.bincount(one.replies.terms[rows], products, number) / (one.number * other.number)
-    return of_terms
+    return np.bincount(one.replies.terms[rows], products, number) / (one.number * other.number)
 
 
 def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
