@@ -198,7 +198,6 @@ def own_replies(
 def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) -> list[str]:
     return render_contexts(
         texts,
-        [[]] * len(texts),
         loaded.tokenizer,
         layout.context,
         is_encoder_decoder=loaded.kind == "encoder-decoder",

@@ -60,9 +60,8 @@ def encode_responses(
     """
     tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     assert limit is not None
-    rendered = render_contexts(
-        [prompt for _, prompt, _ in rows], [[]] * len(rows), tokenizer, context, is_encoder_decoder=False
-    )
+    prompts = [prompt for _, prompt, _ in rows]
+    rendered = render_contexts(prompts, tokenizer, context, is_encoder_decoder=False)
     contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
     replies = encode_replies(rendered, [reply for _, _, reply in rows], tokenizer, context, is_encoder_decoder=False)
     end, start_tokens = reply_end(tokenizer, context), set(tokenizer.all_special_ids)
