@@ -1,8 +1,7 @@
-"""Makes pairs of prompts. The right answer depends on who asks in the first, but not in the second.
+"""Makes pairs of prompts: the right answer to the first depends on who asks, the right answer to the second does not.
 
-The answer to "I'm a Deaf woman. How should my doctor talk to me?" should depend on who asks. The answer to "I'm a Deaf
-woman. What is the capital of France?" should not. Each prompt is also made without the descriptor. It then begins with
-"I'm a woman."
+The answer to "I'm a Deaf woman. How should my doctor talk to me?" depends on who asks. The answer to "I'm a Deaf woman.
+What is the capital of France?" does not. Each prompt is also made without the descriptor, beginning with "I'm a woman."
 """
 
 import re
@@ -35,8 +34,8 @@ AWARENESS_SCHEMA = pa.schema(
 class AwarenessItem:
     """A question whose answer depends on who asks, and a neutral question of the same form.
 
-    `taken_up` lists words such as "interpreter". If a reply contains one of them, it responds to the person's need. *
-    at the end of a word stands for any ending.
+    A reply that contains one of the words in `taken_up`, such as "interpreter", responds to the person's need. `*` at
+    the end of a word stands for any ending.
     """
 
     axis: Key
@@ -73,7 +72,7 @@ def awareness_prompts(
     """Draws `number` prompts of each kind (`need` and `neutral`).
 
     Every item is drawn once before any item is drawn twice. Further prompts of an item use its other descriptors first,
-    and then other nouns. A larger number includes the prompts of a smaller one.
+    and then other nouns. A larger `number` adds prompts and keeps the others.
 
     In the table, each prompt of the kind `need` is followed by the neutral prompt with the same descriptor and noun.
     """
@@ -119,6 +118,6 @@ def awareness_prompts(
 
 @cache
 def taken_up_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Compiles a pattern that matches any of these words as a whole word and in any case. * stands for any ending."""
+    """Compiles a pattern that matches these words as whole words, in any case. `*` stands for any ending."""
     forms = [re.escape(word).replace(r"\*", r"\w*").replace(r"\ ", r"[\s\-]+") for word in words]
     return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)", re.IGNORECASE)

@@ -18,9 +18,9 @@ Term = tuple[str, str | None]
 def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
     """Draws `number` prompts, spread evenly over terms and templates.
 
-    The drawn prompts keep their original order. If every term has prompts in every template, any two terms differ by at
-    most one prompt, and so do any two templates. An axis with a tenth of the terms has a tenth of the drawn prompts,
-    rounded up or down.
+    The drawn prompts keep their original order. An axis with a tenth of the terms has a tenth of the drawn prompts,
+    rounded up or down. If every term has prompts in every template, the numbers of prompts of any two terms differ by
+    at most one. The same is true of any two templates.
     """
     if not 1 <= number <= prompts.num_rows:
         raise ValueError(

@@ -1,7 +1,7 @@
-"""Reads the bias specifications of RedditBias: two groups of people, their terms, and stereotypes about them.
+"""Reads the bias specifications of RedditBias (Barikeri et al. 2021, sections 2.1, 3.1 and appendix A).
 
-A specification contains terms for the two groups (T1 and T2), stereotypes and their opposites (A1 and A2), and the
-pairs of terms to swap (Barikeri et al. 2021, sections 2.1, 3.1 and appendix A).
+A specification contains terms for two groups of people (T1 and T2), stereotypes and their opposites (A1 and A2), and
+the pairs of terms to swap.
 """
 
 import re
@@ -32,11 +32,10 @@ class TargetPair:
         t2: The term of the dominant group, in lower case.
         forms: Pairs of further forms of t1 and t2: irregular plurals, plurals of adjectives ("jews" for "jewish") and
             derived words.
-        one_way: If true, mode `"word"` never replaces t2, because it often has another meaning ("straight").
+        one_way: If true, mode `"word"` never replaces t2, because t2 often has another meaning ("straight").
         published_spaces: The spaces that the published rule requires: `after` both terms, or `around` them.
         published_one_way: If true, the published rule replaces t1 but never t2, even if it swaps the other pairs.
         published_one_way_beside: In texts that contain these words, the published rule replaces t1 but never t2.
-        note: A remark for readers.
     """
 
     t1: Text
@@ -62,7 +61,7 @@ class BiasSpecification:
 
     Attributes:
         bias_type: The name, which is also the name of the file: `"religion1"`.
-        dimension: The dimension of bias, such as `"religion"`, `"race"`, `"gender"` or `"queerness"`.
+        dimension: `"religion"`, `"race"`, `"gender"`, `"queerness"` or another dimension of bias.
         group_1: The minoritized group, in plain words.
         group_2: The dominant group, in plain words.
         target_terms_1: T1, the search terms, with the verb ("women are").
@@ -73,8 +72,6 @@ class BiasSpecification:
         kept_phrases: Phrases that mode `"word"` leaves unchanged, because the term in them does not mean the group.
         published_two_way: If true, the published rule swaps t1 and t2. Otherwise, it only replaces t1 with t2.
         published_folder: The bias type's folder in the authors' data, if its name differs from the bias type.
-        source: Where the specification comes from.
-        notes: Remarks for readers, such as differences from the source.
     """
 
     bias_type: Key
@@ -98,7 +95,7 @@ class SpecificationError(FaultsError):
 
 
 def specification_names() -> list[str]:
-    """Returns the names of the specifications that are part of this package, in alphabetical order."""
+    """Returns the names of this package's specifications, in alphabetical order."""
     return sorted(path.stem for path in SPECIFICATIONS.glob("*.yaml"))
 
 

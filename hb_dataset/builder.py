@@ -25,8 +25,7 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
     Attributes:
         vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
-        full: If true, a config of intersections contains all pairs (more than a hundred million prompts). Otherwise, it
-            contains a sample.
+        full: Whether a config of intersections contains all pairs (more than 100 million prompts) or a sample.
         seed: The seed for drawing the sample of intersections.
         groups: The groups for structured prompts, as a file of groups or as terms; see `find_groups`.
     """
@@ -38,10 +37,7 @@ class HolisticBiasConfig(datasets.BuilderConfig):
 
 
 def config_version(config: str) -> datasets.Version:
-    """Returns a config's version in the format of `datasets`.
-
-    The version is 1.0.0 for v1.0 and for configs without a version, and 0.0.0 for `next`.
-    """
+    """Returns a config's version: 1.0.0 for v1.0 and for configs without a version, and 0.0.0 for `next`."""
     version = version_of(config)
     major, minor = (0, 0) if version == NEXT else version_number(version)
     return datasets.Version(f"{major}.{minor}.0")

@@ -27,7 +27,7 @@ def read_header(path: Path) -> list[str]:
 
 
 def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
-    """Reads the rows of a CSV file. Missing columns, repeated columns and incomplete rows raise an error."""
+    """Reads the rows of a CSV file. Rejects missing columns, repeated columns and incomplete rows."""
     lines = _csv_rows(path)
     columns = next(lines, [])
     missing = [name for name in required if name not in columns]
@@ -58,8 +58,7 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
     """Creates the error for a file that lacks a required column.
 
-    If the file has no header, its first row may be a hateful comment. The message therefore replaces unlikely column
-    names with "…".
+    In a file without a header, the first row may be a hateful comment, so unlikely column names appear as "…".
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(

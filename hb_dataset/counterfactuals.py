@@ -1,7 +1,7 @@
 """Makes counterfactual texts: the same text about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
 
-`mode="published"` is the paper's rule. It changes the text to lower case. Then it takes one pair of terms after
-another, and replaces the term t1 with t2 wherever t1 occurs, even inside words. If the specification sets
+`mode="published"` is the paper's rule. It changes the text to lower case, and then applies one pair of terms after
+another. It replaces the pair's t1 with t2 wherever t1 occurs, even inside words. If the specification sets
 `published_two_way`, it also replaces t2 with t1. The rule turns "midwife" into "midhusband". It does not change
 "jews.", because it looks for "jews" with a space after it.
 
@@ -66,10 +66,7 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
 
 
 def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[str, str | None]:
-    """Returns the text and its counterfactual.
-
-    In mode `published`, both are in lower case, so that they differ only in the terms.
-    """
+    """Returns the text and its counterfactual, both in lower case in mode `published`."""
     other = counterfactual(text, specification, mode)
     return lowered(text) if mode == "published" else text, other
 
@@ -80,7 +77,7 @@ def lowered(text: str) -> str:
 
 
 def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -> tuple[TermSpan, ...]:
-    """Finds the target terms that `counterfactual` replaces in a text, in the order of the text.
+    """Finds the target terms that `counterfactual` replaces, in the order of the text.
 
     In mode `published`, terms can overlap ("african american" and "african"). Terms that appear only after an earlier
     replacement are not included.
@@ -208,7 +205,7 @@ def _with_case_of(model: str, words: str) -> str:
 
 
 def _article(article: str, old: str, new: str) -> str:
-    """Adapts the article to the new word, if it matched the first letter of the old word."""
+    """Adapts the article to the new word, if the article matched the first letter of the old word."""
     was_an, is_an = old[0].lower() in "aeiou", new[0].lower() in "aeiou"
     if was_an == is_an or was_an != (article.lower() == "an"):
         return article

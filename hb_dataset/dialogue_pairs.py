@@ -1,8 +1,8 @@
 """Reads prompts and replies from real dialogues between two people.
 
-By default, the pairs come from BYU's Chit-Chat Challenge (the PyPI package `chitchat-dataset`, MIT licence). Each
-conversation and each person who replies contributes at most one pair, because a few people took part in hundreds of
-conversations.
+By default, the pairs come from BYU's Chit-Chat Challenge (the PyPI package `chitchat-dataset`, MIT licence). A few
+people took part in hundreds of its conversations. Therefore, each conversation and each person who replies contributes
+at most one pair.
 """
 
 import hashlib
@@ -24,10 +24,9 @@ TEXT_TYPES = ("string", "large_string")
 
 
 class Dialogue(NamedTuple):
-    """Pairs of a prompt and a reply. Each text is one line.
+    """Pairs of a prompt and a reply, each on one line.
 
-    The id of a pair consists of the conversation and the turn of the reply. If the pairs come from a file, the id is
-    the row (counted from 0).
+    An id consists of the conversation and the turn of the reply. For pairs from a file, it is the row, counted from 0.
 
     `num_skipped` counts skipped conversations and rows by reason: `one_person` (nobody answered), `one_word` (in every
     pair, the prompt or the reply has only one word), and `blank` (a row of a file without a prompt or reply).
@@ -50,8 +49,8 @@ class Dialogue(NamedTuple):
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
     """Draws pairs of a prompt and a reply, in the order of the source.
 
-    A larger `num_replies` includes the pairs of a smaller one. `path` is a file with the columns `prompt` and `reply`,
-    or a `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
+    A larger `num_replies` adds pairs and keeps the others. `path` is a file with the columns `prompt` and `reply`, or a
+    `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
     """
     if path is None:
         pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)
@@ -160,10 +159,10 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
 
 
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
-    """Reads the last turn before each response in a DSTC-7 file, and the response.
+    """Reads the last turn before each response, and the response, from a DSTC-7 file.
 
-    A line has seven columns. The sixth column contains the earlier turns ("START", then " EOS " before each turn). The
-    last column contains the response.
+    A line has seven columns. The sixth column contains the earlier turns ("START", then " EOS " before each turn), and
+    the last column contains the response.
     """
     rows: list[tuple[str | None, str | None]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):

@@ -42,9 +42,9 @@ _PLAIN = (
 def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -> tuple[list[int], int]:
     """Counts how often texts use terms, in upper or lower case.
 
-    Only whole words count: "Black-owned" uses "Black", but "blackboard" does not. Each term is counted on its own, so
-    "American Indian" also uses "American". Typographic apostrophes and hyphens count as plain ones, and any white space
-    counts as one space. A letter with a combining accent counts as the accented letter.
+    Only whole words count: "Black-owned" uses "Black", but "blackboard" does not. Each term is counted independently,
+    so "American Indian" also uses "American". Typographic apostrophes and hyphens count as plain ones, and any white
+    space counts as one space. A letter with a combining accent counts as the accented letter.
 
     Args:
         examples: The texts of each example, such as a prompt and its reply. They are read once and not stored.
@@ -177,7 +177,7 @@ def _plain_lower(text: str) -> str:
 
 
 def _count_batch(matcher: AhoCorasick, texts: list[str], usages: list[int]) -> None:
-    """Adds the usages in a batch of texts to `usages`. For speed, the texts are joined and searched as one."""
+    """Adds the usages in a batch of texts to `usages`. For speed, the texts are joined and searched together."""
     text = _plain_lower(_SEPARATOR.join(["", *texts, ""]))
     for term, start, end in matcher.find_matches_as_indexes(text, overlapping=True):
         if not (_is_word(text[start - 1]) or _is_word(text[end])):

@@ -1,7 +1,7 @@
 """Makes intersections: pairs of terms from two axes in one noun phrase, such as "a homeless and disabled person".
 
-Terms before the noun follow the order in `adjective_order.yaml`. All pairs together make more than a hundred million
-prompts, so the config contains only a sample.
+Terms before the noun follow the order in `adjective_order.yaml`. The config contains only a sample, because all pairs
+together make more than 100 million prompts.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
 def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = None) -> Iterator[Intersection]:
     """Yields every allowed pair of terms from two axes, sorted by axes, then in the order of the vocabulary.
 
-    `left_out` counts the excluded pairs by reason. Most reasons come from `left_out_pairs.yaml`. The other two are
-    `no_noun` (no noun can have both terms in one template) and `repeated` (an earlier pair has the same words).
+    `left_out` counts the excluded pairs by reason: the reasons in `left_out_pairs.yaml`, `no_noun` (no noun can have
+    both terms in one template) and `repeated` (an earlier pair has the same words).
     """
     positions = _positions(vocabulary)
     for first, second in _pairs(vocabulary, positions, Counter() if left_out is None else left_out):
@@ -39,8 +39,8 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
     """Draws the same number of pairs for each pair of axes, in the order of `all_intersections`.
 
-    Pairs whose terms have been drawn least often are drawn first. A hash that includes the seed breaks ties, so the
-    sample is the same on every machine.
+    Pairs with the least often drawn terms come first. A hash that includes the seed breaks ties, so the sample is the
+    same on every machine.
     """
     terms, positions = vocabulary.descriptors, _positions(vocabulary)
     used = np.zeros(len(terms), dtype=np.int64)
@@ -66,10 +66,9 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
 def intersect(first: Descriptor, second: Descriptor, positions: dict[Descriptor, tuple[int, int]]) -> Intersection:
     """Joins two terms in the order that English requires.
 
-    The axis of `first` must come before the axis of `second` in alphabetical order. Two adjectives of the same class
-    are joined by "and" ("homeless and disabled …"), and so are two phrases of the same kind ("… with dementia and with
-    a PhD"). All other terms are joined without "and": "queer Black …", "… with a PhD who stutters", "Deaf … with a
-    PhD".
+    The axis of `first` must come before the axis of `second` in alphabetical order. "And" joins two adjectives of the
+    same class ("homeless and disabled …") and two phrases of the same kind ("… with dementia and with a PhD"). All
+    other terms are joined without "and": "queer Black …", "… with a PhD who stutters", "Deaf … with a PhD".
     """
     before, after = _in_order(first, second, positions)
     return Intersection(

@@ -27,7 +27,7 @@ _ID_DIGITS = 20  # as in other prompts
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class PersonName:
-    """A first name and the group that people associate with it. `source` also states how certain the group is."""
+    """A first name and the group that people associate with it. `source` also states the certainty of the group."""
 
     name: Words
     group: Words
@@ -61,9 +61,9 @@ def name_faults() -> list[Fault]:
 
 
 def name_prompts(names: list[PersonName], number: int) -> pa.Table:
-    """Makes `number` prompts per name.
+    """Makes `number` prompts per name, which differ only in their ids.
 
-    The prompts of a name differ only in their ids. Their text is the name, and their bucket is the name's group.
+    The text is the name, and the bucket is the name's group.
     """
     rows = []
     for each in names:

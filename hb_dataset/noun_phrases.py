@@ -8,10 +8,7 @@ from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, PersonNou
 
 @dataclass(frozen=True, kw_only=True)
 class Intersection:
-    """Two terms from different axes that together modify a noun.
-
-    `first` is the term whose axis comes first in alphabetical order.
-    """
+    """Two terms from different axes that together modify a noun. The axis of `first` is alphabetically first."""
 
     first: Descriptor
     second: Descriptor
@@ -40,7 +37,6 @@ class Intersection:
 
     @property
     def gender(self) -> Gender | None:
-        """The gender that all nouns must have."""
         return self.first.gender or self.second.gender
 
     @property
@@ -58,7 +54,7 @@ Modifier = Descriptor | Intersection
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
     """Returns whether the term and the noun can form a phrase.
 
-    A term with a gender needs a noun of that gender. A term that contains the noun itself does not agree with it.
+    A term with a gender needs a noun of that gender. A term that already contains the noun does not agree with it.
     """
     if modifier is None:
         return True
@@ -72,8 +68,8 @@ def agreeing(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[int
 def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
     """Makes the singular noun phrase with its article: "a Deaf woman", "an individual with a disability", "a woman".
 
-    The article depends on the first *letter* of the next word, as in the published v1.0 ("an European"), unless that
-    word sets an `article`. If `modifier` is `None`, the phrase is the noun alone.
+    Without a `modifier`, the phrase is the noun alone. The article depends on the first *letter* of the next word, as
+    in the published v1.0 ("an European"), unless that word sets an `article`.
     """
     words = noun.noun if modifier is None else " ".join(filter(None, [modifier.before, noun.noun, modifier.after]))
     article = modifier.article if modifier is not None and modifier.before else noun.article

@@ -119,14 +119,13 @@ def find_groups(
 
     Args:
         given: The path of a file (see `read_groups`), or one or more terms and `PromptGroup`s; `None` for the paper's
-            six groups. A term is written with a noun (`"Deaf woman"`) or alone (`"tall"`). A noun alone (`"woman"`) is
-            also a group. A term alone gets the noun "person" or, if they do not agree, the first noun that agrees with
-            the term. If a term is on two axes, the group has the axis that is first in alphabetical order. Upper and
-            lower case do not matter.
+            six groups. A term is written with a noun (`"Deaf woman"`) or alone (`"tall"`), in upper or lower case. A
+            noun alone (`"woman"`) is also a group. A term alone gets the noun "person" or, if they do not agree, the
+            first noun that agrees with the term. If a term is on two axes, the group has the alphabetically first axis.
         vocabulary: The vocabulary that contains the terms; `None` for `next`.
 
     Returns:
-        The groups and the pairs. Only a file defines pairs. If a group is made from a term, its name is its singular.
+        The groups and the pairs. Only a file defines pairs. A group made from a term is named after its singular.
 
     Raises:
         ValueError: The file has faults, or a term is unknown, does not agree with its noun, or is passed twice.
@@ -251,7 +250,7 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
 
 
 def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | None, PersonNoun]]:
-    """Yields every way to read a text as a term and a noun, even if the term and noun do not agree."""
+    """Yields every way to read a text as a term and a noun, even if they do not agree."""
     wanted = term.casefold()
     for noun in vocabulary.nouns:
         if noun.noun.casefold() == wanted:
@@ -268,7 +267,7 @@ def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | 
 
 
 def _hint(vocabulary: Vocabulary, term: str) -> str:
-    """Suggests a similar term, but never one that community reviewers dispreferred."""
+    """Suggests a similar term, but never a term that community reviewers dispreferred."""
     terms = [entry.term for entry in vocabulary.descriptors if entry.preference != "dispreferred"]
     return did_you_mean(term, [*terms, *(noun.noun for noun in vocabulary.nouns)])
 

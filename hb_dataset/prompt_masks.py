@@ -19,13 +19,12 @@ def prompt_masks(
     rules: Sequence[LeftOutNoun],
     left_out: Counter[str] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Yields a mask for each term or pair of terms: [nouns, templates].
+    """Yields a mask for each term or pair of terms, which is true where a prompt exists: [nouns, templates].
 
-    The mask is true where a prompt exists. For a pair, a prompt exists only if it exists for both terms.
+    For a pair, a prompt exists only if it exists for both terms.
 
-    `left_out` counts the excluded prompts by reason. The reason is `gender` if the noun does not have the term's
-    gender, and `same` if the noun is the same word. Otherwise, it is the reason in the first rule that excludes the
-    prompt.
+    `left_out` counts the excluded prompts by reason: `gender` (the noun does not have the term's gender), `same` (the
+    noun is the same word) or the reason in the first rule that excludes the prompt.
     """
     rule_masks = [_rule_mask(rule, nouns, templates) for rule in rules]
     for modifier in modifiers:

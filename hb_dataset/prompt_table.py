@@ -1,7 +1,7 @@
 """Builds the table of all combinations of descriptor, noun and template.
 
-The table is built from indices into the lists of terms, nouns and templates, so building all of v1.0 (462,878 rows)
-takes less than a second.
+The table is built from indices into the lists of terms, nouns and templates. All of v1.0 (462,878 rows) takes less than
+a second.
 """
 
 import hashlib
@@ -71,9 +71,9 @@ def intersection_table(
     left_out_nouns: Sequence[LeftOutNoun] = (),
     left_out: Counter[str] | None = None,
 ) -> pa.Table:
-    """Builds all prompts of these pairs of terms, with these nouns and templates.
+    """Builds all prompts of these pairs of terms, with the columns of `INTERSECTION_SCHEMA`.
 
-    The columns are those of `INTERSECTION_SCHEMA`. The columns `axis` and `descriptor` name both axes and both terms.
+    The columns `axis` and `descriptor` name both axes and both terms.
     """
     columns, of_row = _columns(intersections, nouns, templates, left_out_nouns, left_out)
     for which in ("first", "second"):

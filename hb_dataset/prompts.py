@@ -1,8 +1,8 @@
 """Defines the configs of the dataset. `load_dataset("holistic_bias", …)` and `load_table` return their tables.
 
-The configs `descriptors`, `nouns` and `templates` belong to the default version. On the Hub, they belong to the
-published version. The prompts of `robust-fixed` and `robust-structured` have no version, because they come from a
-grammar that may change.
+The configs `descriptors`, `nouns` and `templates` belong to the default version or, on the Hub, to the published
+version. `robust-fixed` and `robust-structured` have no version, because their prompts come from a grammar that may
+change.
 """
 
 import itertools
@@ -87,7 +87,7 @@ class Config:
         name: The name, such as `"v1.0-small"`.
         description: One sentence about the rows.
         schema: The columns.
-        build: A function of a vocabulary and the `options`. It returns the table in one or more parts.
+        build: A function of a vocabulary and the `options` that returns the table in one or more parts.
         citation: The papers to cite, in BibTeX.
         required_file: A file of the vocabulary. Versions without this file do not have the config.
         options: The arguments of `HolisticBias` that the config allows.
@@ -164,7 +164,7 @@ def intersection_batches(
 
 
 def _rows(entries: Sequence[Any], schema: pa.Schema, attributes: Mapping[str, str]) -> list[pa.Table]:
-    """Makes a row for each entry. `attributes` maps a column to an attribute, if their names differ."""
+    """Makes a row for each entry. `attributes` maps a column to an attribute with a different name."""
     rows = [{name: getattr(entry, attributes.get(name, name)) for name in schema.names} for entry in entries]
     return [pa.Table.from_pylist(rows, schema)]
 
@@ -320,8 +320,8 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. Intersections have the columns of `INTERSECTION_SCHEMA`, and
-        `robust-…` configs those of `STRUCTURED_SCHEMA`. The configs `descriptors`, `nouns` and `templates` have columns
-        of their own.
+        `robust-…` configs have the columns of `STRUCTURED_SCHEMA`. The configs `descriptors`, `nouns` and `templates`
+        each have their own columns.
 
     Raises:
         ValueError: The config does not exist, or the vocabulary has faults (`VocabularyError`).
@@ -332,7 +332,6 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
 def version_table(
     version: str, config: str, root: Path | None = None, *, vocabulary: Vocabulary | None = None
 ) -> pa.Table:
-    """Builds a config of `version_configs(version)` from that version's vocabulary."""
     configs = {config.name: config for config in _configs_in(version, root)}
     vocabulary = read_version(version, root) if vocabulary is None else vocabulary
     return _table(configs[config], vocabulary)

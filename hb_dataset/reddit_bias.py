@@ -47,9 +47,10 @@ def load_reddit_bias(
     """Reads phrases and their counterfactuals.
 
     Args:
-        folder: The authors' repository or its folder `data`, or your own folder, which contains files named `train`,
-            `validation` and `test`, directly or in `<bias type>/`. A .txt file has one phrase per line. A .csv file has
-            one of the columns `TEXT_COLUMNS`, and optionally `text_t2` and perplexities. Files are in UTF-8 or Latin-1.
+        folder: The authors' repository or its folder `data`, or your own folder. Your own folder contains files named
+            `train`, `validation` and `test`, directly or in `<bias type>/`. A .txt file has one phrase per line. A .csv
+            file has one of the columns `TEXT_COLUMNS`, and optionally `text_t2` and perplexities. Files are in UTF-8 or
+            Latin-1.
         bias_type: A name from `specification_names()`, the path of a specification, or a specification.
         mode: The rule that makes counterfactuals; see `hb_dataset.counterfactuals`. `"published"` is the default for
             the authors' files. It keeps the counterfactuals in the files, and makes only the missing ones. A phrase
@@ -63,7 +64,7 @@ def load_reddit_bias(
 
     Raises:
         FileNotFoundError, NotADirectoryError: The folder does not exist, or it contains no split.
-        ValueError: A file cannot be read as described, or most phrases in a split do not fit the specification.
+        ValueError: A file does not have one of these formats, or most phrases in a split do not fit the specification.
     """
     import datasets
 
@@ -142,7 +143,6 @@ def _paired(phrases: Sequence[Phrase], specification: BiasSpecification, mode: M
 
 
 def _has_group_1(text: str, specification: BiasSpecification) -> bool:
-    """Returns whether a text contains a term of group 1 according to either mode."""
     terms = [*terms_in(text, specification), *terms_in(text, specification, "published")]
     return any(term.group == 1 for term in terms)
 

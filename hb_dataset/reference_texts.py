@@ -11,10 +11,9 @@ NUM_REFERENCE_TEXTS = 500  # drawn from the chit-chat dataset
 
 
 class ReferenceTexts(NamedTuple):
-    """Reference texts, one line each. `num_blank` counts the rows without text, which were dropped.
+    """Reference texts, one line each. `num_blank` counts the dropped rows without text.
 
-    The id of a text consists of the conversation and the turn. If the texts come from a file, the id is the row
-    (counted from 0).
+    An id consists of the conversation and the turn. For texts from a file, it is the row, counted from 0.
     """
 
     ids: list[str]
@@ -30,7 +29,7 @@ class ReferenceTexts(NamedTuple):
 def read_reference_texts(path: Path | None = None, *, seed: int = 0) -> ReferenceTexts:
     """Reads a .txt file with one text per line, or the column `text` or `reply` of a CSV, JSONL or Parquet file.
 
-    Without a `path`, it reads 500 replies from the chit-chat dataset, at most one per person.
+    Without a `path`, reads 500 replies from the chit-chat dataset, at most one per person.
     """
     if path is None:
         dialogue = read_dialogue(None, num_replies=NUM_REFERENCE_TEXTS, seed=seed)

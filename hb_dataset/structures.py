@@ -1,8 +1,8 @@
 """Writes structured prompts with a grammar of sentence structures and verb phrases.
 
-A prompt begins a sentence about a group, such as "The woman worked as", and the model completes it (Sheng et al.,
-2019). Aggarwal et al. (2022) used a model to paraphrase each prompt. Here, a grammar makes the paraphrases, so they
-always keep the group, number and verb phrase.
+A prompt begins a sentence about a group, such as "The woman worked as", and the model completes the sentence (Sheng et
+al., 2019). Aggarwal et al. (2022) used a model to paraphrase each prompt. Here, a grammar makes the paraphrases, so
+they always keep the group, number and verb phrase.
 """
 
 import hashlib

@@ -35,9 +35,9 @@ def vary_prompts(
 ) -> VariedPrompts:
     """Applies the stylistic variations. `prompts` needs the columns `template` and `noun_phrase`.
 
-    Each flag is one value for all rows, or one value per row. `lowercase` and `no_hyphens` change only the noun phrase;
-    `no_hyphens` replaces each hyphen with a space. `expanded_contraction` writes "I'm" as "I am". `no_final_period`
-    removes only a period and keeps other final marks.
+    Each flag is one value for all rows, or one value per row. `lowercase` and `no_hyphens` change only the noun phrase.
+    `no_hyphens` replaces each hyphen with a space, and `expanded_contraction` writes "I'm" as "I am". `no_final_period`
+    removes a final period, but no other final mark.
     """
     requested = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
     flags = {name: np.broadcast_to(np.asarray(flag, dtype=bool), prompts.num_rows) for name, flag in requested.items()}

@@ -52,12 +52,11 @@ def read_frozen(root: Path | None = None) -> dict[str, dict[str, Any]]:
 
 
 def version_folder(version: str, root: Path | None = None) -> Path:
-    """Returns the folder of a version, or the path of a file beside the versions."""
     return (root or _vocabulary.VOCABULARIES) / version
 
 
 def read_version(version: str, root: Path | None = None) -> Vocabulary:
-    """Reads a version (`"v1.0"`, …, or `"next"`), and checks that a frozen version was not changed.
+    """Reads a version (`"v1.0"`, …, or `"next"`).
 
     Raises:
         ValueError: The version does not exist, or it is frozen and was changed (`FrozenError`).
@@ -78,7 +77,7 @@ def verify_version(
     record: Mapping[str, Any] | None = None,
     made: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Vocabulary:
-    """Reads a frozen version and raises `FrozenError` if it differs from its record.
+    """Reads a frozen version. Raises `FrozenError` if the version differs from its record.
 
     To check the sentences too, build the version's configs and pass their `table_counts` as `made`.
     """

@@ -1,7 +1,7 @@
 """Reads and checks the vocabulary: terms, person nouns and templates that people write in YAML.
 
-A vocabulary is a folder. It contains one YAML file per demographic axis (`ability.yaml`, …), `nouns.yaml`,
-`templates.yaml` and optional files. All faults are reported at once, each with its file, line and correction.
+A vocabulary is a folder with one YAML file per demographic axis (`ability.yaml`, …), `nouns.yaml`, `templates.yaml` and
+optional files. All faults are reported at once, each with its file, line and correction.
 """
 
 import hashlib
@@ -75,9 +75,9 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 (hex) of the content. File layout, comments and absent keys do not affect it.
+        """The SHA-256 (hex) of the content. File layout, comments and absent keys do not affect the digest.
 
-        Older digests therefore remain valid if a later version introduces a key.
+        Digests therefore remain valid when a later version of the format adds a key.
         """
         return hashlib.sha256(json.dumps(_written(self), sort_keys=True).encode()).hexdigest()
 
@@ -93,7 +93,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
         folder: The vocabulary's folder; `None` for v1.0, the paper's vocabulary.
 
     Returns:
-        The vocabulary. Its axes are in alphabetical order, and its terms in the order of their files.
+        The vocabulary, with axes in alphabetical order and terms in the order of their files.
 
     Raises:
         NotADirectoryError: The folder does not exist.
@@ -172,7 +172,7 @@ def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
 
 
 def _written(entry: Any) -> Any:
-    """Converts an entry to lists and dictionaries, without the fields that have their default value."""
+    """Converts an entry to lists and dictionaries, without fields at their default values."""
     if isinstance(entry, tuple):
         return [_written(item) for item in entry]
     if not is_dataclass(entry):

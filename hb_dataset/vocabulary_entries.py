@@ -38,7 +38,7 @@ class Descriptor:
         article: "a" or "an", if the first letter misleads.
         plural: The phrase after a plural noun, if it differs from the term: `"who use wheelchairs"`.
         note: A remark for readers of the vocabulary.
-        source: Where the term comes from.
+        source: The origin of the term.
     """
 
     axis: Key
@@ -52,7 +52,7 @@ class Descriptor:
     source: Remark | None = None
 
     def __hash__(self) -> int:
-        """Hashes only some fields, because hashing all fields would take most of the time of making intersections."""
+        """Hashes only two fields, because hashing all fields would take most of the time of making intersections."""
         return hash((self.axis, self.term))
 
     @property
@@ -61,7 +61,7 @@ class Descriptor:
 
     @property
     def descriptors(self) -> "tuple[Descriptor, ...]":
-        """A tuple of the term itself, for code that also handles the two terms of an intersection."""
+        """Contains only the term itself, for code that also handles the two terms of an intersection."""
         return (self,)
 
     @property
@@ -70,7 +70,6 @@ class Descriptor:
 
     @property
     def before(self) -> str:
-        """The words before the noun, or an empty string."""
         return self.term if self.placement == "before" else ""
 
     @property
@@ -144,8 +143,8 @@ class Template:
 class AdjectiveClass:
     """Terms that have the same position among the adjectives before a noun.
 
-    Classes are listed in order, from the farthest from the noun to the nearest. An entry that names a term takes
-    precedence over an entry that names the term's bucket.
+    The first class is the farthest from the noun. An entry that names a term takes precedence over an entry that names
+    the term's bucket.
     """
 
     name: Key
@@ -160,9 +159,8 @@ class AdjectiveClass:
 class LeftOutPair:
     """Terms that are not combined with terms of another axis.
 
-    If `other_axis` is missing, they are not combined with any other term. If `both_before` is true, the pair is
-    excluded only if both terms are before the noun ("a pretty Deaf woman" may be read as "fairly Deaf").
-    CONTRIBUTING.md defines the reasons.
+    Without `other_axis`, they are combined with no other term. With `both_before`, a pair is excluded only if both
+    terms are before the noun ("a pretty Deaf woman" may be read as "fairly Deaf"). CONTRIBUTING.md defines the reasons.
     """
 
     axis: Key
@@ -181,9 +179,9 @@ class LeftOutPair:
 class LeftOutNoun:
     """Terms that must not be combined with certain nouns.
 
-    If `axis` is missing, the nouns are excluded from all prompts, including those without a term. If `nouns`,
-    `noun_buckets` and `noun_genders` are all missing, the entry applies to all nouns. If `template_buckets` is set, the
-    entry applies only to templates of these kinds. CONTRIBUTING.md defines the reasons.
+    Without `axis`, the nouns are excluded from all prompts, including prompts without a term. Without `nouns`,
+    `noun_buckets` and `noun_genders`, the entry applies to all nouns. With `template_buckets`, the entry applies only
+    to templates of these kinds. CONTRIBUTING.md defines the reasons.
     """
 
     axis: Key | None = None

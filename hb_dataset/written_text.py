@@ -1,7 +1,7 @@
 """Checks the characters and lengths of texts in a vocabulary. Each fault states a correction.
 
-Anyone may propose words, and both models and people read the resulting sentences. The checks therefore reject
-look-alike letters from other scripts, invisible characters, pictures, markup, addresses and slots.
+Anyone may propose words, which both models and people read in sentences. The checks therefore reject look-alike letters
+from other scripts, invisible characters, pictures, markup, addresses and slots.
 """
 
 import re
@@ -57,7 +57,6 @@ def text_fault(value: str) -> str | None:
 
 
 def words_fault(value: str) -> str | None:
-    """Returns the fault in a word or short phrase, or `None`."""
     fault = _length_fault(value, MAX_WORDS_CHARACTERS) or text_fault(value) or _sign_fault(value, WORDS_SIGNS)
     longest = max(re.split("[ -]", value), key=len)
     if fault is None and len(longest) > MAX_WORD_CHARACTERS:
@@ -73,7 +72,7 @@ def sentence_fault(value: str) -> str | None:
 
 
 def remark_fault(value: str) -> str | None:
-    """Returns the fault in a note or source, or `None`. A note may have several lines and any visible characters."""
+    """Returns the fault in a note or source, or `None`. Several lines and any visible characters are allowed."""
     if not value.strip():
         return "is empty; write a text, or remove the key"
     for position, character in enumerate(value, start=1):

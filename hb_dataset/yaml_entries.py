@@ -51,9 +51,9 @@ class Located(NamedTuple):
 def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **given: str) -> list[Located]:
     """Reads the valid entries of a file.
 
-    The file has a list of entries under `key`. It may also have a `source`, which applies to all entries. `given`
-    contains other keys that the file must have, with their required values, such as `axis="age"`. These values become
-    fields of each entry. Faults are appended to `faults`.
+    The file has a list of entries under `key`, and optionally a `source` for all entries. `given` contains other keys
+    that the file must have, with their required values, such as `axis="age"`. These values become fields of each entry.
+    Faults are appended to `faults`.
     """
     try:
         document, lines = load_with_lines(path, faults)
@@ -145,12 +145,12 @@ def read_document(
 
 
 def line_of(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
-    """Returns the line of the value at `keys`. If it is unknown, returns the line of the list that contains it."""
+    """Returns the line of the value at `keys` or, if it is unknown, of the list that contains the value."""
     return next((lines[tuple(keys[:end])] for end in range(len(keys), -1, -1) if tuple(keys[:end]) in lines), 1)
 
 
 def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object] | None = None) -> Iterator[Fault]:
-    """Yields a fault for each entry that repeats the field `name` or the `key` of an earlier entry."""
+    """Yields a fault for each entry that repeats the field `name`, or the `key`, of an earlier entry."""
     first: dict[object, Located] = {}
     for entry in located:
         value = getattr(entry.entry, name)

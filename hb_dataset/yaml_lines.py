@@ -52,9 +52,9 @@ class RefusedError(yaml.YAMLError):
 def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, int]]:
     """Loads a YAML file, and the line of each value.
 
-    The lines are counted from 1. They are in a dictionary whose keys are tuples such as `("terms", 0, "note")`. Scalars
-    remain as written ("no" is text). Faults for repeated keys and unusual line breaks are appended to `faults`. Other
-    problems raise errors, which `unreadable` converts to a fault.
+    The keys of the second result are tuples such as `("terms", 0, "note")`. Lines are counted from 1. Scalars remain as
+    written ("no" is text). Faults for repeated keys and unusual line breaks are appended to `faults`. Other problems
+    raise errors, which `unreadable` converts to a fault.
     """
     lines: dict[tuple, int] = {}
 
@@ -113,7 +113,6 @@ def _read(path: Path) -> str:
 
 
 def _check_form(text: str) -> None:
-    """Rejects anchors, tags and deeply nested values before any value is built."""
     depth = 0
     too_deep = f"nests lists or mappings more than {MAX_DEPTH} deep; write flat entries"
     for event in _events(text, too_deep):

@@ -23,10 +23,7 @@ COMMON = (
 
 
 def parse_arguments(argv: list[str], description: str = "") -> Settings:
-    """Reads options from the command line and from the YAML file of `--config`.
-
-    If an option is in both, the command line takes precedence.
-    """
+    """Reads options from the command line, which takes precedence, and from the YAML file of `--config`."""
     names = [measurement.name for measurement in MEASUREMENTS]
     defaults = [measurement.name for measurement in MEASUREMENTS if measurement.by_default]
     parser = HfArgumentParser(
@@ -92,7 +89,7 @@ def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
 
 
 def settings_of(values: Mapping[str, Any]) -> Settings:
-    """Returns the settings in `values`, with the defaults of all other options.
+    """Returns the settings in `values`, with defaults for all other options.
 
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.

@@ -20,8 +20,7 @@ def in_batches(
 ) -> Callable[[Request], Awaitable[Answer]]:
     """Returns an async function that answers a request together with all other waiting requests.
 
-    `answer_all` answers a list of requests. It runs in a thread, and only one call runs at a time. If it raises an
-    error, the error is raised for each of these requests.
+    `answer_all` runs in a thread, one call at a time. An error that it raises is raised for each of its requests.
     """
     waiting: list[_Waiting[Request, Answer]] = []
     lock = anyio.Lock()

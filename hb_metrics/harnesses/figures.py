@@ -66,7 +66,6 @@ def load_classifiers(
     judge_model: str = "embedded",
     judge_base_url: str | None = None,
 ) -> Classifiers:
-    """Loads the classifiers of style and offensiveness. The arguments are options of `measure.py`."""
     from hb_metrics.inference.judges.judge import JudgeSource, load_judge
     from hb_metrics.inference.processes import process_state
 
@@ -96,8 +95,8 @@ def classify_replies(
 def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[str, float | None]:
     """Returns the figures of Full Gen Bias, over all axes and by axis.
 
-    If no template has replies to two descriptors, only the number of replies is returned. There is no error in this
-    case, because a harness would then lose the figures of its other tasks.
+    If no template has replies to two descriptors, only the number of replies is returned. An error would cost the
+    harness the figures of its other tasks.
     """
     columns = _columns(replies.rows)
     if not _comparable(columns):
@@ -124,7 +123,7 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
 
 
 def offensiveness_figures(replies: ClassifiedReplies) -> dict[str, float | None]:
-    """Returns the share of offensive replies, over all axes and by axis. Without replies, the result is empty."""
+    """Returns the share of offensive replies, over all axes and by axis, or nothing if there are no replies."""
     known = ~np.isnan(replies.offensiveness)
     if not known.any():
         return {}
@@ -159,7 +158,6 @@ def likelihood_figures(
 
 
 def _censored(reply: str, row: Mapping[str, Any]) -> str:
-    """Replaces the prompt's descriptor in a reply. If the descriptor combines two terms, replaces both terms."""
     for name in _TERMS:
         if row.get(name) is not None:
             reply = censor(reply, row[name], row.get(f"{name}_plural"))
@@ -172,7 +170,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def _comparable(columns: Mapping[str, Sequence[str]], *, within_axes: bool = False) -> bool:
-    """Returns whether a template occurs with two descriptors. If `within_axes` is true, they must share an axis."""
+    """Returns whether a template occurs with two descriptors or, with `within_axes`, with two of the same axis."""
     first: dict[Any, Any] = {}
     for axis, descriptor, template in zip(columns["axes"], columns["descriptors"], columns["templates"], strict=True):
         group = (axis, template) if within_axes else template

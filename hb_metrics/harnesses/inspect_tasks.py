@@ -53,7 +53,7 @@ def _dataset(rows: Sequence[Row]) -> MemoryDataset:
 def _figures(
     compute: Callable[[list[SampleScore]], dict[str, float | None]],
 ) -> Callable[[list[SampleScore]], Value]:
-    """Returns a metric that computes several figures. It leaves out figures that are `None`."""
+    """Returns a metric that computes several figures, without figures that are `None`."""
 
     def figures(scores: list[SampleScore]) -> Value:
         known = compute(scores) if scores else {}
@@ -104,10 +104,7 @@ def reply_styles(
     judge_model: str = "embedded",
     judge_base_url: str | None = None,
 ) -> Scorer:
-    """Returns a scorer that computes a reply's style vector and the probability that the reply is offensive.
-
-    The arguments are those of `load_classifiers`.
-    """
+    """Scores a reply with its style vector and its probability of being offensive. See `load_classifiers`."""
     names = (style_classifier, offensiveness_classifier, judge_model, judge_base_url)
     classifiers = cache(partial(load_classifiers, *names))
 

@@ -28,7 +28,7 @@ _classifiers: dict[str, str] = {}  # the arguments of `load_classifiers`
 
 
 def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
-    """Returns the documents of the tasks of generation bias. A document has an `id` and the `text` of a prompt.
+    """Returns the documents of the tasks of generation bias, with an `id` and the `text` of a prompt.
 
     If `line_break` is true, the texts end with a line break, for models that only continue text. `metadata` contains
     the values of --metadata and --model_args. Only `_OPTIONS` and `_CLASSIFIERS` are used.
@@ -43,7 +43,7 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
 
 
 def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
-    """Returns the documents of the task of Likelihood Bias. The arguments are those of `replied_prompts`."""
+    """Returns the documents of the task of Likelihood Bias. See `replied_prompts`."""
     rows = prompt_rows(replied=False, **_options(prompts, metadata))
     _prompt_figures.cache_clear()  # the cache may belong to another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)
@@ -69,8 +69,8 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
     """Returns the documents of prompts, in an order that suits the harness's option --limit.
 
-    This option uses only the first documents. Therefore, one prompt for each descriptor in each template comes first,
-    and then a second prompt for each, and so on.
+    With this option, the harness uses only the first documents. Therefore, one prompt for each descriptor in each
+    template comes first, and then a second prompt for each, and so on.
     """
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
@@ -90,7 +90,7 @@ def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
-    """Returns the number of tokens in each text that the harness scores. The start token is not scored."""
+    """Returns the number of tokens in each text that the harness scores, without the start token."""
     from hb_metrics.inference.models.loading import tokenizer_from
 
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
@@ -111,16 +111,13 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
 
 
 def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Returns the input of `reply_figure` for each figure.
-
-    It consists of the figure's name, the prompt's number, the prompt's id and the reply.
-    """
+    """Returns the input of `reply_figure` for each figure: its name, the prompt's number and id, and the reply."""
     kept = (doc["number"], doc["id"], results[0])
     return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 
 
 def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Does the same as `keep_reply`, but uses only the first line of the reply that contains text."""
+    """Does the same as `keep_reply`, but with only the first line of the reply that contains text."""
     return keep_reply(doc, [results[0].strip().partition("\n")[0]])
 
 

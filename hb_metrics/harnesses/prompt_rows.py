@@ -1,5 +1,3 @@
-"""Returns the prompts of tasks as dictionaries. They are the same as in `measure` with the same options."""
-
 from typing import Any
 
 from hb_metrics.arguments import settings_of
@@ -15,7 +13,7 @@ Row = dict[str, Any]
 
 
 def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
-    """Returns the prompts that a run of `measure.py` would use. A key of `COLUMNS` is missing if its value is null.
+    """Returns the prompts of a run of `measure.py`. A key of `COLUMNS` is missing if its value is null.
 
     If `replied` is true, returns only the prompts that get replies. `options` are options of `measure.py`. The axes may
     be a list, or a string with commas.

@@ -18,7 +18,7 @@ FEW_RATERS = 6  # with fewer raters, the page recommends more raters
 
 
 def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[str, Any]:
-    """Computes the results of a study. Win rates are those of the second run.
+    """Computes the results of a study. Win rates are the second run's.
 
     Raters who failed more than `max_failed_checks` attention checks are excluded with all their ratings.
     """

@@ -25,10 +25,10 @@ LAYOUT = 1
 
 
 class Labels(NamedTuple):
-    """People's labels of the replies in a study of labels.
+    """People's labels in a study of labels.
 
-    `numbers` [replies, raters] contains the number of each label, or -1 if there is no label. `num_duplicates` is the
-    number of repeated lines in the files.
+    `numbers` [replies, raters] contains the number of each label, or -1 if there is no label. `num_duplicates` counts
+    the repeated lines in the files.
     """
 
     raters: list[str]
@@ -170,7 +170,7 @@ def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    """Reads the results of `calibrate` in a run's folder. Files of another run or release are skipped and reported."""
+    """Reads the results of `calibrate` in a run's folder. Skips and reports files of another run or release."""
     calibrations = []
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)

@@ -31,7 +31,6 @@ def calibration_section(results: Mapping[str, Any]) -> Section:
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Returns the corrected rate of all replies and of each axis."""
     found = []
     for axis, rate in results["rates"].items():
         if axis and len(results["axes"]) < 2:
@@ -57,7 +56,6 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def sentence(results: Mapping[str, Any]) -> str:
-    """States the judge's error over all replies, with its interval."""
     rate, label = results["rates"][""], f"“{results['label']}”"
     if rate["excess_interval"] is None:
         return f"{_people(results)}: the error of the judge's rate of {label} has no interval, because {_reason(rate)}."

@@ -1,4 +1,4 @@
-"""Reads the labels that a run's judge or classifier gave to replies, and the question that people will answer."""
+"""Reads the labels that a run's judge or classifier gave to replies, and its question, which people will answer too."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -30,13 +30,12 @@ class Instrument(NamedTuple):
     """A judge or classifier, and its labels of a run's replies. Replies without exactly one label are left out.
 
     Attributes:
-        name: The name of the judge, such as "offensiveness".
+        name: The judge's name, such as "offensiveness".
         question: The question about each reply.
         labels: The names and definitions of the labels.
         figure: The number of the label whose rate is corrected.
-        replies: The replies.
-        scores: [replies] The probability of that label.
-        judged: [replies] The number of the label that the judge gave.
+        scores: [replies] The probability of the label `figure`.
+        judged: [replies] The number of the judge's label.
     """
 
     name: str
@@ -53,10 +52,7 @@ class Instrument(NamedTuple):
 
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns a number for the term of each reply, and a number for its axis.
-
-        The same term on two axes has two numbers.
-        """
+        """Returns a number for each reply's term, and a number for its axis. A term on two axes has two numbers."""
         pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
         return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 

@@ -1,8 +1,8 @@
 """Draws, writes and reads `labels.json`, a study in which people label replies that a judge has already labelled.
 
-A stratum contains the replies that have the same axis and the same verdict of the judge. From a stratum of N replies,
-at least two replies are drawn. Beyond that, the number is proportional to √N, so a larger share of the replies with a
-rare verdict is labelled.
+A stratum contains the replies with the same axis and the same verdict of the judge. At least two replies are drawn from
+each stratum. The other replies are divided in proportion to √N for strata of N replies, so a larger share of the
+replies with a rare verdict is labelled.
 """
 
 import json

@@ -1,5 +1,3 @@
-"""Pairs the replies of two runs to the same prompts, and leaves out replies that raters should not see."""
-
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -25,9 +23,9 @@ REASONS = {
 
 
 class Pair(NamedTuple):
-    """Two replies to a prompt, one from the first run and one from the second run.
+    """Two replies to a prompt, from the first and from the second run.
 
-    `id` is the id of the prompt. If the prompt has several replies, `id` ends with the number of the reply.
+    `id` is the prompt's id. If the prompt has several replies, the reply's number is added.
     """
 
     id: str
@@ -39,7 +37,7 @@ class Pair(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """The pairs that may be shown to raters, in the order of the prompts.
+    """The pairs for raters, in the order of the prompts.
 
     `left_out` contains the number of prompts without a pair for each reason. `axes` contains all axes, including axes
     without a pair.

@@ -20,8 +20,8 @@ _LONGEST_SHOWN = 60  # values in error messages are cut to this number of charac
 class Rating(NamedTuple):
     """A rater's answer to a question about a pair.
 
-    `speaker` is the chosen speaker, 1 or 2. `first` is 0 if speaker 1 shows the reply of the first run, and 1 if
-    speaker 1 shows the reply of the second run.
+    `speaker` is the chosen speaker, 1 or 2. `first` is 0 if speaker 1 shows the first run's reply, and 1 if speaker 1
+    shows the second run's.
     """
 
     rater: str
@@ -41,7 +41,7 @@ class Ratings(NamedTuple):
     """All ratings of a study, in the order of the study.
 
     Attributes:
-        ratings: The ratings, without those of attention checks.
+        ratings: The ratings, except those of attention checks.
         checks: For each attention check, the rater, and whether the rater always chose the requested speaker.
         num_duplicates: The number of lines that repeat an earlier line with the same choice. They are ignored.
         num_repeated: The number of ratings that are left out, because the rater answered the same question about the
@@ -150,8 +150,8 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """Returns a contradiction between a line and earlier lines, or `None`.
 
-    `people` records the raters' browsers and the spellings of their names. If one person counted as two raters,
-    intervals would be too narrow. If two people shared a page, they would count as one rater.
+    `people` records the raters' browsers and the spellings of their names. Intervals would be too narrow if one person
+    counted as two raters. Two people who shared a page would count as one rater.
     """
     rater = row["rater"]
     if "session" in row:
@@ -176,7 +176,6 @@ def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[
 
 
 def _parsed(line: bytes) -> tuple[Any, str | None]:
-    """Returns the content of a line, or `None` and the problem with the line."""
     try:
         return json.loads(line.decode("utf-8-sig")), None
     except (ValueError, RecursionError) as error:

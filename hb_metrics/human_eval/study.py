@@ -34,14 +34,13 @@ class Design(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """A screen that a rater sees: two replies and the questions about them.
+    """Two replies and the questions about them, as a rater sees them.
 
     Attributes:
         pair: The number of the pair.
-        first: 0 if speaker 1 shows the reply of the first run, and 1 if speaker 1 shows the reply of the second run.
-        asked: For an attention check, the speaker (1 or 2) whose reply is replaced by a request to choose this speaker.
-            Otherwise `None`.
-        tasks: The id of the task for each question, by the id of the question. It does not reveal the runs.
+        first: 0 if speaker 1 shows the first run's reply, and 1 if speaker 1 shows the second run's.
+        asked: For an attention check, the speaker (1 or 2) to choose, who asks for this in place of a reply.
+        tasks: The task's id for each question's id. It does not reveal the runs.
     """
 
     pair: int
@@ -51,10 +50,7 @@ class Screen(NamedTuple):
 
 
 class Study(NamedTuple):
-    """A human-evaluation study.
-
-    `id` is the digest of all other fields. `sheets` contains the screens of each rater.
-    """
+    """A human-evaluation study. `id` is the digest of all other fields. `sheets` contains each rater's screens."""
 
     id: str
     about: dict[str, Any]
@@ -68,8 +64,8 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
     """Draws the pairs of a study, and the screens of each rater.
 
     If possible, all axes have the same number of pairs. Within an axis, the pairs are balanced over terms and
-    templates, and each rater's pairs are spread evenly over the axes. For each rater and each axis, both runs are shown
-    first equally often, or one of them once more. The order of `pairs` does not affect the study.
+    templates. Each rater's pairs are spread evenly over the axes. For each rater and axis, both runs are shown first
+    equally often, or one run is shown first once more. The order of `pairs` does not affect the study.
     """
     if design.num_pairs > len(pairs):
         raise ValueError(
@@ -88,7 +84,7 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
 
 
 def speakers(study: Study, screen: Screen) -> tuple[str, str]:
-    """Returns the texts that speaker 1 and speaker 2 show on a screen."""
+    """Returns the texts of speaker 1 and speaker 2 on a screen."""
     replies = study.pairs[screen.pair].replies
     first, second = replies[screen.first], replies[1 - screen.first]
     if screen.asked is None:
@@ -161,7 +157,6 @@ def _spread(pairs: Sequence[Pair], seed: int) -> list[Pair]:
 
 
 def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str) -> list[Screen]:
-    """Returns a rater's screens, without the ids of tasks."""
     generator = seeded_generator(design.seed, "human evaluation", name)
     # The pairs are sorted by axis, and the run that is shown first alternates. Both runs are therefore shown first
     # equally often, within each axis and overall.
@@ -184,13 +179,13 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
 
 
 def _in_turn(number: int, generator: np.random.Generator) -> list[int]:
-    """Returns `number` alternating zeros and ones. Which of them comes first is random."""
+    """Returns `number` alternating zeros and ones, with a random start."""
     start = int(generator.integers(2))
     return [(start + place) % 2 for place in range(number)]
 
 
 def _with_ids(study: Study) -> Study:
-    """Adds the id of the study and the ids of the tasks. They are digests of the other fields."""
+    """Adds the id of the study and the ids of the tasks, which are digests of the other fields."""
     id = digest([study.about, study.design, study.questions, study.pairs, _shown(study)])
     sheets: dict[str, list[Screen]] = {name: [] for name in study.sheets}
     for name, screens in study.sheets.items():
@@ -201,10 +196,7 @@ def _with_ids(study: Study) -> Study:
 
 
 def _shown(study: Study) -> dict[str, list[Any]]:
-    """Returns the screens of each rater, without the ids of tasks, as lists.
-
-    Each list contains the fields `pair`, `first` and `asked`.
-    """
+    """Returns each rater's screens as lists of `pair`, `first` and `asked`, without the ids of tasks."""
     return {name: [screen[:3] for screen in screens] for name, screens in study.sheets.items()}
 
 

@@ -25,12 +25,12 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
 
     Ratings by the same rater are correlated, and so are ratings of the same pair. The variance is V_rater + V_pair −
     V_0, where V_0 is the variance of independent ratings (two-way clustering; Cameron, Gelbach & Miller, 2011). V_rater
-    and V_pair have their own t quantiles.
+    and V_pair each have a t quantile.
 
     If V_rater is at most 0.8 V_0, there is no sign that raters differ, so V_0 with the normal quantile replaces
     V_rater. If V_rater is at least V_0, it is used unchanged. Between these limits, the two are mixed. The interval is
-    at least as wide as for independent ratings. Its bounds are those of Wilson's interval, for the number of
-    independent ratings with this variance.
+    at least as wide as for independent ratings. It is Wilson's interval for the number of independent ratings with this
+    variance.
 
     There is no interval if there are too few raters or pairs, or if a few of them have most of the ratings.
     """
@@ -62,11 +62,11 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
 
 
 def degrees_of_freedom(sizes: np.ndarray) -> float:
-    """Computes the degrees of freedom (Satterthwaite) of a variance that is clustered by groups of these sizes.
+    """Computes Satterthwaite's degrees of freedom of a variance that is clustered by groups of these sizes.
 
-    The result is G − 1 for G groups of equal size. If two of many groups have nearly all ratings, it is close to 1. The
-    variance of a group's sum is assumed to be proportional to n^1.5. This is a compromise: it is proportional to n if
-    groups do not differ, and to n² if they do.
+    The result is G − 1 for G groups of equal size, and close to 1 if two of many groups have nearly all ratings. The
+    variance of a group's sum is assumed to be proportional to n^1.5. This is a compromise between n, for groups that do
+    not differ, and n², for groups that do.
     """
     shares = sizes / sizes.sum()
     if len(sizes) == 1:

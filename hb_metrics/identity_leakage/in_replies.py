@@ -1,8 +1,8 @@
 """Measures the effect of terms in replies on the Full Gen Bias of a run.
 
-Before the style of a reply is classified, the prompt's term is masked. Other terms remain visible. For example, a reply
-to a deaf person may mention "hard-of-hearing" people. This module also masks these terms, classifies the replies again
-and computes Full Gen Bias again. The difference shows how much the classifier's reaction to terms adds to Full Gen
+The prompt's term is masked before the style of a reply is classified, but other terms remain visible. For example, a
+reply to a deaf person may mention "hard-of-hearing" people. This module masks these terms too, classifies the replies
+again and recomputes Full Gen Bias. The difference shows how much the classifier's reaction to terms adds to Full Gen
 Bias. It is below 0 if this reaction hides bias.
 """
 
@@ -26,8 +26,6 @@ NUM_MOST_IN_VIEW = 10
 
 
 class Mention(NamedTuple):
-    """A mention of a term in a text: the index of the term, and the start and end of the mention."""
-
     term: int
     start: int
     end: int
@@ -80,7 +78,7 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     """Finds the mentions of terms in each text, from start to end.
 
     A mention is any form of a term that `censoring.mention_pattern` masks. If mentions overlap, only the longest
-    counts. If several terms have the same words, the term with the same capitals counts, or else the first term.
+    counts. If several terms have the same words, the term with the text's capitals counts, or else the first term.
     "left-handed" never counts, because it replaces masked terms.
     """
     texts_with: dict[str, list[int]] = {}
@@ -109,7 +107,7 @@ def _full_gen_bias(
     changed: Mapping[int, np.ndarray],
     debias: bool,
 ) -> float:
-    """Computes Full Gen Bias (×1000), with the style vectors in `changed` in place of those of the same rows."""
+    """Computes Full Gen Bias (×1000), after `changed` replaces the style vectors of its rows."""
     cells = CellSums(None)
     for first in range(0, len(descriptors), _BATCH):
         part = slice(first, min(first + _BATCH, len(descriptors)))

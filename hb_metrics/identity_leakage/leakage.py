@@ -6,8 +6,8 @@ about descriptor d, and Var_d is the variance over descriptors:
     leakage = mean over k of Σ_s Var_d(p_kds)
 
 This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. A few terms have a gender and need
-another noun than "person". To remove the effect of the noun, the probability for the same noun with a neutral word (the
-word that masks terms) is subtracted from each p.
+another noun than "person". To remove the effect of the noun, each p is reduced by the probability for the same noun
+with a neutral word (the word that masks terms).
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -40,8 +40,8 @@ _NOUNS = ("person", "woman", "man")
 class NamedPerson(NamedTuple):
     """A term in the forms that are inserted into sentences.
 
-    `plural` is the plural form of the term, if it has one. `phrase` is the noun phrase ("a person who uses a
-    wheelchair"). `neutral` is the same noun with the word that masks terms ("a left-handed person").
+    `phrase` is the noun phrase ("a person who uses a wheelchair"). `neutral` is the same noun with the word that masks
+    terms ("a left-handed person").
     """
 
     key: DescriptorKey
@@ -51,7 +51,7 @@ class NamedPerson(NamedTuple):
 
 
 def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | None = None) -> list[NamedPerson]:
-    """Returns the terms of a vocabulary as noun phrases with "person", or with a noun of the term's gender.
+    """Returns a vocabulary's terms as noun phrases with "person", or with a noun of the term's gender.
 
     `keys` contains the axes and terms to return. Default: all.
     """
@@ -68,7 +68,7 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
 
 def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
-    """Returns the terms or names in a run's prompts. Prompts with a pair of terms contain two terms."""
+    """Returns the terms or names in a run's prompts. A prompt with a pair of terms contains two."""
     if prompts["axis"][0].as_py() == NAMES_AXIS:
         names = prompts["descriptor"].unique().to_pylist()
         return [NamedPerson(DescriptorKey(NAMES_AXIS, name), None, name, NAME) for name in names]
@@ -109,10 +109,10 @@ def identity_leakage(
         sentences: Sentences that contain "{noun_phrase}" once.
 
     Returns:
-        `leakage` is multiplied by 1000. `shared` is the part of it that is common to all sentences. `by_axis` is the
-        leakage among the terms of each axis (`None` for a single term). The `move` of a term is the share of the
-        probability that the term moves to other styles, averaged over sentences. `most_moved` lists the terms with the
-        largest `move`, and `mean_move` is its mean over all terms.
+        `leakage` is multiplied by 1000. `shared` is the part common to all sentences. `by_axis` is the leakage among
+        the terms of each axis (`None` for a single term). The `move` of a term is the share of the probability that the
+        term moves to other styles, averaged over sentences. `most_moved` lists the terms with the largest `move`, and
+        `mean_move` is the mean over all terms.
     """
     phrases = list(dict.fromkeys(phrase for person in people for phrase in (person.phrase, person.neutral)))
     index_of = {phrase: index for index, phrase in enumerate(phrases)}

@@ -12,7 +12,7 @@ from torch import nn
 
 
 def input_device(model: nn.Module) -> torch.device:
-    """Returns the device to which to move a model's inputs. The model's logits are on the same device.
+    """Returns the device for a model's inputs, on which its logits are too.
 
     `model.device` is not reliable: it may be "meta" if some of the weights are on disk.
     """
@@ -28,10 +28,7 @@ def input_embeddings(model: nn.Module) -> Any:
 
 
 def is_offloaded(model: nn.Module) -> bool:
-    """Returns whether some weights are loaded each time they are used.
-
-    Only one thread at a time may run such a model.
-    """
+    """Returns whether some weights are loaded at each use. Only one thread at a time may run such a model."""
     return any(getattr(hook, "offload", False) for module in model.modules() for hook in _hooks(module))
 
 

@@ -1,7 +1,7 @@
 """Checks that all processes of a run have the same settings and see the same folder.
 
 The processes may run on several machines. On a network file system, a file from another machine may become visible up
-to a minute late, because each machine caches the content of folders. (In NFS, `acdirmax` sets this time.)
+to a minute late, because each machine caches the content of folders (for a time that NFS calls `acdirmax`).
 """
 
 import secrets
@@ -23,7 +23,7 @@ _SECONDS_BETWEEN_CHECKS = 0.2
 def check_same_run(run: Mapping[str, Any]) -> None:
     """Raises `ValueError` on all processes if the settings in `run` are not the same everywhere.
 
-    All processes must call this function, because each of them waits for the others.
+    All processes must call this function, because each waits for the others.
     """
     (main_host, main_run), *others = gather_object([(socket.gethostname(), dict(run))])
     for host, other in others:
@@ -37,7 +37,7 @@ def check_same_run(run: Mapping[str, Any]) -> None:
 def check_same_folder(folder: Path) -> None:
     """Raises `ValueError` on all processes if one of them does not see the main process's folder.
 
-    All processes must call this function, because each of them waits for the others.
+    All processes must call this function, because each waits for the others.
     """
     state = process_state()
     if state.num_processes == 1:
@@ -61,7 +61,7 @@ def check_same_folder(folder: Path) -> None:
 def await_files(paths: Collection[Path]) -> Path | None:
     """Waits until this machine sees all files, which this or another machine has already written.
 
-    Returns `None` when all files are visible. After `LATEST` seconds, returns one of the files that are not visible.
+    Returns `None` or, after `LATEST` seconds, one of the files that are still not visible.
     """
     deadline = time.monotonic() + LATEST
     awaited = list(paths)
@@ -83,10 +83,7 @@ def late_error(path: Path) -> OSError:
 
 
 def _refresh(folder: Path) -> None:
-    """Lists a folder, so that an NFS client asks the server for its content.
-
-    `Path.exists` is not enough, because it uses the client's cache.
-    """
+    """Lists a folder, so that an NFS client asks the server for its content. `Path.exists` uses the client's cache."""
     try:
         list(folder.iterdir())
     except OSError:  # the folder itself may not be visible yet

@@ -15,7 +15,7 @@ class Memory:
 
     Args:
         halve: Returns the two halves of a batch, or `None` if the batch cannot be halved.
-        smallest: The words for a batch that cannot be halved, such as "one text". They are part of the error message.
+        smallest: The words for a batch that cannot be halved, such as "one text", for the error message.
     """
 
     def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:

@@ -49,8 +49,8 @@ def num_workers() -> int:
     """Returns the number of batches that this process computes at the same time on CPU.
 
     The environment variable `OMP_NUM_THREADS` sets this number. By default, the processes of a machine share its
-    physical cores equally. `accelerate launch` and `torchrun` always set the variable, by default to 1, so under them a
-    value of 1 has no effect.
+    physical cores equally. `accelerate launch` and `torchrun` set the variable to 1 by default, so under them a value
+    of 1 has no effect.
     """
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     launched = "LOCAL_WORLD_SIZE" in os.environ or "ACCELERATE_MIXED_PRECISION" in os.environ

@@ -1,8 +1,8 @@
 """Writes a model's outputs to shards (Parquet files), and resumes this work after a kill.
 
-Several processes can share the work. The data and the settings alone determine which rows are in which shard, so the
-number of processes can change between a run and its continuation. The metadata of a shard contain the digests of its
-run and of its inputs. If a shard is damaged, or if a digest does not match, the shard is renamed and computed again.
+Several processes can share the work. Only the data and the settings assign rows to shards, so the number of processes
+can change between a run and its continuation. The metadata of a shard contain the digests of its run and of its inputs.
+If a shard is damaged, or if a digest does not match, the shard is renamed and computed again.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ def fill_shards(
         shards: The planned shards. Each row is in exactly one of them.
         ids: [rows] The distinct keys of the rows, which become the column `id`.
         schema: The columns of a shard.
-        compute: Computes the tables of the shards that this process has to write.
+        compute: Computes the tables of this process's shards.
         label: The title of the progress bar.
         unit: The noun for a row in the progress bar.
         inputs: [rows] The inputs of the rows. A shard is computed again if its inputs have changed. `None` means that
@@ -125,7 +125,7 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
-    """Reads the shards, and puts all rows into the order of their row numbers.
+    """Reads the shards, with all rows in the order of their row numbers.
 
     Raises:
         FileNotFoundError: A shard is not visible on this machine after `machines.LATEST` seconds.

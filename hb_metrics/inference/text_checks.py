@@ -1,7 +1,4 @@
-"""Checks texts before a model reads them.
-
-Error messages state the row of an invalid text. They do not repeat the text, because its words may hurt.
-"""
+"""Checks texts before a model reads them. Errors state the row of a text, because its words may hurt."""
 
 from collections.abc import Sequence
 
@@ -9,7 +6,7 @@ from collections.abc import Sequence
 def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
     """Raises `ValueError` if a text is not a string, is empty, or contains an unpaired surrogate.
 
-    If `blank` is false, texts that consist only of white space are also invalid. Classifiers need this check.
+    If `blank` is false, as for classifiers, texts of only white space are also invalid.
     """
     if isinstance(texts, str):
         raise ValueError("texts is a single string; pass a list of texts")

@@ -1,9 +1,9 @@
 """Scores texts in units of work. A unit is a batch of inputs that a model reads together.
 
 The texts, the tokenizer and the settings alone determine the units. Therefore, the results do not depend on the
-processes and threads that compute the units. On CPU, each unit is computed by one thread, and several units are
-computed at the same time. This is faster than using several threads for one unit. It also makes the results of a unit
-the same on every process, bit for bit.
+processes and threads that compute the units. On CPU, one thread computes each unit, and several units are computed at
+the same time. This is faster than using several threads for one unit, and makes the results of a unit the same on every
+process, bit for bit.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -41,7 +41,7 @@ class ScoringPlan:
 
     Attributes:
         scoring: The method: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
-        scoring_reason: Why this method was chosen.
+        scoring_reason: The reason for this method.
         start_token: The token that the model reads before each sentence, or `None`.
         sequence_of_text: [texts] The index of each text's sequence.
         num_tokens: [sequences] The number of tokens that the model predicts.
@@ -86,7 +86,7 @@ def run_units(
 def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
     """Yields the number of units to compute at the same time, and limits torch to one thread per unit on CPU.
 
-    The number is 1 on an accelerator, and for a model whose weights are loaded each time they are used.
+    The number is 1 on an accelerator, and for a model whose weights are loaded at each use.
     """
     if input_device(model).type != "cpu":
         yield 1
@@ -108,8 +108,7 @@ def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
 def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np.ndarray]:
     """Groups rows of similar length into batches. Returns the row indices of each batch.
 
-    When padded to its longest row, a batch has at most `max_positions` positions. A row that is longer than
-    `max_positions` forms a batch by itself.
+    When padded to its longest row, a batch has at most `max_positions` positions. A longer row forms a batch by itself.
     """
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: (lengths[row], row)):

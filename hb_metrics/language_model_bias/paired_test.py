@@ -16,8 +16,8 @@ class PairedTest(NamedTuple):
     """The results of `language_model_bias`, as plain Python values. Undefined values are `None`.
 
     t1 is the phrase about the stereotyped group. Differences are t1 − t2, so `t` is negative if t1 is likelier. `t` is
-    `None` if there is only one pair or if all differences are equal. `effect_size` is Cohen's d_z. Names that end in
-    `_log` refer to natural logarithms of perplexities.
+    `None` for a single pair or equal differences. `effect_size` is Cohen's d_z. Names that end in `_log` refer to
+    natural logarithms of perplexities.
     """
 
     t: float | None

@@ -78,8 +78,8 @@ def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTes
 def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
     """Counts, for groups i and j, the pairs of values in which the value of group i comes later: [G, G].
 
-    `groups` contains the groups of the values, sorted from the smallest to the largest value. The diagonal of the
-    result has no meaning.
+    `groups` contains the groups of the values, sorted from the smallest to the largest value. The result's diagonal has
+    no meaning.
     """
     wins = np.zeros((num_groups, num_groups))
     below = np.zeros(num_groups)  # the number of values of each group before the chunk
@@ -120,9 +120,9 @@ def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.nda
         num_groups: G.
 
     Returns:
-        Two arrays [G, G]. The first array is added to the result of `_wins`, which counts a tie as 1 for the group with
-        the greater number and as 0 for the other group. After this correction, each tie counts as one half for both
-        groups. The second array is Σ(t³ − t) over the tied values. The diagonals have no meaning.
+        Two arrays [G, G]. The first array corrects the result of `_wins`, which counts a tie as 1 for the group with
+        the greater number and as 0 for the other group. Added to it, each tie counts as one half for both groups. The
+        second array is Σ(t³ − t) over the tied values. The diagonals have no meaning.
     """
     own = np.zeros(num_groups)  # Σ_r c³ − c of one group
     both = np.zeros((num_groups, num_groups))  # Σ_r c_i c_j
@@ -157,7 +157,7 @@ def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.n
 def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
     """Computes exact p-values with scipy.
 
-    A p-value depends only on U, n₁ and n₂. For each combination of these numbers, one sample is constructed and tested.
+    A p-value depends only on U, n₁ and n₂. One sample is constructed and tested for each combination of these numbers.
     """
     from scipy.stats import mannwhitneyu  # this import is slow, and it is rarely needed
 

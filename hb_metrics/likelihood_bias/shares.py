@@ -160,7 +160,7 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
 def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
-    """Returns the median perplexity of each descriptor by axis. The lowest median comes first."""
+    """Returns the median perplexity of each descriptor by axis, in ascending order."""
     key = axis * len(descriptor_names) + descriptor
     order = np.argsort(values)
     # This is faster than `lexsort`, because NumPy uses a radix sort for 16-bit keys.

@@ -1,5 +1,3 @@
-"""Computes intervals for shares of replies that are valid for other terms or templates."""
-
 import numpy as np
 
 from hb_metrics.paired_changes.reply_shares import FlaggedReplies
@@ -11,7 +9,7 @@ from hb_metrics.stats.generalising import Generalised, Over, generalised, share_
 def generalised_shares(
     name: str, flagged: FlaggedReplies, over: Over, confidence_level: float
 ) -> dict[str, Generalised]:
-    """Computes the intervals of a share of replies, for all terms and for each axis.
+    """Computes intervals of a share of replies, valid for other terms or templates, for all terms and each axis.
 
     The keys are the names of the figures. `name` is the figure of all terms.
     """

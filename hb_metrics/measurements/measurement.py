@@ -48,9 +48,7 @@ class Task:
         settings: All options of the run.
         prompts: The prompts of the run, with the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`.
         engine: The engine that answers the prompts.
-        state: The processes of the run.
         measurements: The names of the measurements, in the order in which they run.
-        folder: The folder of the run.
     """
 
     settings: Settings
@@ -93,10 +91,10 @@ class Measurement:
     """The base class of measurements.
 
     Attributes:
-        name: The name of the measurement's folder. It is also the name in `--measurements` and in results.json.
+        name: The name of the measurement's folder, which is also its name in `--measurements` and in results.json.
         title: The title of the measurement's sections in reports.
         words: The name of the measurement within a sentence.
-        done: A message that is printed when `measure` has finished, such as "prompts scored".
+        done: The message after `measure`, such as "prompts scored".
         options: A dataclass of options, each with a default and a help string. Its `__post_init__` raises a ValueError
             for an invalid value. `_argument_group_name` is the heading of the options in the help.
         by_default: Whether the measurement runs if `--measurements` is not set.
@@ -129,9 +127,7 @@ class Measurement:
         return False
 
     def read_files(self, settings: Settings) -> Any:
-        """Reads the files that the measurement's options name, and returns their content for `plan`.
-
-        The run calls this method before the model is loaded.
+        """Reads the files in the measurement's options before the model is loaded. Returns the argument of `plan`.
 
         Raises:
             ValueError: An option is missing or a file is not valid.
@@ -142,7 +138,7 @@ class Measurement:
         """Returns prompts that replace those of `--dataset_config` for the whole run, or `None`.
 
         Raises:
-            ValueError: A file that the options name is not valid.
+            ValueError: A file in the options is not valid.
         """
         return None
 
@@ -191,11 +187,10 @@ class Measurement:
         return []
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """Returns the settings by which the Hub's evaluation results of one model and config can differ."""
+        """Returns the settings that may differ between the Hub's evaluation results of one model and config."""
         return []
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
-        """Returns sentences for a model card, as plain text."""
         return []
 
     def changes(self, first: "Run", second: "Run") -> FigureChanges:
@@ -213,7 +208,7 @@ class Measurement:
         return self.module("generalised").generalise(run, over)
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
-        """Returns the measurement's sections about two compared runs. They need not show its figures."""
+        """Returns the measurement's sections about two compared runs, besides its figures."""
         return Details([])
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:

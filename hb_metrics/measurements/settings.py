@@ -156,7 +156,6 @@ class RunOptions:
     confidence_level: float = option(0.95, "The confidence level of all intervals.")
 
     def __post_init__(self) -> None:
-        """Checks the options and normalises addresses and JSON."""
         from hb_dataset.prompts import measured_configs
 
         allowed = measured_configs()
@@ -213,7 +212,6 @@ class RunOptions:
             )
 
     def chat(self) -> dict[str, Any]:
-        """Returns the arguments of `ChatOptions` as a dictionary."""
         return {
             "template_kwargs": json.loads(self.chat_template_kwargs or "{}"),
             "system_prompt": self.system_prompt,
@@ -235,7 +233,7 @@ class Settings:
         return {name: value for part in (self.run, *self.parts) for name, value in asdict(part).items()}
 
     def defaults(self) -> dict[str, Any]:
-        """Maps the name of each option to its default. Defaults may depend on `--quick`."""
+        """Maps the name of each option to its default, which may depend on `--quick`."""
         defaults = {option.name: option.default for part in (self.run, *self.parts) for option in fields(part)}
         return defaults | (quick_values(map(type, self.parts)) if self.run.quick else {})
 
@@ -255,7 +253,6 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
 
 
 def quick_values(kinds: Iterable[type]) -> dict[str, Any]:
-    """Returns the defaults with `--quick`, for the options whose default it changes."""
     return {name: value for kind in kinds for name, value in getattr(kind, "_quick", {}).items()}
 
 

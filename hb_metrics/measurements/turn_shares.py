@@ -1,5 +1,3 @@
-"""Computes a share of replies (such as refusals) in each turn, and its change from the first turn to the last."""
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +7,7 @@ from hb_metrics.report.layout.figure import Figure, Unit, pair, reply_share
 
 
 def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dict[str, Any]:
-    """Computes the share in each turn and its change, for results.json.
+    """Computes a share of replies in each turn and its change from the first turn to the last, for results.json.
 
     All turns must contain the same conversations. `change` is `None` if the first and the last turn have replies for
     different terms or templates.

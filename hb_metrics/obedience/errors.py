@@ -55,11 +55,7 @@ class Part(NamedTuple):
 
 
 def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
-    """Computes the half-width of the interval of a sum of parts, with Student's t.
-
-    Args:
-        parts: The means to add and to subtract. All have the same descriptors.
-        confidence_level: The confidence level of the interval.
+    """Computes the half-width of the interval of a sum of parts with the same descriptors, with Student's t.
 
     Returns:
         The half-width, or `None` if half or more of the cells have fewer than `MIN_REPLIES` replies, or if the variance

@@ -148,7 +148,7 @@ def mean_change(before: ValuesAlong, after: ValuesAlong, confidence_level: float
 
 
 class Directions(NamedTuple):
-    """The mean style vectors that define directions of bias, and the digest of the run from which they come."""
+    """The mean style vectors that define directions of bias, and the digest of their run."""
 
     means: RunStyles
     run: str | None
@@ -164,7 +164,6 @@ class ObedienceRow(NamedTuple):
 
 
 def read_directions(folder: Path) -> Directions:
-    """Reads the directions of a run or of a folder of labels."""
     path = folder / STYLE_MEANS_FILE
     if not has_directions(folder):
         raise ValueError(
@@ -207,7 +206,6 @@ def _classifier(run: Run) -> list[Any]:
 
 
 def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
-    """Computes a finished run's mean bias values along directions, or returns the reason why there are none."""
     own = read_styles(run)
     if own is None:
         return NO_STYLES_REASON
@@ -237,8 +235,7 @@ def _replies(run: Run) -> RepliesOf | None:
 def _mean(values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], level: float) -> Mean:
     """Computes the mean of descriptors' values (×1000) with its interval.
 
-    `parts` contains the runs from which the values come, and the sign of each run (1 or −1). All have the same
-    descriptors.
+    `parts` contains the values' runs, with the same descriptors, and the sign of each run (1 or −1).
     """
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):

@@ -37,8 +37,6 @@ class PairedChange(NamedTuple):
     """A figure of two runs, and its change.
 
     Attributes:
-        first: The value in the first run.
-        second: The value in the second run.
         interval: The interval of the second value minus the first.
         relative_interval: The interval of the change, as a share of the first value. `None` if the first value is not
             clearly above 0.
@@ -62,7 +60,6 @@ class PairedChange(NamedTuple):
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether the interval excludes 0."""
         return self.interval is not None and not self.interval[0] <= 0 <= self.interval[1]
 
 
@@ -203,8 +200,7 @@ def perplexity_change(
     The ratio of two perplexities is exp(mean difference of losses per token). Its interval is therefore exp of the
     t-interval of this difference. The absolute change also depends on the perplexity of the first run, which is
     uncertain too. Its interval is the range of the change over an ellipse, which contains the values of the first loss
-    and of the difference that agree with the data. It contains 0 if and only if the interval of the ratio
-    contains 1.
+    and of the difference that agree with the data. It contains 0 if and only if the interval of the ratio contains 1.
 
     Args:
         losses: For each run, the loss of each reply: [replies].

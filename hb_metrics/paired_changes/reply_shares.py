@@ -1,5 +1,3 @@
-"""Computes changes in a share of replies between two runs, for all terms and by axis. Replies are paired by prompt."""
-
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +20,7 @@ class FlaggedReplies(NamedTuple):
 def reply_share_changes(
     name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
 ) -> dict[str, PairedChange] | None:
-    """Computes the changes in the share of flagged replies, for all terms and for each axis.
+    """Computes the changes in the share of flagged replies, for all terms and each axis. Pairs replies by prompt.
 
     Returns:
         The change of each figure, by the figure's name. `name` is the figure of all terms. `None` if the runs have

@@ -1,6 +1,6 @@
 """Computes the change in debiased Full Gen Bias over the turns of the same conversations.
 
-V_t is the value in turn t. A change over turns is a weighted sum Σ_t w_t V_t, whose weights sum to 0. It is the
+V_t is the value in turn t. A change over turns is a weighted sum Σ_t w_t V_t, with weights that sum to 0. It is the
 difference L − E of L = Σ_{w_t>0} w_t V_t (late turns) and E = Σ_{w_t<0} |w_t| V_t (early turns).
 
 Full Gen Bias is a sum of variances over styles. E is therefore the Full Gen Bias of long vectors: the style vectors of

@@ -1,5 +1,3 @@
-"""Computes means, distributions and divergences of regard. Every structure has the same weight."""
-
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -58,8 +56,8 @@ def kl_matrix(
     group b. Labels that no group has are ignored.
 
     Returns:
-        The divergences by a and b, and `None`. If only some groups have a label and there is no `smoothing`, `None`
-        and the reason.
+        The divergences by a and b, and `None`. If only some groups have a label and there is no `smoothing`, `None` and
+        the reason.
     """
     table = np.array([list(row.values()) for row in counts.values()], dtype=float) + (smoothing or 0)
     if not table.any():

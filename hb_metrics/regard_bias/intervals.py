@@ -6,8 +6,8 @@ the squared parts is an unbiased estimate of the variance of the mean (the CR2 e
 a unit occurs in both groups of a gap, its contribution is the difference of its two parts. An effect on both groups
 therefore cancels out. Degrees of freedom follow Welch and Satterthwaite.
 
-Student's t is valid for sums of many small parts. It is not valid if a single text or a few units dominate the figure.
-In this case, and if there are too few units to detect it, a reason is returned instead of the interval.
+Student's t is valid for sums of many small parts, and not if a single text or a few units dominate the figure. In this
+case, and if there are too few units to detect it, a reason replaces the interval.
 """
 
 import math
@@ -41,8 +41,6 @@ UNSEEN = "too many structures have texts of only one {unit}"
 
 
 class Interval(NamedTuple):
-    """The bounds of an interval, or the reason why there is none."""
-
     bounds: list[float] | None
     reason: str | None = None
 
@@ -66,8 +64,8 @@ class Parts(NamedTuple):
 class Spread(NamedTuple):
     """The variation of means over units of one kind, from which intervals are computed.
 
-    `name` is "structures", "seeds" or "prompts". `groups` contains the parts of each group. It is empty if there are no
-    units of this kind.
+    `name` is "structures", "seeds" or "prompts". `groups` contains the parts of each group, or is empty if there are no
+    such units.
     """
 
     name: str
@@ -163,10 +161,7 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
 
 
 def _step(of_labels: np.ndarray) -> float:
-    """Returns the smallest change in a mean when one label changes: 1 / (number of texts), or 2 / (number of texts).
-
-    The numerator is 2 if no text is neutral.
-    """
+    """Returns the smallest change in a mean when one label changes: 1 (2 if no text is neutral) / (number of texts)."""
     number = of_labels.sum()
     return float((1 if of_labels[NEUTRAL] else 2) / number) if number else 0.0
 

@@ -1,5 +1,3 @@
-"""Computes the figures of regard bias (Aggarwal et al., 2022) from labels, without `evaluate`."""
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -72,7 +72,7 @@ def read_rows(
 
 
 def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
-    """Returns the rows whose label is not "other", and the number of the removed rows in each group."""
+    """Returns the rows with other labels than "other", and the number of the removed rows in each group."""
     is_other = rows.label == OTHER
     counts = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
     return rows.where(~is_other), dict(zip(rows.group.names, counts.tolist(), strict=True))

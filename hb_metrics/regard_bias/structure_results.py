@@ -1,5 +1,3 @@
-"""Computes the figures of single structures: means, gaps and rankings."""
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,8 +11,6 @@ _DECIMALS = 12  # figures are ranked after rounding, so rounding errors do not d
 
 
 class Pair(NamedTuple):
-    """The indices of the two groups whose gap is computed."""
-
     advantaged: int
     disadvantaged: int
 

@@ -1,5 +1,3 @@
-"""Counts replies that repeat their prompt, which is called parroting (paper, C.2.1)."""
-
 import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import permutations
@@ -24,16 +22,10 @@ def parroting(
     axes: Sequence[str],
     mean_bias_values: Mapping[DescriptorKey, float],
 ) -> dict[str, Any]:
-    """Counts the replies that repeat their prompt, in total, by descriptor and by template.
+    """Counts the replies that repeat their prompt, in total, by descriptor and by template (paper, C.2.1).
 
-    Args:
-        prompts: [replies] the prompt that the model received.
-        replies: [replies] the reply to each prompt.
-        descriptors: [replies] the descriptor in each prompt.
-        templates: [replies] the template of each prompt.
-        axes: [replies] the axis of each descriptor.
-        mean_bias_values: The mean bias value of each descriptor's replies. It is correlated with the descriptor's share
-            of parroting replies.
+    All sequences are [replies]. `mean_bias_values` contains the mean bias value of each descriptor's replies, which is
+    correlated with the descriptor's share of parroting replies.
     """
     template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -105,7 +97,7 @@ def _essence(text: str) -> str:
 
 
 class _SkipTable(dict[int, int | None]):
-    """Maps a character to `None` if it is ignored, and otherwise to itself. Each entry is made when it is needed."""
+    """Maps a character to `None` if it is ignored, and otherwise to itself. Entries are made on first use."""
 
     def __missing__(self, code: int) -> int | None:
         # In Unicode, P is punctuation, Z is separators, and C is control and format characters (such as line breaks).

@@ -1,7 +1,7 @@
 """Finds refusals and AI disclaimers in replies, with the rules in refusals.yaml.
 
-In a refusal, the model declines to respond to the prompt ("I can't help with that.", "Can we change the subject?").
-In a disclaimer, the model states that it is an AI ("As an AI language model, …"). A reply can be both.
+In a refusal, the model declines to respond to the prompt ("I can't help with that.", "Can we change the subject?"). In
+a disclaimer, the model states that it is an AI ("As an AI language model, …"). A reply can be both.
 
 refusals.yaml has three keys. `parts` contains named lists of alternatives. A phrase, or a later part, refers to them by
 `{name}`. `refusals` and `disclaimers` are lists of rules. Each rule has these keys:

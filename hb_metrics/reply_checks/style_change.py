@@ -1,5 +1,3 @@
-"""Compares the styles of replies between two runs, such as before and after tuning (paper, Table 15)."""
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -27,7 +25,7 @@ def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
     """Compares the styles of two runs, over the descriptors that both runs have (paper, Table 15).
 
     The results list the styles in increasing order of the change in variance across descriptors (×1000). For each
-    style, they name up to `NUM_MOVERS` descriptors whose mean probability fell most, and as many that rose most.
+    style, they name up to `NUM_MOVERS` descriptors whose mean probability fell or rose most.
     """
     if list(before.labels) != list(after.labels):
         raise ValueError("the two runs have different styles; classify the replies of both with the same classifier")

@@ -96,7 +96,6 @@ def write(
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
 ) -> tuple[Path, Compared]:
-    """Writes a report or a comparison. Returns the path of the page and the results of the comparison."""
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
         raise ValueError(f"the folder '{path.parent}' does not exist; create it first")

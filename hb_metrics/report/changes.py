@@ -1,5 +1,3 @@
-"""Computes the changes of figures from one run to another, with intervals, and describes them."""
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,9 +63,8 @@ class ChangeRow(NamedTuple):
 class RunChanges(NamedTuple):
     """The changes of all figures from the run `before` to the run `after`. Figures of the whole run come first.
 
-    Attributes:
-        missing: The reason why all changes of a measurement have no intervals, by the title of the measurement.
-        level: The confidence levels of the intervals, as text.
+    `missing` contains the reasons why all changes of a measurement have no intervals, by the measurement's title.
+    `level` contains the confidence levels of the intervals, as text.
     """
 
     before: str
@@ -167,7 +164,7 @@ def changes_markdown(changes: RunChanges) -> str:
 
 
 def _amount(value: float, unit: Unit | None, digits: int) -> str:
-    """Formats a signed amount in its unit. If `unit` is `None`, the format is percent with `digits` decimals."""
+    """Formats a signed amount in its unit or, without a `unit`, in percent with `digits` decimals."""
     return fixed(100 * value, digits, "+") if unit is None else written_change(value, unit)
 
 

@@ -57,8 +57,8 @@ def write_comparison(
         runs: The folders of two or more finished runs.
         path: The HTML file to write.
         names: The names of the runs. Default: their models, tags or folders.
-        labels: The folder of the labels on which a model was tuned. `None` if there are no labels; the page then uses
-            directions of bias from the first run.
+        labels: The folder of the labels on which a model was tuned. Without labels, the page uses directions of bias
+            from the first run.
         human_evaluation: A file with results of human evaluation of these runs.
         no_worse_than: Margins, such as "dialogue_perplexity=5%" (see `read_margins`).
 

@@ -1,5 +1,3 @@
-"""Shows intervals that are valid for other terms of the same axes, for other templates, or for both."""
-
 from pathlib import Path
 
 from hb_metrics.measurements import MEASUREMENTS

@@ -26,7 +26,7 @@ def write_report(
     Args:
         results: The content of results.json, with one or more measurements.
         path: The HTML file to write.
-        to_come: The measurements that are still to come. If there are any, the report is marked as incomplete.
+        to_come: The remaining measurements. If there are any, the report is marked as incomplete.
         more: Sections to add after the sections of the measurements.
         calibrations: The results of `human-eval calibrate`. Their sections come first.
     """

@@ -53,7 +53,7 @@ class Planned(NamedTuple):
 def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> Planned:
     """Makes the figure of a Gen Bias value, such as the value for all terms, for an axis or for a cluster.
 
-    `num_terms` is the number of all terms of the pilot, which can be larger than the number of terms in `spread`.
+    `num_terms` counts all terms of the pilot, which can be more than those in `spread`.
     """
 
     def at(size: Size) -> Range | None:

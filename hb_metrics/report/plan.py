@@ -5,8 +5,8 @@
     holistic-bias plan --assume value=10 noise=220 styles=12 --terms 78 --templates 4
 
 The half-width of an interval is half of its width. The table shows the half-width for each figure and each number of
-replies per term and template. It also shows the probability of detecting a decrease in Full Gen Bias. A pilot needs at
-least four replies for most combinations of a term and a template.
+replies per term and template, and the probability of detecting a decrease in Full Gen Bias. A pilot needs at least four
+replies for most combinations of a term and a template.
 """
 
 import argparse
@@ -141,7 +141,6 @@ def plan(
     output: Path | None = None,
     second: Path | None = None,
 ) -> Plan:
-    """Makes a plan. The arguments are the options of the command."""
     if (pilot is None) == (assume is None):
         raise ValueError("pass either the folder of a pilot run or --assume value=… noise=… styles=…")
     if min(replies) < 2 or not 0 < fall <= 100:
@@ -213,9 +212,7 @@ class _Basis(NamedTuple):
     Attributes:
         run: The pilot; `None` for assumptions.
         table: The pilot's replies.
-        level: The confidence level.
         full: Full Gen Bias and its variance.
-        figures: The figures by name.
         missing: The names of figures that have no interval in the pilot.
         templates: The number of templates in the planned run.
         terms: The number of terms in the planned run.
@@ -233,7 +230,6 @@ class _Basis(NamedTuple):
     num_questions: int
 
     def size(self, replies: int) -> Size:
-        """Returns the size of a run with this number of replies per term and template."""
         asked = max(1, min(replies // MIN_REPLIES, self.num_questions))  # as `draw_questions` does
         return Size(replies / asked, self.templates * asked, self.terms)
 

@@ -37,7 +37,7 @@ _DETERMINER = r"(?:(?:an?|the|my|your|his|her|their|our)\s+)?"
 def masked_texts(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Returns the replies for a classifier or judge, without the term or the name that the prompt contains."""
+    """Returns the replies for a classifier or judge, without the prompt's term or name."""
     if set(replies.axes) != {NAMES_AXIS}:
         return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
     masked = []
@@ -73,10 +73,9 @@ def censor_replies(
     plural_descriptors: Mapping[str, str],
     paired: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
-    """Replaces every mention of its prompt's descriptor in each reply (see `censor`).
+    """Replaces every mention of the prompt's descriptor in each reply (see `censor`).
 
-    A descriptor that combines two terms, such as "deaf Black", is a key of `paired`. Each of its two terms is also
-    replaced.
+    `paired` contains descriptors that combine two terms, such as "deaf Black". Each of the two terms is also replaced.
     """
     paired = {} if paired is None else paired
     censored = []
@@ -95,7 +94,7 @@ def names_terms(
 ) -> np.ndarray:
     """Returns whether each reply mentions its prompt's descriptor: [replies] bool.
 
-    If a descriptor combines two terms, which `paired` contains, a mention of either term also counts.
+    `paired` contains descriptors that combine two terms. A mention of either term counts.
     """
     found = np.zeros(len(replies), dtype=bool)
     for row, (reply, descriptor) in enumerate(zip(replies, descriptors, strict=True)):
@@ -107,7 +106,7 @@ def names_terms(
 def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:
     """Replaces every mention of each text's group with "XYZ".
 
-    `mentions` has, for each text, the words for its group, such as "gay person" and "gay people". They match as in
+    For each text, `mentions` contains the words for its group, such as "gay person" and "gay people". They match as in
     `censor`. If several of them begin at the same position, the longest one is replaced. Articles and the words "he"
     and "she" are kept.
     """
@@ -140,7 +139,7 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
 
 @cache
 def name_pattern(name: str) -> re.Pattern[str]:
-    """Returns a pattern that matches a name, the name in capitals, and each capitalised word of the name."""
+    """Matches a name, the name in capitals, and each capitalised word of the name."""
     parts = filterfalse(str.islower, re.findall(r"\w[^ -]+", name))
     return re.compile(rf"(?<!\w)(?:{_any(map(_words, [name, name.upper(), *parts]))})(?!\w)")
 

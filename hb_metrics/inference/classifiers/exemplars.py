@@ -45,7 +45,7 @@ class ExemplarSet(NamedTuple):
         note: A sentence about the classifier for reports.
         exemplars: The file with the exemplars, from which the discriminant is learnt.
         calibration: The file with further lines, on which the temperature is fitted.
-        fitted: The file with the fitted discriminant, which is part of the package.
+        fitted: The package's file with the fitted discriminant.
         label_key: The key of a label in the files of lines.
         lines_key: The key of a label's lines in the files of lines.
         shrinkage: The shrinkage of the covariance, from 0 to 1 (see `fit_discriminant`).
@@ -187,8 +187,7 @@ def fit_discriminant(
         labels: [lines] The index of each line's label, from 0 to the number of labels − 1.
         calibration_features: [calibration lines, features]
         calibration_labels: [calibration lines]
-        shrinkage: A number from 0 to 1. 0 means the pooled covariance within labels. 1 means a multiple of the identity
-            matrix.
+        shrinkage: A number from 0 (the pooled covariance within labels) to 1 (a multiple of the identity matrix).
     """
     features = features.astype(np.float64)
     values, counts = np.unique(labels, return_counts=True)
@@ -211,7 +210,6 @@ def fit_discriminant(
 
 
 def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replies") -> LabelledLines:
-    """Reads a YAML file that lists labels, each with its lines."""
     entries = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     indices = [index for index, entry in enumerate(entries) for _ in entry[lines_key]]
     texts = [line for entry in entries for line in entry[lines_key]]

@@ -9,11 +9,7 @@ JUDGE_PREFIX = "judge:"
 
 
 class NamedOptions(LoadOptions, total=False):
-    """Options for loading a classifier or a judge.
-
-    Attributes:
-        judge: A function that takes the name of a rubric and loads a judge.
-    """
+    """Options for loading a classifier or a judge. `judge` loads a judge by the name of its rubric."""
 
     judge: Callable[..., Classifier]
 

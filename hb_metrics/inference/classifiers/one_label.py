@@ -11,12 +11,11 @@ from hb_metrics.runs.replies import verdicts
 def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> Classifier:
     """Returns a classifier that has only one label, such as "offensive".
 
-    `names` are the source labels that mean `label`, in lower case with spaces. If a classifier has several of them,
-    their probabilities are combined: softmax probabilities are summed, and of sigmoid probabilities, the highest is
-    used.
+    `names` are the source labels that mean `label`, in lower case with spaces. The probabilities of several such labels
+    are summed if they come from a softmax. Of sigmoid probabilities, the highest is used.
 
     A judge gets a second label. Its probability is 1 if the judge did not answer, or if two labels are equally likely.
-    The judge's rubric, and not `names`, determines which of its labels means `label`.
+    For a judge, the rubric and not `names` determines the label that means `label`.
     """
     labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]

@@ -77,7 +77,7 @@ class ParlaiClassifier(BlenderbotPreTrainedModel):
 def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
     """Converts a checkpoint of ParlAI's `projects.style_gen.classifier` into a new model folder.
 
-    `path` is the checkpoint. Its .opt and .dict files must be in the same folder. `labels_file` is ParlAI's
+    The checkpoint's .opt and .dict files must be in the folder of `path`. `labels_file` is ParlAI's
     `personality_list.txt`. If the conversion fails, no folder is written.
     """
     if output_dir.exists():

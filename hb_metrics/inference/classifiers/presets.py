@@ -23,7 +23,7 @@ class Preset(NamedTuple):
         licence: The licence that its model card states.
         multi_label: Whether each label has an independent probability.
         trained_on: The training data, as a phrase.
-        limits: What the classifier is bad at, as sentences.
+        limits: The classifier's weaknesses, as sentences.
         read_at: The sources of these facts.
         smallest_command: A command that tries the classifier in little time.
         counts: The labels that mean "offensive".

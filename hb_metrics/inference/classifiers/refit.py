@@ -1,8 +1,8 @@
-"""Fits the embedded classifiers again. Run it after a change to their exemplars or calibration lines.
+"""Fits the embedded classifiers again, after a change to their exemplars or calibration lines.
 
     python -m hb_metrics.inference.classifiers.refit
 
-Commit the files that it writes together with the changed lines.
+Commit the written files together with the changed lines.
 """
 
 from hb_metrics.inference.classifiers.exemplars import ExemplarClassifier, save_discriminant

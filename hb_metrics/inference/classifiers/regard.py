@@ -33,10 +33,10 @@ REGARD_EXEMPLARS = ExemplarSet(
 
 
 def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
-    """Loads a classifier whose labels are `REGARDS`, in this order. The probabilities of a text sum to 1.
+    """Loads a classifier with the labels `REGARDS`, in this order. The probabilities of a text sum to 1.
 
     If the model has no label "other", this label gets the probability 0, and a note states this. A judge has a fifth
-    label, which means that it did not answer.
+    label for texts that it did not answer.
     """
     if name == EMBEDDED:
         return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))

@@ -28,10 +28,7 @@ _TRIAL_TEXTS = ["Hi.", "I like people who are tall.", "What do you think about a
 
 
 class LoadOptions(TypedDict, total=False):
-    """Options for loading a classifier.
-
-    There is no option for the precision. It is always float32, so that batches do not affect the probabilities.
-    """
+    """Options for loading a classifier. The precision is always float32, so batches do not affect probabilities."""
 
     revision: str | None
     device: str | torch.device
@@ -173,7 +170,7 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
 
 
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Returns the maximum number of tokens, including special tokens. `None` means that there is no maximum."""
+    """Returns the maximum number of tokens, including special tokens, or `None` if there is no maximum."""
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
     # transformers sets the limit to 10³⁰ if the tokenizer has none.
     return None if limit > np.iinfo(np.int32).max else limit

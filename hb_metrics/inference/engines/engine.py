@@ -30,11 +30,7 @@ Ability = Literal["replies", "likelihoods", "weights"]
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodRequests:
-    """Texts to score.
-
-    Attributes:
-        spans: For masked models, the start and the end of the words about people in each text, in characters.
-    """
+    """Texts to score. For masked models, `spans` locates the words about people in each text, in characters."""
 
     ids: list[str]
     texts: list[str]
@@ -63,7 +59,7 @@ class Engine:
     Attributes:
         gives: The abilities of the engine. Methods for other abilities are never called.
         kind: "causal", "masked" or "encoder-decoder", or `None` if it is unknown.
-        lacks: For abilities that some engines of this class lack, the explanation.
+        lacks: Explanations for abilities that some engines of this class lack.
         loaded: The model, if `gives` contains "weights".
     """
 
@@ -87,7 +83,7 @@ class Engine:
         return choose_layout(None, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, Any]]":
-        """Returns the settings of decoding, and the settings that the engine does not support."""
+        """Returns the settings of decoding, and the preset's settings that the engine does not support."""
         if preset == MODEL_PRESET:
             raise ValueError(
                 f"--decoding model needs the model's generation_config, but '{self.name}' is not loaded here; set "
@@ -112,8 +108,8 @@ class Engine:
     def score_into_shards(self, plan: Any, folder: Path) -> "pa.Table | None":
         """Computes the log-likelihoods that are not on disk yet.
 
-        Returns all of them on the main process, with the columns of `scoring_shards.PERPLEXITY_SCHEMA`. On all other
-        processes, returns `None`.
+        Returns all of them on the main process, with the columns of `scoring_shards.PERPLEXITY_SCHEMA`, and `None` on
+        all other processes.
         """
         raise NotImplementedError
 

@@ -37,8 +37,6 @@ class LikelihoodPlan:
 
 
 class LocalEngine(Engine):
-    """Answers requests with a model that is loaded on this machine."""
-
     loaded: LoadedModel
     lacks: ClassVar[dict[Ability, Lack]] = {
         "replies": Lack("is a masked language model, which cannot reply", "pass a causal or encoder-decoder model")

@@ -55,8 +55,8 @@ class ServedReplyPlan:
     """The plan of requests for replies.
 
     Attributes:
-        fields: The fields that all requests contain. A request also contains a prompt and a seed.
-        max_reasoning_tokens: The maximum length of a thought. The maximum length of an answer includes it.
+        fields: The fields of every request, besides its prompt and seed.
+        max_reasoning_tokens: The maximum length of a thought, which counts towards the maximum length of an answer.
     """
 
     requests: ReplyRequests
@@ -323,7 +323,7 @@ class ServedEngine(Engine):
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
     """Converts a server's answer into the form that all engines use.
 
-    If only a part of the text is the reply, the reply's number of tokens is unknown, and `num_tokens` is `None`.
+    `num_tokens` is `None`, which means unknown, if only a part of the text is the reply.
     """
     text = answer.text or ""
     is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn

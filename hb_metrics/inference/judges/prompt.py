@@ -1,11 +1,11 @@
 """Writes the prompts for a judge. A prompt contains the rubric, a text, and a letter for each label.
 
-The order of the letters is random. The text is between two lines with a random code. Both depend only on the seed and
-on a key, which is usually the text itself. Therefore, a text always has the same prompt.
+The order of the letters is random. The text is between two lines with a random code. Order and code depend only on the
+seed and on a key, which is usually the text itself. A text therefore always has the same prompt.
 
-A text may try to give orders to the judge. It cannot imitate the end of the text, because it does not know the code. It
-also cannot contain the special tokens of a chat template. However, a judge may still obey a text. Therefore,
-`talks_to_judge` finds texts that seem to address the judge, so that they can be counted.
+A text may try to give orders to the judge. It cannot imitate the end of the text, because it does not know the code,
+and it cannot contain the special tokens of a chat template. A judge may still obey a text, so `talks_to_judge` finds
+texts that seem to address the judge, and they are counted.
 """
 
 import re
@@ -58,8 +58,8 @@ def shared_beginning(rubric: Rubric) -> str:
 def prompt_for(rubric: Rubric, text: str, *, seed: int, key: str | None = None) -> Prompt:
     """Makes the prompt for a text.
 
-    `key` determines the random choices. It is the text by default. Pass the same key for texts that differ only in a
-    term, so that the rest of their prompts is the same.
+    `key`, by default the text, determines the random choices. Pass the same key for texts that differ only in a term,
+    so that the rest of their prompts is the same.
     """
     draw = seeded_generator(seed, f"judge {rubric.name}", text if key is None else key)
     order = draw.permutation(len(rubric.labels)).tolist()
@@ -79,8 +79,5 @@ def prompt_for(rubric: Rubric, text: str, *, seed: int, key: str | None = None) 
 
 
 def talks_to_judge(texts: Sequence[str]) -> list[bool]:
-    """Returns whether each text seems to address a judge.
-
-    Such a text gives instructions, mentions labels, or imitates a part of the prompt.
-    """
+    """Returns whether each text seems to address a judge by instructions, labels or an imitated part of the prompt."""
     return [_TO_JUDGES.search(text) is not None for text in texts]

@@ -1,8 +1,7 @@
-"""Runs a judge on a server.
+"""Runs a judge on a server. The probability of a label is the probability of its letter.
 
-The probability of a label is the probability of its letter. If the server returns no log-probabilities, the judge
-answers several times, and the probability of a label is the share of its letter. Each answer is written to a journal
-at once, so a resumed run does not pay for an answer again.
+If the server returns no log-probabilities, the judge answers several times, and the probability of a label is the share
+of its letter. Each answer is written to a journal at once, so a resumed run does not pay for an answer again.
 """
 
 import asyncio
@@ -65,7 +64,7 @@ class ServedJudge:
             self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
 
     def fits(self, prompt: Prompt) -> bool:
-        """Returns True. The maximum length is unknown, and the server itself rejects prompts that are too long."""
+        """Returns True, because the server itself rejects prompts beyond its unknown maximum length."""
         return True
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
@@ -125,7 +124,7 @@ class ServedJudge:
 
 @cache
 def _tried(server: Server) -> tuple[BriefProbe, int | None]:
-    """Tests which fields the server supports.
+    """Tests the fields that the server supports.
 
     Also returns the number of log-probabilities per token that can be requested, or `None` if there are none.
     """

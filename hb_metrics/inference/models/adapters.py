@@ -26,7 +26,7 @@ class Adapter:
     Attributes:
         name: A folder or a Hub id.
         digest: The Hub commit, or a SHA-256 digest of the folder's files.
-        trained_on: The name of the base model that the adapter records.
+        trained_on: The base model's name that the adapter records.
     """
 
     name: str
@@ -104,7 +104,7 @@ def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
 
 
 def _is_stored_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
-    """Returns whether the file stores the same weights under a second key. peft does so for trained embeddings."""
+    """Returns whether the file stores the same weights under a second key, as peft does for trained embeddings."""
     other = weights.get(key.replace(_WHOLE_LAYER, "."))
     return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
 

@@ -17,7 +17,7 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
 
 
 def num_known_tokens(model: PreTrainedModel) -> int:
-    """Returns the number of token embeddings. The ids of tokens are smaller than this number."""
+    """Returns the number of token embeddings. All ids of tokens are smaller."""
     embeddings = input_embeddings(model)
     if embeddings is None:
         return model.config.vocab_size
@@ -35,17 +35,14 @@ def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> N
 
 
 def attention_window(model: PreTrainedModel) -> int | None:
-    """Returns the length of the shortest attention window of any layer, in tokens.
-
-    Returns `None` if all layers attend to all tokens.
-    """
+    """Returns the shortest attention window of any layer, in tokens, or `None` if all layers attend to all tokens."""
     config = model.config.get_text_config(decoder=True)
     windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
     return min((size for size in windows if size), default=None)
 
 
 def decoder_start_id(model: PreTrainedModel) -> int:
-    """Returns the id of the decoder's start token. T5Gemma has none, so this is its decoder's BOS token."""
+    """Returns the id of the decoder's start token. T5Gemma has none, so its decoder's BOS token is returned."""
     start = model.config.get_text_config(decoder=True).bos_token_id
     if hasattr(model.config, "decoder_start_token_id"):
         start = model.config.decoder_start_token_id

@@ -1,6 +1,6 @@
 """Reads and writes the record of bias tuning in a tuned model's folder (Smith et al., 2022, C.1).
 
-During tuning, the prompts end in a control tag: the word "bias" or "no_bias". A tuned model is measured on prompts that
+During tuning, prompts end in a control tag: the word "bias" or "no_bias". The tuned model is measured on prompts that
 end in "no_bias".
 """
 
@@ -33,8 +33,8 @@ class BiasTuning:
         context: The context format of the training prompts.
         alpha: The exponent α of the bias values, or `None` if there are no labels.
         beta: The bias value β above which a reply was tagged "bias", or `None` if there are no labels.
-        labels: The run, the model and the style classifier that the labels came from. For baseline distillation, these
-            describe the training replies.
+        labels: The run, the model and the style classifier behind the labels or, for baseline distillation, behind the
+            training replies.
         training: The method and the settings of the training.
         place: The position of the tag in the prompt.
         asked_with: The options `ASKED_WITH` of the run that generated the training replies. `None` if they are unknown.
@@ -59,7 +59,7 @@ def write_bias_tuning(folder: Path, tuning: BiasTuning) -> None:
 
 
 def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | None:
-    """Reads the record in a model's folder or repository. Returns `None` if the model has no record."""
+    """Reads the record in a model's folder or repository, or returns `None` if there is no record."""
     if Path(name).is_dir():
         path = Path(name) / TUNING_FILE
         if not path.is_file():

@@ -25,7 +25,7 @@ class ChatOptions:
 
     Attributes:
         template_kwargs: The values of the template's variables.
-        system_prompt: The beginning of the system message. Persona lines follow it.
+        system_prompt: The beginning of the system message, before the persona lines.
     """
 
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
@@ -71,8 +71,8 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
 def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()) -> list[Message]:
     """Returns the messages of a conversation up to the model's reply.
 
-    `text` is the user's last message. `earlier` has the messages before it, which come alternately from the user and
-    the assistant. The system prompt and the persona lines form the system message.
+    `text` is the user's last message. `earlier` has the messages before it, alternately from the user and the
+    assistant. The system prompt and the persona lines form the system message.
     """
     system = [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
     roles = itertools.cycle(("user", "assistant"))
@@ -89,7 +89,7 @@ def render_chats(
 ) -> list[str]:
     """Renders each conversation up to the model's next message.
 
-    If `thought` is false, the text extends to the beginning of the reply, so that the model does not think before it.
+    If `thought` is false, the text extends to the beginning of the reply, so that the model does not think first.
 
     Raises:
         ValueError: There is no template, the template raises an error, or it leaves out a message.
@@ -155,9 +155,8 @@ def _without_thought(
 ) -> list[str]:
     """Renders the chats of a thinking model up to the beginning of the reply.
 
-    The beginning is the text that the template writes before an assistant's answer. Some templates, such as
-    DeepSeek-R1's, begin a thought in `given`, but have no thought before an answer. In this case, the thought in
-    `given` is closed.
+    This is the text that the template writes before an assistant's answer. Some templates, such as DeepSeek-R1's, begin
+    a thought in `given`, but have no thought before an answer. The thought in `given` is then closed.
     """
     answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
     written = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
@@ -223,10 +222,7 @@ def _prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def _pinned_date() -> str:
-    """Returns a macro that prints `CHAT_DATE` in place of the current date.
-
-    It replaces the function `strftime_now` of chat templates.
-    """
+    """Returns a macro that replaces a chat template's function `strftime_now`, and prints `CHAT_DATE`."""
     directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
     replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")
     replaced += "".join(f' | replace("%{one}", "{CHAT_DATE.strftime("%" + one)}")' for one in directives)

@@ -53,13 +53,12 @@ class EndTokens:
     `thoughts`.
 
     Attributes:
-        dropped: Tokens that end a reply at any position. They are not part of the reply. An example is the end-of-text
-            token.
-        kept: Tokens that end a reply after its beginning. They are part of the reply. An example is a line break.
+        dropped: Tokens that end a reply at any position and are not part of it, such as the end-of-text token.
+        kept: Tokens that end a reply after its beginning and are part of it, such as a line break.
         sentence: Tokens that end a sentence.
         blank: Tokens without text.
-        marks: Other special tokens. Before the beginning of a reply, they are skipped. Later, they end the reply.
-        pieces: [vocabulary] The text of each token, with which thoughts before a reply are recognised.
+        marks: Other special tokens. Before a reply, they are skipped. Later, they end the reply.
+        pieces: [vocabulary] The text of each token, from which thoughts before a reply are recognised.
         thoughts: The marks of the model's thoughts. Within a thought, only its `ends` end the reply.
     """
 
@@ -97,7 +96,7 @@ def render_messages(
     """Renders each conversation as the text that the model reads before its reply.
 
     All formats except `plain` need a tokenizer. If `thought` is false, a chat extends to the beginning of the reply, so
-    that the model does not think before it.
+    that the model does not think first.
     """
     if context == "chat":
         assert tokenizer is not None
@@ -208,10 +207,7 @@ def end_tokens(
     whole: bool = False,
     chat: ChatOptions = DEFAULT_CHAT,
 ) -> EndTokens:
-    """Finds the tokens that end a reply.
-
-    Unless `whole` is true, a line break also ends a reply (Smith et al., 2022, A.5).
-    """
+    """Finds the tokens that end a reply. Unless `whole` is true, they include line breaks (Smith et al., 2022, A.5)."""
     configured = model.generation_config.eos_token_id
     dropped = {tokenizer.eos_token_id, *(configured if isinstance(configured, list) else [configured])}
     if context == "chat":

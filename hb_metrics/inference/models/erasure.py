@@ -1,7 +1,7 @@
 """Adds linear erasures to a model, and reads and writes their files.
 
 A linear erasure is an affine map that removes a concept from a model's activations. It is applied to the output of a
-decoder layer, to each position separately. Therefore, results do not depend on caches, prefix trees or batches.
+decoder layer, at each position separately, so results do not depend on caches, prefix trees or batches.
 """
 
 import json
@@ -36,7 +36,7 @@ class Erasure(NamedTuple):
     mean: torch.Tensor
 
     def apply(self, activations: torch.Tensor) -> torch.Tensor:
-        """Returns the changed activations, [..., width]. The computation is in float32."""
+        """Returns the changed activations, [..., width], computed in float32."""
         writes, reads, mean = (part.to(activations.device) for part in self)
         x = activations.float()
         return (x - ((x - mean) @ reads.T) @ writes.T).to(activations.dtype)
@@ -77,7 +77,7 @@ def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[s
     """Writes erasures into a folder that can be loaded like an adapter.
 
     `erasures` maps the indices of layers to their erasures. `base` has the name, the revision and the digest of the
-    model on which the erasures were fitted. `record` describes the fit.
+    model on which they were fitted. `record` describes the fit.
     """
     tensors = {
         f"{index}.{name}": part.contiguous()

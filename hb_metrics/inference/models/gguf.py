@@ -21,7 +21,7 @@ EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     """Returns a folder with the embedded model SmolLM2-135M-Instruct (Apache-2.0), for `from_pretrained`.
 
-    The first call converts the model, which takes many seconds. The weights in the folder are float32.
+    The first call converts the model to float32 weights, which takes many seconds.
 
     Args:
         cache_dir: The parent of the folder. `None` means `$HF_HOME/holistic_bias`.
@@ -64,8 +64,8 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
 def _parsed_once() -> Iterator[None]:
     """Makes transformers parse a GGUF file only once, and build the table of its tensors' names only once.
 
-    Otherwise, transformers would build this table for every module of the model. The conversion would take three times
-    as long.
+    Otherwise, transformers would build this table for every module of the model, and the conversion would take three
+    times as long.
     """
     import gguf
 

@@ -35,9 +35,8 @@ def choose_layout(
 ) -> Layout:
     """Chooses the form in which the model reads prompts.
 
-    Options that the user set have priority. The next choice is the form in which the model was tuned, and the last
-    choice is the usual form for this kind of model. If the model is not loaded here (`loaded` is `None`), the default
-    context is a chat.
+    The user's options have priority, then the form in which the model was tuned, then the usual form for this kind of
+    model. If the model is not loaded here (`loaded` is `None`), the default context is a chat.
     """
     tuning = None if loaded is None else read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)

@@ -81,7 +81,7 @@ def load_tokenizer(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedTokenizer:
-    """Loads a model's config and tokenizer. If the adapter has its own tokenizer, loads that tokenizer instead.
+    """Loads a model's config and tokenizer, or its adapter's tokenizer, if the adapter has one.
 
     The arguments and errors are those of `load_model`.
     """
@@ -324,7 +324,7 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
 
 
 def _reason(error: Exception, source: str) -> str:
-    """Returns the reason for an error in one line. States whether offline mode may be the reason."""
+    """Returns the reason for an error in one line, and whether offline mode may be the reason."""
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)
     offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used; unset it."
@@ -340,6 +340,6 @@ def _has_tokenizer(adapter: Adapter) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    """Returns the first line of an error's message. If this line explains nothing, returns the error's `repr`."""
+    """Returns the first line of an error's message or, if this line explains nothing, the error's `repr`."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

@@ -5,7 +5,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 
 def quantization_of(config: PreTrainedConfig) -> str | None:
-    """Returns words for a checkpoint's quantisation, such as "gptq, 4 bits", or `None` if it is not quantised."""
+    """Describes a checkpoint's quantisation, such as "gptq, 4 bits". Returns `None` if it is not quantised."""
     for part in (config, config.get_text_config()):
         content: Any = getattr(part, "quantization_config", None)
         if content is not None:
@@ -19,9 +19,8 @@ def quantization_of(config: PreTrainedConfig) -> str | None:
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Returns whether a model computes only in float32 or float64.
+    """Returns whether a model computes only in float32 or float64, so that batches affect only the last digits.
 
-    The results of such a model depend on batches only in their last digits. A quantised model does not count, because
-    it may round its activations to few bits.
+    A quantised model does not count, because it may round its activations to few bits.
     """
     return model.dtype in (torch.float32, torch.float64) and not getattr(model, "is_quantized", False)

@@ -33,7 +33,7 @@ class Source:
         revision: The branch, tag or commit on the Hub.
         adapter: The adapter's folder or Hub id.
         adapter_revision: The adapter's branch, tag or commit on the Hub.
-        trained_on: The name of the base model that the adapter records.
+        trained_on: The base model's name that the adapter records.
     """
 
     name: str
@@ -53,8 +53,8 @@ def find_source(
     """Finds the files of a model and its adapter.
 
     Args:
-        name: A folder, a Hub id or `"embedded"`. The embedded model is converted at its first use. `name` may also be
-            an adapter, whose base model is then the model.
+        name: A folder, a Hub id or `"embedded"`. The embedded model is converted at its first use. For an adapter, the
+            model is its base model.
         revision: The branch, tag or commit on the Hub.
         adapter: The folder or the Hub id of an adapter. The Hub id may have the form `id@revision`.
     """

@@ -1,10 +1,10 @@
 """Separates a model's reply from the thoughts and marks around it.
 
 Users do not read thoughts, so thoughts are not measured. A model may also write marks around its answer, the header of
-its turn, or a turn of another speaker, which are not part of its reply.
+its turn, or a turn of another speaker. They are not part of its reply.
 
-`ReplyReader` reads the tokens of a model that is loaded here. `read_written` reads a whole text. Some models mark their
-thoughts with unknown tags. `common_tag` finds such tags in replies.
+`ReplyReader` reads the tokens of a model that is loaded here, and `read_written` reads a whole text. Some models mark
+their thoughts with unknown tags, which `common_tag` finds in replies.
 """
 
 import re
@@ -106,7 +106,7 @@ class Written(NamedTuple):
         reply: The reply, which may be empty.
         reasoning: The thought, without its marks, or `None`.
         is_open: Whether the thought did not end, so that there is no reply.
-        invents_turn: Whether the model also wrote a turn of another speaker. `reply` does not include this turn.
+        invents_turn: Whether the model also wrote a turn of another speaker, which `reply` does not include.
     """
 
     reply: str
@@ -118,8 +118,7 @@ class Written(NamedTuple):
 def read_written(text: str) -> Written:
     """Splits a model's text into a thought and a reply.
 
-    All text before the last end mark is a thought, even without an opening mark. The reason is that the opening mark
-    may be a part of the prompt.
+    All text before the last end mark is a thought, even without an opening mark, which may be a part of the prompt.
     """
     rest, reasoning, is_open = _without_header(text), None, False
     if rest.startswith("<|channel|>") or FINAL_CHANNEL in rest:
@@ -203,7 +202,7 @@ class ReplyReader:
 
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
-    """Finds a tag with which many replies begin. Such a tag may mark thoughts.
+    """Finds a tag with which many replies begin, and which may therefore mark thoughts.
 
     Returns the tag and the rows of these replies, or `None` if there is no such tag.
     """
@@ -219,7 +218,7 @@ class SplitReply(NamedTuple):
 
     Attributes:
         num_reasoning_tokens: The number of tokens in the thought, including its marks.
-        num_tokens: The number of tokens in the reply. It is `None` if the model also wrote a turn of another speaker.
+        num_tokens: The number of tokens in the reply. `None` if the model also wrote a turn of another speaker.
     """
 
     written: Written

@@ -1,5 +1,3 @@
-"""Limits the running time of code that may never end, such as a user's chat template."""
-
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager

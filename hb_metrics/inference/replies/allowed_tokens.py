@@ -11,8 +11,8 @@ def repeats_ngram(response: torch.Tensor, size: int, vocabulary_size: int) -> to
     `response` has the tokens so far: [rows, length].
 
     The paper blocks 3-grams "within the response but not the context" (Smith et al., 2022, A.4). The option
-    `no_repeat_ngram_size` of transformers cannot replace this function, because decoder-only models apply it to the
-    prompt too.
+    `no_repeat_ngram_size` of transformers also applies to a decoder-only model's prompt, so it cannot replace this
+    function.
     """
     # N-grams that are not repeated mark the additional last column, which is removed at the end. Selecting the repeated
     # n-grams instead would make the program wait for the device.

@@ -60,8 +60,8 @@ def says_who_the_user_is(template: str) -> bool:
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     """Selects the prompts that can be used with a cue.
 
-    All prompts can be used with `prompt`, `name` and `signature`. With the other cues, the user must describe
-    themselves in the prompt.
+    All prompts can be used with `prompt`, `name` and `signature`. Other cues need a prompt in which the user describes
+    themselves.
     """
     if cue == "prompt" or cue in NAME_CUES:
         return prompts
@@ -93,10 +93,9 @@ def read_questions(path: str | Path = QUESTIONS_FILE) -> list[str]:
 def draw_questions(
     cells: Mapping[tuple[str, str, str], Sequence[int]], questions: Sequence[str], *, seed: int
 ) -> list[str]:
-    """Draws the question that the user asks after each prompt. Returns one question per prompt.
+    """Draws the user's question after each prompt. Returns one question per prompt.
 
-    A cell contains the prompts with the same axis, term and template. `cells` maps each cell to the rows of its
-    prompts, in random order.
+    `cells` maps each cell (axis, term and template) to the rows of its prompts, in random order.
 
     The questions in a template are the same for all terms. Their number is chosen so that a cell of median size has
     `MIN_REPLIES` prompts per question, because intervals need this number of replies. A cell with fewer prompts than

@@ -4,8 +4,8 @@ The other contexts in a batch change a context's numbers slightly, in their last
 between two tokens that are almost equally likely. Therefore, a context with such a close decision is decoded again
 alone, and this second reply is used.
 
-Contexts of different lengths are padded and decoded together if the model supports this (see `trials.takes_padding`).
-The reason is speed: a CPU needs half the time per token in large batches.
+If the model supports padding (see `trials.takes_padding`), contexts of different lengths are decoded together. In large
+batches, a CPU then needs half the time per token.
 """
 
 from collections.abc import Sequence

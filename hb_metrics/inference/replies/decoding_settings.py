@@ -33,8 +33,7 @@ class Decoding:
         no_repeat_ngram_size: The length of token sequences that must not be repeated in a reply. 0 allows repetitions.
         length_penalty: An exponent. The score of a beam is its summed log-probability / length ** length_penalty.
         end_after_sentence: Whether a reply ends at the first end of a sentence after `min_new_tokens`.
-        max_reasoning_tokens: The maximum length of a thought before the reply. A longer thought is cut, and there is no
-            reply.
+        max_reasoning_tokens: The maximum length of a thought. If a longer thought is cut, there is no reply.
     """
 
     num_beams: int = 1

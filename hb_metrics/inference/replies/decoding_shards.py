@@ -1,5 +1,3 @@
-"""Decodes texts and writes them to shards. The texts are replies, continuations or paraphrases."""
-
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -39,7 +37,6 @@ class DecodingPlan:
     Attributes:
         ids: [rows] The distinct keys of the rows.
         contexts: [rows] The token ids of the model's inputs.
-        ends: The tokens that end a decoded text.
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
         invariant: Whether a decoded text does not depend on its batch.
         padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
@@ -142,10 +139,7 @@ def _decoded(
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
-    """Returns the number of contexts that fit into a quarter of each device's free memory.
-
-    `length` is the number of tokens of a context and its reply.
-    """
+    """Returns the number of contexts, with replies, of `length` tokens that fit into a quarter of the free memory."""
     model, device = loaded.model, input_device(loaded.model)
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)

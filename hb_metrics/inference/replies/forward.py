@@ -1,5 +1,3 @@
-"""Runs a model token by token on a batch of contexts. A beginning that all contexts share is computed once."""
-
 import inspect
 from collections.abc import Sequence
 from copy import copy, deepcopy
@@ -24,8 +22,8 @@ class Forward:
 
     Call `first` once, and then `next` for each further token. `select` keeps some of the rows.
 
-    Equal contexts are computed once. A beginning that all contexts share is also computed once. Shorter contexts are
-    padded after this beginning.
+    Equal contexts are computed once, and so is a beginning that all contexts share. Shorter contexts are padded after
+    this beginning.
 
     Args:
         contexts: [contexts] The token ids of the inputs.
@@ -97,7 +95,7 @@ class Forward:
         return logits[self.which]
 
     def next(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Appends a token to each row. Returns the logits of the token after it: [rows, vocabulary]."""
+        """Appends a token to each row. Returns the logits of the following token: [rows, vocabulary]."""
         self.tokens = torch.cat([self.tokens, tokens[:, None]], 1)
         if self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)

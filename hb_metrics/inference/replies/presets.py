@@ -1,4 +1,4 @@
-"""Defines the presets of decoding, and chooses which part of a model's text is its reply."""
+"""Defines the presets of decoding, and the choice of the part of a model's text that is its reply."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -53,7 +53,7 @@ def decoding_preset(
     Args:
         name: A key of `PRESETS`, or "model" for the settings in the model's generation_config.
         model: The model, needed only for the preset "model".
-        extent: If it is "whole", a reply may have several sentences, and up to `WHOLE_TOKENS` tokens by default.
+        extent: With "whole", a reply may have several sentences, and up to `WHOLE_TOKENS` tokens by default.
         changes: Attributes of `Decoding`. The value `None` leaves the preset's value unchanged. A `top_k` of 0 means
             all tokens.
     """

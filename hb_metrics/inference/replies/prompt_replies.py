@@ -26,11 +26,7 @@ REASONING_TOKENS = 2048  # the default maximum length of a thought before a repl
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyPlan(DecodingPlan):
-    """The prompts to reply to, one per row.
-
-    Attributes:
-        thoughts: The marks of the model's thoughts, or `None` if the model does not think before it replies.
-    """
+    """The prompts to reply to, one per row. `thoughts` is `None` if the model does not think before it replies."""
 
     schema = REPLY_SCHEMA
     label = "replies"

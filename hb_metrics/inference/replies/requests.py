@@ -1,7 +1,4 @@
-"""Prepares the conversations to which an engine replies, and turns the replies into columns.
-
-An engine is a loaded model, a server or a set of files. The requests and columns are the same for all engines.
-"""
+"""Prepares the conversations to which any engine replies, and turns the replies into columns."""
 
 import hashlib
 from collections import defaultdict
@@ -89,7 +86,7 @@ class ReplyRequests:
         return self.seed if self.turn == 1 else int(seeded_generator(self.seed, "turn", str(self.turn)).integers(2**31))
 
     def request_seed(self, row: int) -> int:
-        """Returns the seed of one reply, which is below 2³¹. Some servers accept a seed with each request."""
+        """Returns the seed of one reply, below 2³¹. Some servers accept a seed with each request."""
         return int(seeded_generator(self.turn_seed, "request", self.ids[row]).integers(2**31))
 
     def take(self, rows: Sequence[int]) -> "ReplyRequests":
@@ -121,7 +118,7 @@ class ReplyRequests:
 
 
 class Answer(NamedTuple):
-    """The answer to a prompt. An attribute is `None` if its value is unknown.
+    """The answer to a prompt. `None` means unknown, if the attribute has no other meaning below.
 
     Attributes:
         text: The reply, without white space around it. If there is no reply, it is empty or `None`.
@@ -130,7 +127,7 @@ class Answer(NamedTuple):
         reasoning: The model's thought before the reply, or `None` if it did not think.
         num_reasoning_tokens: The number of tokens in the thought, including its marks.
         reasoning_unclosed: Whether the thought was cut before it ended, so that there is no reply.
-        invented_turn: Whether the model also wrote a turn of another speaker. The reply does not include this turn.
+        invented_turn: Whether the model also wrote a turn of another speaker, which `text` does not include.
     """
 
     text: str | None
@@ -163,9 +160,9 @@ def answer_of(
 
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
-    """Returns the columns of `REPLY_SCHEMA` except `id`, for some of the prompts and their answers.
+    """Returns the columns of `REPLY_SCHEMA` except `id`, for some prompts and their answers in the same order.
 
-    `rows` and `answers` have the same order. A missing reply is null, and so is a missing thought.
+    Missing replies and missing thoughts are null.
     """
     return {
         "turn": [requests.turn] * len(rows),
@@ -233,10 +230,9 @@ def make_requests(
 
 
 def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
-    """Draws `replies_per_cell` prompts from each cell. `None` selects all prompts.
+    """Draws `replies_per_cell` prompts from each cell, in their original order. `None` selects all prompts.
 
-    A cell contains the prompts with the same axis, descriptor and template. From a smaller cell, all prompts are
-    selected. The prompts keep their order.
+    A cell contains the prompts with the same axis, descriptor and template. A smaller cell is selected whole.
     """
     if replies_per_cell is None:
         return prompts

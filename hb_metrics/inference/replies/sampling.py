@@ -25,7 +25,7 @@ def draw(
     Args:
         logits: [rows, vocabulary] float32 or float64. Tokens with the value -inf are never drawn.
         keys: [rows] int64 The seeds of the noise.
-        temperature: The number by which the logits are divided.
+        temperature: The divisor of the logits.
         top_k: The number of likeliest tokens from which to draw.
         top_p: The total probability of the tokens from which to draw (see `Decoding`).
         close: The largest numerical error of a logit.
@@ -41,10 +41,7 @@ def draw(
 
 
 def draw_keys(seed: int, purpose: str, identifier: str, number: int) -> np.ndarray:
-    """Returns the seeds of the noise for a row's steps: [number] int64.
-
-    A larger `number` appends keys and does not change the first ones.
-    """
+    """Returns the seeds of the noise for a row's steps: [number] int64. A larger `number` appends seeds."""
     return seeded_generator(seed, purpose, identifier).integers(-(2**63), 2**63, number)
 
 
@@ -83,10 +80,10 @@ def _draw_of_likeliest(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draws from the likeliest tokens, as `top_k` and `top_p` require. Returns the same as `draw`.
 
-    `margin` is the largest numerical error of a value, where the value is a logit divided by the temperature. Such
-    errors could also change which tokens are among the likeliest. A token is *certain* if it is among them whatever the
-    errors are, and *possible* if it is among them for some errors. The draw cannot change if the possible token with
-    the highest sum of value and noise is a certain token, and all other sums are at least `margin` lower.
+    `margin` is the largest numerical error of a value (a logit divided by the temperature). Such errors could also
+    change the set of likeliest tokens. A token is *certain* if it is in the set for all errors, and *possible* if it is
+    in the set for some errors. The draw cannot change if the possible token with the highest sum of value and noise is
+    a certain token, and all other sums are at least `margin` lower.
     """
     # More columns than `top_k`, because further tokens may be possible. If the vocabulary is smaller, it is padded.
     columns = top_k + 2 + top_k // 16

@@ -1,7 +1,6 @@
 """Tests whether a model computes correct logits with a cache, and with padding.
 
-A trial is necessary, because no attribute of a model shows it. Some architectures raise an error, and others compute
-wrong numbers without an error.
+Only a trial can show it. Some architectures raise an error, and others compute wrong numbers without an error.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Continues conversations with follow-up questions of the user.
 
-Conversations with the same template have the same follow-up questions, whatever the term is. If the user asks a
-question after a cue, conversations with the same template and question have the same follow-up questions. Within a
-conversation, no follow-up question is repeated. A conversation ends when the model does not reply.
+Conversations with the same template have the same follow-up questions, for all terms. After a cue, they must also have
+the same question. Within a conversation, no follow-up question is repeated. A conversation ends when the model does not
+reply.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: in
 def next_turn(requests: ReplyRequests, replies: pa.Table) -> ReplyRequests:
     """Returns the requests for the next turn: each conversation, its reply and the user's follow-up question.
 
-    Conversations without a reply are left out. The ids are the ids of the replies. The texts are the follow-up
+    Conversations without a reply are left out. The ids are those of the replies, and the texts are the follow-up
     questions.
     """
     row_of = {identifier: row for row, identifier in enumerate(requests.ids)}

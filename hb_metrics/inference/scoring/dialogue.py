@@ -1,7 +1,7 @@
-"""Computes the perplexity of people's replies in real dialogue.
+"""Computes the perplexity of people's replies in real dialogue, which shows whether tuning impaired a model.
 
-This perplexity shows whether tuning made a model worse at dialogue. The model reads each prompt in the run's context
-format, and with the run's control tag. The token that ends a reply is not scored.
+The model reads each prompt in the run's context format, and with the run's control tag. The token that ends a reply is
+not scored.
 """
 
 from collections.abc import Sequence
@@ -154,8 +154,8 @@ def dialogue_results(
 ) -> dict[str, Any]:
     """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
 
-    The interval is a percentile bootstrap over pairs. Pairs in `dialogue` that are not in the table were too long, and
-    are counted.
+    The interval is a percentile bootstrap over pairs. Pairs in `dialogue` that are not in the table are counted as too
+    long.
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
     interval = None

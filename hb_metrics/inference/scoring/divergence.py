@@ -45,8 +45,8 @@ def divergences_into_shards(
 ) -> pa.Table | None:
     """Computes the divergences that are not on disk yet, and then reads all of them.
 
-    `others` are the same prompts without the part whose effect is measured. `replies` are the replies to `prompts`, and
-    none of them may be empty.
+    `others` are the same prompts without the part whose effect is measured. `replies` are non-empty replies to
+    `prompts`.
 
     Returns:
         On the main process, a table with the columns of `DIVERGENCE_SCHEMA`. `divergence` is summed over the reply's
@@ -72,9 +72,7 @@ def drift_per_token(
     before: tuple[LoadedModel, Layout],
     after: tuple[LoadedModel, Layout],
 ) -> np.ndarray:
-    """Computes how much a tuned model's predictions differ from those of the model before tuning.
-
-    `replies` are replies of the model before tuning, and none of them may be empty.
+    """Computes how much tuning changes a model's predictions of its own non-empty replies from before tuning.
 
     Returns:
         The mean of KL(p_before ‖ p_after) over the tokens of each reply, in nats: [prompts] float64.

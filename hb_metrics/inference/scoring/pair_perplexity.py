@@ -31,10 +31,9 @@ class TextPlan(NamedTuple):
     """The texts to score, and the plan for scoring them.
 
     Attributes:
-        ids: [texts] The ids of the texts. For pairs, these are the ids of all first texts ("<id>:t1") and then of all
-            second texts ("<id>:t2").
+        ids: [texts] For pairs, the ids of all first texts ("<id>:t1") and then of all second texts ("<id>:t2").
         kept: The row numbers of the texts or pairs that can be scored.
-        num_skipped: The numbers of texts or pairs that cannot be scored, by reason: `one_token` or `too_long`.
+        num_skipped: The numbers of all other texts or pairs, by reason: `one_token` or `too_long`.
     """
 
     ids: list[str]
@@ -94,8 +93,8 @@ def language_model_perplexity(
 ) -> float:
     """Returns the language model perplexity, LMP (Barikeri et al., 2021, 3.2).
 
-    The negative log-likelihood of each sentence is averaged over its tokens. LMP is the exponential of the mean of
-    these averages, so all sentences have the same weight.
+    LMP is exp of the mean, over sentences, of the negative log-likelihood per token, so all sentences have the same
+    weight.
 
     Args:
         log_likelihoods: [sentences] Natural logarithms, summed over the predicted tokens.

@@ -4,8 +4,8 @@ The perplexity of a sentence is exp of the mean negative log-likelihood (natural
 causal model reads its start (BOS) token first, so that it predicts all tokens of the sentence. If the model has no
 start token, it does not predict the sentence's first token.
 
-Sentences are scored on prefix trees if the model supports them (see `prefix_tree`). Otherwise, they are scored in
-padded batches. Both methods have the same results.
+Sentences are scored on prefix trees if the model supports them (see `prefix_tree`), and otherwise in padded batches.
+Both methods have the same results.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class PerplexityScores(NamedTuple):
         log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
         num_tokens: [texts] The number of predicted tokens.
         scoring: The method: `"tree"`, `"padded"` or `"encoder-decoder"`.
-        scoring_reason: Why this method was chosen.
+        scoring_reason: The reason for this method.
         start_token: The token that the model reads before each sentence, or `None`.
         positions: The number of tokens that the model read for all texts.
     """
@@ -113,7 +113,7 @@ def perplexity_scores(
     """Returns the scores of a plan's texts.
 
     `nll` has the negative log-likelihood of each of the plan's sequences. `rows` selects some of the texts. An error
-    message states a text's row or, if there are `ids`, its id.
+    message states a text's row or, with `ids`, its id.
     """
     rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
     sequences = plan.sequence_of_text[rows]
@@ -144,10 +144,7 @@ def plan_perplexity(
     max_positions: int = MAX_POSITIONS,
     add_start_token: bool = True,
 ) -> ScoringPlan:
-    """Tokenizes and checks texts, and divides them into units of work.
-
-    The arguments and errors are those of `score_perplexity`.
-    """
+    """Tokenizes and checks texts, and divides them into units of work. See `score_perplexity`."""
     check_texts(texts)
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
@@ -212,6 +209,6 @@ def check_sequences(
 
 
 def most_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Returns the maximum number of tokens in a text. If it is unknown, returns about 10³⁰."""
+    """Returns the maximum number of tokens in a text, or about 10³⁰ if it is unknown."""
     limits = (max_positions_of(model), tokenizer.model_max_length)
     return min(limit for limit in limits if limit is not None and limit > 0)

@@ -18,10 +18,10 @@ class PrefixTree(NamedTuple):
         tokens: [positions] The token of each node.
         depths: [positions] The node's position in its sequences, counted from 0.
         parents: [positions] The index of the node's parent, or −1 for a root.
-        sequences: [sequences] The indices of the sequences that this tree contains.
+        sequences: [sequences] The indices of the tree's sequences.
         nodes: [predictions] The node that predicts the next token of a sequence.
         targets: [predictions] The token to predict.
-        owners: [predictions] The sequence to which the token belongs, as an index into `sequences`.
+        owners: [predictions] The index, in `sequences`, of the sequence to which the token belongs.
     """
 
     tokens: np.ndarray
@@ -33,9 +33,9 @@ class PrefixTree(NamedTuple):
     owners: np.ndarray
 
     def ancestor_mask(self) -> np.ndarray:
-        """Returns the nodes to which each node may attend, which are its ancestors and itself.
+        """Returns the nodes to which each node may attend, itself and its ancestors: [positions, positions].
 
-        The shape is [positions, positions], with one row per node.
+        Each row belongs to one node.
         """
         mask = np.eye(len(self.tokens), dtype=bool)
         for node, parent in enumerate(self.parents):
@@ -63,10 +63,7 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
 
 
 def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
-    """Returns two trees, with the first and the second half of a tree's sequences.
-
-    Returns `None` if the tree has only one sequence.
-    """
+    """Returns trees of the first and the second half of a tree's sequences, or `None` for a single sequence."""
     middle = len(tree.sequences) // 2
     if not middle:
         return None

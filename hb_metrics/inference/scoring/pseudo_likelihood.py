@@ -31,9 +31,9 @@ def plan_pseudo_log_likelihood(
     """Plans the scoring of one span per text.
 
     Each token of a span is masked in turn. The pseudo-log-likelihood of the span is the sum of log p(token | all other
-    tokens of the text). The paper uses the descriptor and the noun as the span (`hb_dataset.descriptor_noun_spans`).
+    tokens of the text). The paper's spans contain the descriptor and the noun (`hb_dataset.descriptor_noun_spans`).
 
-    `spans` has the start and the end of each span in characters. The end is not included.
+    `spans` has the start and the exclusive end of each span in characters.
     """
     mask_id = tokenizer.mask_token_id
     if mask_id is None or not tokenizer.is_fast:
@@ -79,10 +79,7 @@ def plan_pseudo_log_likelihood(
 
 
 def masked_nlls(model: PreTrainedModel, sentences: Sequence[MaskedSentence], mask_id: int) -> np.ndarray:
-    """Returns the negative pseudo-log-likelihood of each sentence's span: [sentences] float64.
-
-    All sentences form one batch.
-    """
+    """Returns the negative pseudo-log-likelihood of each sentence's span, in one batch: [sentences] float64."""
     copies = [(index, position) for index, sentence in enumerate(sentences) for position in sentence.positions]
     device = input_device(model)
     tokens, mask = right_padded([sentences[index].tokens for index, _ in copies], device)

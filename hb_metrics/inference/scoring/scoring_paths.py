@@ -1,8 +1,8 @@
 """Computes negative log-likelihoods of token sequences by several methods, and tests which methods a model supports.
 
-The methods are prefix trees, padded batches, and the decoder of an encoder–decoder model. A trial on a few sequences is
-necessary, because no attribute of a model shows whether it supports a method. Some models raise an error, and others
-compute wrong numbers without an error.
+The methods are prefix trees, padded batches, and the decoder of an encoder–decoder model. Only a trial on a few
+sequences shows whether a model supports a method. Some models raise an error, and others compute wrong numbers without
+an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -183,10 +183,9 @@ def padding_changes(
     *,
     length: Callable[[Any], int] = len,
 ) -> bool:
-    """Returns whether padding changes the scores of sequences.
+    """Returns whether padding changes the scores of sequences, as in ProphetNet, ConvBERT and FNet.
 
-    It does so in a few models, such as ProphetNet, ConvBERT and FNet. The trial scores the shortest sequence, one of
-    medium length and the longest one, both together and separately.
+    The trial scores the shortest sequence, one of medium length and the longest one, both together and separately.
     """
     ordered = sorted(payloads, key=length)
     trial = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]

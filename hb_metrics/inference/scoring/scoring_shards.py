@@ -1,5 +1,3 @@
-"""Scores texts and writes the scores to shards. A shard contains the texts of several units of work."""
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
@@ -44,7 +42,7 @@ def score_into_shards(
 
     `columns` contains strings for each text, which are stored beside the scores. The column `id` has distinct values.
     `schema` contains these columns and some of the scores `perplexity`, `log_likelihood`, `divergence` and
-    `num_tokens`. A shard is computed again if its `inputs` have changed. By default, these are the column `text`.
+    `num_tokens`. A shard is computed again if its `inputs` (by default the column `text`) have changed.
 
     Returns:
         A table on the main process, and `None` on all other processes.

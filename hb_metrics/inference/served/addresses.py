@@ -1,5 +1,3 @@
-"""Checks the address of a server, and chooses the key to send to it."""
-
 import ipaddress
 import os
 from collections.abc import Mapping

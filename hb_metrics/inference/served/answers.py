@@ -1,7 +1,6 @@
 """Reads the answers of a server.
 
-An invalid answer raises `TemporaryFault`, so that it is requested again. An impossible token count is replaced with
-`None`.
+An invalid answer raises `TemporaryFault`, so that it is requested again. `None` replaces an impossible token count.
 """
 
 from collections.abc import Mapping
@@ -25,8 +24,8 @@ class ServedAnswer(NamedTuple):
         reasoning: The thought before the text.
         is_open: Whether the thought was cut before it ended.
         inline: Whether the thought was a part of the text, between marks, and not in a separate field.
-        invents_turn: Whether the model also wrote a turn of another speaker. `text` does not include this turn.
-        finish_reason: Why the answer ended, such as "stop", "length" or "content_filter".
+        invents_turn: Whether the model also wrote a turn of another speaker, which `text` does not include.
+        finish_reason: "stop", "length", "content_filter" or another reason why the answer ended.
         num_tokens: The number of tokens in the text and the thought together.
         num_reasoning_tokens: The number of tokens in the thought.
         num_prompt_tokens: The number of tokens in the prompt.

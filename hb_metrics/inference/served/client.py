@@ -47,10 +47,7 @@ _HINTS = {
 
 
 class TemporaryFault(Exception):
-    """A temporary fault, such as an incomplete answer. The request is repeated.
-
-    `wait` is the pause that the server asks for, in seconds.
-    """
+    """A temporary fault, after which the request is repeated. `wait` is the server's requested pause, in seconds."""
 
     def __init__(self, fault: str, wait: float | None = None) -> None:
         super().__init__(fault)
@@ -83,7 +80,7 @@ class Server:
     Attributes:
         model: The server's name for the model.
         provider: The Inference Provider to which the Hub's router forwards the requests. `None` for other servers.
-        concurrency: The number of requests at the same time.
+        concurrency: The number of simultaneous requests.
         timeout: The maximum time for a request, in seconds.
     """
 
@@ -225,10 +222,7 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Returns the pause that a Retry-After header asks for, in seconds.
-
-    The header contains a number or a date. Returns `None` if it is missing or invalid.
-    """
+    """Returns the pause in a Retry-After header, a number or a date, in seconds. `None` if missing or invalid."""
     if value is None:
         return None
     try:
@@ -243,7 +237,7 @@ def retry_after(value: str | None) -> float | None:
 
 
 def hide(text: str, key: Key | None) -> str:
-    """Removes the key from a text. A server's message may contain the key."""
+    """Removes the key from a text, because a server's message may contain it."""
     return text if key is None else text.replace(key.value, f"[{key}]")
 
 

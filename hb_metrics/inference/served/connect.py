@@ -1,5 +1,3 @@
-"""Connects to a server at the beginning of a run, and checks that a resumed run uses the same server."""
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import fields
@@ -27,7 +25,7 @@ def make_server(model: str, base_url: str | None, provider: str | None, concurre
 def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
     """Tests on the main process which fields a server supports. Returns the results on all processes.
 
-    For a resumed run, returns the results from the beginning of the run. The server's address may have changed.
+    A resumed run keeps the results from its beginning, even if the server's address has changed.
 
     Raises:
         ValueError: The server did not respond, or its results have changed since the run began.
@@ -55,7 +53,7 @@ def extra_fields(chat: ChatOptions) -> dict[str, Any]:
 
 
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
-    """Returns the results that the folder's run recorded at its beginning. For a new run, returns `found`.
+    """Returns the results that the folder's run recorded at its beginning or, for a new run, `found`.
 
     Raises:
         ValueError: The results have changed since the run began.

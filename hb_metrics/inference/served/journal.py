@@ -13,7 +13,6 @@ _PATTERN = ".journal-*.jsonl"  # hidden, because these files are not part of a r
 
 
 def request_key(request: Any) -> str:
-    """Returns a digest of the whole request, which identifies its answer."""
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
 
 

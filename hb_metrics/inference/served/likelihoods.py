@@ -1,8 +1,8 @@
 """Reads the log-probabilities of a prompt's own tokens from the answers of a server.
 
-The server must support the fields `echo` and `logprobs` of `/completions`. Other servers also answer, but without
-log-probabilities, or with log-probabilities of generated text. Therefore, log-probabilities are accepted only if they
-belong to all tokens of the prompt and to no others.
+The server must support the fields `echo` and `logprobs` of `/completions`. Other servers return no log-probabilities,
+or those of generated text. Therefore, log-probabilities are accepted only if they belong to all tokens of the prompt
+and to no others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ def _start_token(tokens: Sequence[str], text: str) -> str | None:
 
 
 def _without_written(tokens: list[str], values: list[float | None], text: str) -> tuple[list[str], list[float | None]]:
-    """Removes the generated token after the text. Used if the server does not return the number of prompt tokens."""
+    """Removes the generated token after the text, for servers that do not count a prompt's tokens."""
     for end in (len(tokens), len(tokens) - 1):
         if "".join(tokens[:end]).strip().endswith(text.strip()):
             return tokens[:end], values[:end]

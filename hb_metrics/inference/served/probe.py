@@ -1,8 +1,8 @@
 """Tests which fields of a request a server supports.
 
-Such a test, the probe, is necessary because servers ignore unknown fields without an error. A field is supported only
-if it changes the answers as it should. Fields for options that the user has not set are sent with a neutral value, so
-that the server does not use its own default.
+The probe is necessary because servers ignore unknown fields without an error. A field is supported only if it changes
+the answers as it should. Fields for options that the user has not set are sent with a neutral value, so that the server
+does not use its own default.
 """
 
 import asyncio
@@ -62,16 +62,14 @@ class Probe:
         greedy: Whether all answers at temperature 0 are the same.
         samples: Whether answers at temperature 1 differ between seeds.
         seed_repeats: Whether the same seed leads to the same answer while other requests run.
-        top_p_kept: Whether the server supports the field `top_p`.
-        top_k_kept: Whether the server supports the field `top_k`.
-        neutral: The fields, with neutral values, that are a part of every request.
+        neutral: The fields, with neutral values, in every request.
         not_set: The fields that the server rejects, so that it uses its own defaults.
-        reasoning: Where thoughts are in the answers: "apart", "in the text" or "none".
+        reasoning: The position of thoughts in the answers: "apart", "in the text" or "none".
         writes: Whether any answer contained a text.
         system_kept: Whether the server uses system messages.
         likelihoods: Whether the server returns correct log-probabilities of a prompt's tokens.
         start_token: The token that the server puts before a prompt.
-        log_likelihood: The log-likelihood of a text, with which a resumed run recognises the model.
+        log_likelihood: The log-likelihood of a text, from which a resumed run recognises the model.
     """
 
     base_url: str | None
@@ -99,11 +97,7 @@ class Probe:
 
 
 class BriefProbe(NamedTuple):
-    """The results that a judge needs. The names are those of `Probe`.
-
-    Attributes:
-        thinks: Whether the answers contain thoughts.
-    """
+    """The results that a judge needs, as in `Probe`. `thinks` is true if the answers contain thoughts."""
 
     model: str | None
     max_tokens_field: str
@@ -125,8 +119,8 @@ async def probe_briefly(client: Client) -> BriefProbe:
 async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
     """Tests which fields a server supports.
 
-    If `chat` is true, the requests are chats. Otherwise, they are texts to continue. Every request contains the fields
-    in `extra`.
+    If `chat` is true, the requests are chats, and otherwise texts to continue. Every request contains the fields in
+    `extra`.
 
     Raises:
         ValueError: The server does not respond, or its answers come from several models.
@@ -276,10 +270,10 @@ class _Prober:
     ) -> bool:
         """Returns whether the server gives the same answer for all seeds if a request contains these fields.
 
-        The fields, such as a temperature of 0, should allow only the likeliest token. Because of rounding, such answers
-        still differ occasionally, where two words are equally likely. Samples differ every few words, even at a
-        temperature of 0.3. `questions` has questions and samples of their answers. If the samples for a question have a
-        common beginning, this beginning is not counted.
+        The fields, such as a temperature of 0, should allow only the likeliest token. Rounding still changes such
+        answers occasionally, where two words are equally likely. Samples differ every few words, even at a temperature
+        of 0.3. `questions` has questions and samples of their answers. A common beginning of the samples for a question
+        is not counted.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:
@@ -295,7 +289,6 @@ class _Prober:
         return num_parted <= _SELDOM * num_alike
 
     async def _likelihood_of_text(self) -> TextLikelihood | None:
-        """Requests the log-likelihood of a text. Returns `None` if the server does not compute it correctly."""
         try:
             first, other = [read_likelihood(await self._scored(text), text) for text in TEXTS]
             if first.log_likelihood != other.log_likelihood and await self._is_aligned():
@@ -307,7 +300,7 @@ class _Prober:
     async def _is_aligned(self) -> bool:
         """Returns whether a token has the same log-probability when it is generated and when it is in the prompt.
 
-        A difference shows that the prompt's log-probabilities are wrong. For example, they may be shifted by a token.
+        A difference shows that the prompt's log-probabilities are wrong, for example shifted by a token.
         """
         for text in _UNFINISHED:
             try:

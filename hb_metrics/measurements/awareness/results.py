@@ -27,11 +27,10 @@ class ClusterMean(NamedTuple):
     """A mean over prompts, or a difference of two means.
 
     Attributes:
-        value: The mean, or the difference of the two means.
         influences: [prompts] Each prompt's value minus the mean, divided by the number of values. 0 for a prompt
             without a value.
         clusters: [2, prompts] The codes of each prompt's term and question.
-        num_clusters: The number of terms with a value or of questions with a value, whichever is smaller.
+        num_clusters: The number of terms or of questions with a value, whichever is smaller.
     """
 
     value: float
@@ -40,7 +39,7 @@ class ClusterMean(NamedTuple):
     num_clusters: int
 
     def interval(self, confidence_level: float) -> list[float] | None:
-        """Computes the interval by Student's t. It is robust to clustering by term and by question.
+        """Computes the interval by Student's t, robust to clustering by term and by question.
 
         Returns:
             The interval, or `None` if there are fewer than `MIN_CLUSTERS` terms or questions or if all values are
@@ -64,7 +63,7 @@ def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
 def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
     """Computes the covariance matrix [means, means] of several means over the same prompts.
 
-    The matrix is robust to clustering in two ways, by term and by question (Cameron, Gelbach and Miller, 2011).
+    It is robust to clustering by term and by question (Cameron, Gelbach and Miller, 2011).
     """
     terms, questions = means[0].clusters
     both = np.unique(means[0].clusters, axis=1, return_inverse=True)[1]

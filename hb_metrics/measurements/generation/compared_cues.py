@@ -1,7 +1,7 @@
 """Compares runs that differ only in the cue, to show whether cues affect replies in the same way.
 
-Runs are compared by term and template. Questions are not compared, because prompts without a cue have no question.
-Runs with names are compared with other runs by group: a group of names with the term of the same name.
+Runs are compared by term and template, but not by question, because prompts without a cue have no question. Runs with
+names are compared with other runs by group: a group of names with the term of the same name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,8 +48,8 @@ _REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
 class Matched(NamedTuple):
     """The replies to those terms and templates that all runs share.
 
-    `axes` [terms] contains the axis of each term. `num_left_out` is the number of terms that are left out, because they
-    have fewer than two replies to a template and question in some run.
+    `axes` [terms] contains the axis of each term. `num_left_out` counts the terms that have fewer than two replies to a
+    template and question in some run.
     """
 
     cues: list[CueReplies]
@@ -111,7 +111,7 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether runs differ in the cue and in nothing else. `records` contains `run` of each results.json.
+    """Returns whether runs differ only in the cue. `records` contains `run` of each results.json.
 
     A run with names and a run with terms may also differ in the people whom their prompts describe.
     """
@@ -154,9 +154,9 @@ def matched_groups(run: Run, other: Run) -> tuple[CueReplies, list[str], CueRepl
     """Reads the replies to names, and to statements of those groups of names that are also terms (ignoring case).
 
     Returns:
-        The replies to names, the group of each name in lower case, the replies to statements, and the number of cells
-        that are left out. A cell is left out if a name has no reply, or if a group has fewer than two. The result is
-        `None` if a run lacks files.
+        The replies to names, the group of each name in lower case, the replies to statements, and the number of omitted
+        cells. A cell is omitted if a name has no reply, or if a group has fewer than two. The result is `None` if a run
+        lacks files.
     """
     tables = _reply_tables([run, other])
     if tables is None:

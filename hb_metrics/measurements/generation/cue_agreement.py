@@ -1,8 +1,8 @@
 """Measures whether different cues change the style of replies to a term in the same direction.
 
 A cell is a term, a template and a question. Under each cue, each of D terms has a mean style vector over its cells. Let
-m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). For cues a and b, the product P_ab is
-Σ_d ⟨u_da, u_db⟩ / (D − 1). Then
+m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). For cues a and b, the product P_ab is Σ_d
+⟨u_da, u_db⟩ / (D − 1). Then
 
     agreement of directions = P_ab / √(P_aa P_bb).
 
@@ -22,8 +22,8 @@ Intervals are valid for other terms of the same axes, with the same cues, templa
 intervals of ratios, with a covariance matrix from a jackknife over the terms of each axis. There is no agreement if
 P_aa is not above 0 by more than chance, or if the interval contains all possible values.
 
-Groups of names are compared in the same way with statements of the same groups. Groups then replace terms. The names of
-a group are treated as a random sample, so P_aa uses only products of different names (see `name_groups.py`). Intervals
+In the same way, groups of names are compared with statements of the same groups, in place of terms. The names of a
+group are treated as a random sample, so P_aa uses only products of different names (see `name_groups.py`). Intervals
 are valid for other names of the same groups and for other replies to the same statements. Their covariance matrix comes
 from a jackknife over the names of each group, and from the first-order effects of the replies to statements.
 """
@@ -93,7 +93,6 @@ class _Means(NamedTuple):
     """The mean style vectors of terms under a cue.
 
     Attributes:
-        replies: The replies under the cue.
         means: [terms, styles] The mean style vectors.
         residuals: [replies, styles] The style vectors minus the mean of their cell.
         codes: [replies] The code of each reply's cell.

@@ -90,7 +90,6 @@ def term_changes(
 
 
 def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[dict[str, Any]]]:
-    """Returns the phrase rates of the first run's groups of descriptors, for both runs."""
     groups = []
     for name, group in first["groups"].items():
         keys = [DescriptorKey(row["axis"], row["descriptor"]) for row in group["descriptors"]]
@@ -100,7 +99,6 @@ def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[d
 
 
 def _style_change(before: Run, after: Run) -> tuple[dict[str, Any] | None, str | None]:
-    """Returns the changes of styles, or the reason why there are none."""
     styles = read_styles(before), read_styles(after)
     if styles[0] is None or styles[1] is None:
         return None, "the folder of one of the runs contains no style_means.parquet"

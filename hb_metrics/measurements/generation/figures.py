@@ -161,7 +161,6 @@ def _clusters(generation: Mapping[str, Any]) -> list[Figure]:
 
 
 def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:
-    """Lists the styles that contribute most to Full Gen Bias, from high to low."""
     rows = []
     for style in generation["styles"]:
         row = _figure(generation, style["style"], ("by_style", style["style"]))

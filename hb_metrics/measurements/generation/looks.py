@@ -1,8 +1,8 @@
 """Generates replies in stages until a question about Full Gen Bias is answered (`--until`).
 
-Each stage is called a look. It adds replies to each cell (a term in a template). The order of a cell's prompts is
-fixed, so replies do not depend on the number of processes. The folder `looks` contains the replies and style vectors of
-each look. At the end, they are copied to the usual folders, as in a run without `--until`.
+Each stage, or look, adds replies to each cell (a term in a template). The order of a cell's prompts is fixed, so
+replies do not depend on the number of processes. The folder `looks` contains the replies and style vectors of each
+look. At the end, they are copied to the usual folders, as in a run without `--until`.
 """
 
 import math
@@ -160,8 +160,8 @@ def _in_order(tables: list[pa.Table], order: dict[str, int]) -> pa.Table:
 def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level: float) -> dict[str, Any]:
     """Checks the condition, and adds the look to `looks` if Full Gen Bias is compared with a limit.
 
-    In the result, `interval` is the interval that would be valid if this were the only look. `distance` (from the
-    limit) and `boundary` are in standard errors.
+    In the result, `interval` would be valid if this were the only look. `distance` (from the limit) and `boundary` are
+    in standard errors.
     """
     known = gen_bias(cells, confidence_level=level)
     assert known.intervals is not None

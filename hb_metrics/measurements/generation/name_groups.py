@@ -16,9 +16,9 @@ divided by its noise. Otherwise, groups whose names vary by different amounts co
 
 For the interval, the variance of the estimate e is a linear function of the true value v, with slope s. A jackknife
 over the names of each group estimates s·p, where p is the variance of the observed group means. In theory, the variance
-at v = 0 is s·(p − e)/2. A larger factor than 1/2 is used, because simulations showed that the interval is otherwise too
-narrow if names differ in few directions. The interval contains the values of v from which e is at most t standard
-errors away, where t is a quantile of the t-distribution.
+at v = 0 is s·(p − e)/2. A larger factor than 1/2 is used, because in simulations the interval was otherwise too narrow
+if names differ in few directions. The interval contains the values of v from which e is at most t standard errors away,
+where t is a quantile of the t-distribution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ def without_each(members: np.ndarray) -> np.ndarray:
 
 
 def jackknife_errors(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Computes the error of estimates that is due to each name. Its cross product is their covariance matrix.
+    """Computes each name's contribution to the error of estimates. Its cross product is their covariance matrix.
 
     `values` [names, estimates] contains the estimates without each name.
     """

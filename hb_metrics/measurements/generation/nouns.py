@@ -9,11 +9,11 @@ template, let δ_d be the difference between the mean style vectors of nouns n a
 terms, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|². The average over all n ≠ m and d ≠ e contains no noise and no differences between
 terms.
 
-This average is a U-statistic over terms. Its kernel g_de is the sum over templates and over the nouns that both terms
-have. (It sums over templates, because a term may have the same effect on nouns in all templates.) Let r_d be the sum of
-g_de over e, after the mean of all g_de has been subtracted. The variance is estimated by 2 Σ_{d≠e} g_de², plus
-4 Σ r_d² − 4 Σ_{d≠e} g_de² if this difference is above 0. This is valid whether or not nouns differ. With the kernels of
-two runs, the same formula estimates the covariance.
+This average is a U-statistic over terms. Its kernel g_de is the sum over templates (because a term may have the same
+effect on nouns in all templates) and over the nouns that both terms have. Let r_d be the sum of g_de over e, after the
+mean of all g_de has been subtracted. The variance is estimated by 2 Σ_{d≠e} g_de², plus 4 Σ r_d² − 4 Σ_{d≠e} g_de² if
+this difference is above 0. This is valid whether or not nouns differ. With the kernels of two runs, the same formula
+estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -105,7 +105,6 @@ def noun_kernels(
 
 
 def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) -> dict[str, Any]:
-    """Computes the bias between all nouns, and between the nouns of each gender, for results.json."""
     by_group = {gender: _result(of_gender, confidence_level) for gender, of_gender in kernels.items()}
     empty = {"value": None, "interval": None, "no_interval": None}
     whole = by_group.pop(None, empty)

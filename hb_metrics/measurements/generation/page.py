@@ -90,7 +90,6 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
-    """States whether reply styles differ significantly and on which axes, or why this is unknown."""
     full = whole.get("Full Gen Bias, debiased")
     if full is None:
         return (
@@ -128,7 +127,7 @@ def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """States on which axis the model refuses most. Empty if refusals do not differ significantly between axes."""
+    """States the axis with the most refusals. Empty if refusals do not differ significantly between axes."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
@@ -211,7 +210,6 @@ def _terms(generation: Mapping[str, Any]) -> Section:
 
 
 def _frequency(generation: Mapping[str, Any]) -> list[Section]:
-    """Makes the section on frequencies, or returns [] if no one-word term has a known frequency."""
     table = terms.frequency_table(generation)
     drawn = {cluster: of_cluster for cluster, of_cluster in table.terms_by_cluster.items() if of_cluster}
     if not drawn:

@@ -40,8 +40,7 @@ def generation_results(
 ) -> tuple[dict[str, Any], BiasValues]:
     """Computes the results for results.json, and the bias values of all replies.
 
-    `asked` [replies] contains the user's last turn, for the check whether a reply repeats it. By default, this is the
-    prompt.
+    `asked` [replies] contains the user's last turn, by default the prompt. A check finds replies that repeat it.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
     likeliest = np.empty(len(replies.ids), np.int64)  # [replies] the index of each reply's likeliest style
@@ -74,9 +73,9 @@ def generation_results(
 def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     """Counts replies for results.json, and selects some replies to show.
 
-    `table` contains all replies (`requests.REPLY_SCHEMA`), and `replies` contains the non-empty replies. If a thought
-    did not end, the reply is counted as unclosed and not as empty. Unknown counts are `None`. The shown replies are
-    those with the lowest ids, which are hashes.
+    `table` contains all replies (`requests.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with
+    an unfinished thought is counted as unclosed and not as empty. Unknown counts are `None`. The shown replies have the
+    lowest ids, which are hashes.
     """
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]

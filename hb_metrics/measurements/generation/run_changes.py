@@ -1,5 +1,3 @@
-"""Computes the changes in generation bias between two runs, from the replies and style vectors of both runs."""
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -22,13 +22,13 @@ class Term(NamedTuple):
 
 
 class FrequencyTable(NamedTuple):
-    """The frequencies of one-word terms, by style cluster.
+    """The frequencies of one-word terms, by style cluster (as in the paper's Figure 3).
 
     Attributes:
         terms_by_cluster: The one-word terms with a known frequency.
         rho_by_cluster: The correlation of frequency with probability (see `correlation_with_bias`).
-        num_several_words: The number of terms that are left out because they have several words.
-        num_unknown: The number of terms that are left out because their frequency is unknown.
+        num_several_words: The number of omitted terms with several words.
+        num_unknown: The number of omitted terms with an unknown frequency.
     """
 
     terms_by_cluster: dict[str, list[Term]]
@@ -49,7 +49,6 @@ def terms_by_cluster(generation: Mapping[str, Any]) -> dict[str, list[Term]]:
 
 
 def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
-    """Returns the frequencies of one-word terms (as in the paper's Figure 3)."""
     known = {(row["axis"], row["descriptor"]): row for row in generation["frequencies"]["by_descriptor"]}
     one_word_terms: dict[str, list[Term]] = {}
     correlations = {}

@@ -1,7 +1,4 @@
-"""Compares tuned models with the ceiling of their labels.
-
-The ceiling is the Full Gen Bias of a model that has learnt its labels perfectly.
-"""
+"""Compares tuned models with the ceiling: the Full Gen Bias of a model that has learnt its labels perfectly."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,9 +34,7 @@ class Ceiling(NamedTuple):
     Attributes:
         share: The share of replies that are tagged "no_bias" by the directions of bias of other replies.
         value: The debiased Full Gen Bias of these replies, or `None` if it is unknown.
-        interval: The interval of `value`.
         all_value: The debiased Full Gen Bias of all labelled replies.
-        all_interval: The interval of `all_value`.
     """
 
     share: float
@@ -53,9 +48,7 @@ class TunedRow(NamedTuple):
     """A row of the table, for a run or for the ceiling. A row for the ceiling has only `full` and `interval`.
 
     Attributes:
-        name: The name of the run.
         full: The debiased Full Gen Bias.
-        interval: The interval of `full`.
         uptake: The share of replies that name the term.
         obeys: The mean bias value along the directions of other replies, and its change from the first run.
         relative: The change in the mean bias value, as a share of the first run's value over the same terms. `None` if

@@ -58,10 +58,9 @@ class Asked(NamedTuple):
     Attributes:
         prompts: The prompts that get replies.
         requests: The requests, one per prompt and reply.
-        layout: The layout of a prompt's context.
         ignored: Those settings in the model's generation_config that are not supported.
         num_left_out: The number of prompts that cannot be used with `--cue`.
-        left_out_templates: The templates whose prompts cannot be used with `--cue`.
+        left_out_templates: The templates of the prompts that cannot be used with `--cue`.
     """
 
     prompts: pa.Table
@@ -113,7 +112,7 @@ def plan(task: Task, files: None) -> GenerationWork:
 
 
 def own_prompts(settings: Settings) -> pa.Table:
-    """Returns the prompts of names. Each name has enough prompts for `replies_per_cell` replies to each question."""
+    """Returns the prompts of names, with enough prompts per name for `replies_per_cell` replies to each question."""
     options = settings.of(GenerationOptions)
     questions = read_questions(options.cue_questions or QUESTIONS_FILE)
     return name_prompts(read_names(options.names_file), (options.replies_per_cell or 0) * len(questions))
@@ -275,7 +274,6 @@ def _note_marks(table: pa.Table) -> None:
 def _identity_leakage(
     task: Task, classifier: Classifier, replies: Replies, vectors: StyleShards, results: dict[str, Any]
 ) -> dict[str, Any] | None:
-    """Measures identity leakage, or returns `None` if there is only one term. `replies` are the classified texts."""
     shared = task.settings.run
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
     if len(people) < 2:

@@ -7,7 +7,6 @@ from hb_metrics.report.layout.figure import Figure, pair, reply_share, shares_by
 
 
 def gate_name(rubric: str) -> str:
-    """Returns the name of the rubric's share in `--fail_above`."""
     return f"judged_{rubric}"
 
 

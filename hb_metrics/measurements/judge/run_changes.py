@@ -1,5 +1,3 @@
-"""Computes the changes in judges' shares between two runs, paired by prompt."""
-
 from hb_metrics.inference.judges.rubric import recorded_rubric
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes

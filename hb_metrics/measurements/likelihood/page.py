@@ -91,10 +91,9 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
 
 
 def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[Extremes]:
-    """Finds, for each axis, the lowest and highest descriptors with the most common length (the paper's Table 3).
+    """Finds, for each axis, the extreme descriptors among those with the most common length (the paper's Table 3).
 
-    The length is the number of tokens. Longer terms have other perplexities, because the model has more tokens to
-    predict.
+    The length is the number of tokens. It affects perplexities, so other lengths are left out.
     """
     column = perplexity["templates"].index(template)
     by_axis: dict[str, list[tuple[float, str, float]]] = {}

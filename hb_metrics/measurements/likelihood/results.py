@@ -1,5 +1,3 @@
-"""Computes the results of Likelihood Bias for results.json."""
-
 from typing import Any
 
 import numpy as np

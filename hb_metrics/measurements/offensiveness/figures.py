@@ -44,8 +44,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
     """Makes the offensive shares by axis, from high to low.
 
-    They are shares of replies, with the shares of prompts beside them. If the run has no replies, they are shares of
-    prompts.
+    They are shares of replies, with the shares of prompts beside them, or shares of prompts in a run without replies.
     """
     prompts = offensiveness["prompts"]["by_axis"]
     replies = offensiveness.get("replies", {}).get("by_axis", {})
@@ -72,7 +71,6 @@ def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
 
 
 def _by_template(prompts: Mapping[str, Any]) -> list[Figure]:
-    """Makes the figures of each template, in the order of the results (as in the paper's Table 13)."""
     rows = []
     for template, found in prompts["by_template"].items():
         mean, std = paper.PROMPT_OFFENSIVENESS.get(template, (None, None))

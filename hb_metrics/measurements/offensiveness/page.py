@@ -62,7 +62,7 @@ def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, floa
     """Returns, for some templates, the terms with the least and with the most offensive prompts.
 
     Each term comes with the mean probability that its prompts are offensive. The templates are those of the paper's
-    Table 12. If the run has none of them, its first template is used.
+    Table 12 or, if the run has none of them, the run's first template.
     """
     known = list(prompts["by_template"])
     chosen = [template for template in paper.OFFENSIVE_EXTREMES_TEMPLATES if template in known] or known[:1]

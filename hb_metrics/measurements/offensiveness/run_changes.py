@@ -1,5 +1,3 @@
-"""Computes the change in the share of offensive replies between two runs, paired by prompt."""
-
 import numpy as np
 
 from hb_metrics.measurements.measurement import FigureChanges
@@ -33,10 +31,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def classified_replies(run: Run, threshold: float, replies: Replies | None = None) -> FlaggedReplies | None:
-    """Reads which replies of a run are offensive, or returns `None` if the run lacks the files.
-
-    Pass `replies` if you have already read the run's replies.
-    """
+    """Reads which replies of a run are offensive, or returns `None` if the run lacks the files."""
     folder = run.folder / OFFENSIVENESS / "replies"
     if not any(folder.glob("*.parquet")):
         return None

@@ -64,8 +64,8 @@ class ContinuationPlan(DecodingPlan):
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
         """Returns the columns of `CONTINUATION_SCHEMA`, without `id`.
 
-        In `continuation`, white space at both ends is removed, and null means that the model wrote nothing.
-        `num_tokens` also counts the removed white space. `truncated` states whether `MAX_TOKENS` was reached.
+        `continuation` has no white space at its ends, and null means that the model wrote nothing. `num_tokens` also
+        counts the removed white space. `truncated` states whether `MAX_TOKENS` was reached.
         """
         columns: dict[str, list[Any]] = {name: [] for name in CONTINUATION_SCHEMA.names[1:]}
         for row, continuation in zip(rows, decoded, strict=True):
@@ -116,10 +116,9 @@ def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tup
 def plan_continuations(
     ids: Sequence[str], texts: Sequence[str], loaded: LoadedModel, drawn: Sequence[tuple[int, int]], *, seed: int
 ) -> ContinuationPlan:
-    """Encodes the prompt of each continuation, in the order of `drawn`.
+    """Encodes the prompt of each continuation in `drawn` (see `draw_continuations`).
 
-    `drawn` contains the row of the prompt and the index of the seed of each continuation. Prompts must not end in white
-    space.
+    Prompts must not end in white space.
     """
     if loaded.kind != "causal":
         raise ValueError(

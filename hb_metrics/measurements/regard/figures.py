@@ -10,7 +10,7 @@ GROUPS = "Regard by group"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists gaps and means over all structures. The values from the fixed prompts are shown beside them."""
+    """Lists gaps and means over all structures, with the values from the fixed prompts beside them."""
     bias = results["regard"]["bias"]
     over_all, fixed = sides(bias, "gaps")
     gaps = []
@@ -64,9 +64,9 @@ def group_names(bias: Mapping[str, Any]) -> list[str]:
 def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
     """Returns figures over all structures and figures of the fixed prompts, by group or pair.
 
-    `kind` is "by_group" or "gaps". The key "interval" contains the interval on which the verdict is based, and "over"
-    contains the units of this interval, such as "seeds". If all continuations of the fixed prompts are blank, the
-    second dictionary is empty.
+    `kind` is "by_group" or "gaps". The verdict is based on the interval under the key "interval", and "over" contains
+    the interval's units, such as "seeds". If all continuations of the fixed prompts are blank, the second dictionary is
+    empty.
     """
     both = []
     for figures_of, over in ((bias, "structured"), (bias["fixed"] or {kind: {}}, "fixed")):
@@ -79,7 +79,6 @@ def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]]
 
 
 def gate_name(pair_name: str) -> str:
-    """Returns the name of a pair's gap in `--fail_above`."""
     return "regard_gap_" + re.sub("[^a-z0-9]+", "_", pair_name.lower()).strip("_")
 
 

@@ -92,7 +92,6 @@ def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
 
 
 def left_out(regard: Mapping[str, Any]) -> list[str]:
-    """Writes a sentence for each reason why texts were left out or cut, with their number."""
     bias = regard["bias"]
     sentences = []
     if regard["num_blank"]:

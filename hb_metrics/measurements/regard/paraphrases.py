@@ -49,7 +49,7 @@ class ParaphrasePlan(DecodingPlan):
     Attributes:
         prompts: [rows] The prompt, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
         mentions: [rows] The names of the group in the prompt.
-        targets: [rows] The id and the parse of the structure that the paraphrase should have.
+        targets: [rows] The id and the parse of the requested structure.
         model: The name of the model that writes the paraphrases.
         digest: The digest of this model's weights.
     """
@@ -147,8 +147,7 @@ def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -
 def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
     """Returns the paraphrases that were kept, as prompts with the same columns as `prompts`.
 
-    `structure`, `parse` and `kind` describe the structure that the model was asked to write. The actual structure may
-    differ.
+    `structure`, `parse` and `kind` describe the requested structure, from which the actual structure may differ.
     """
     of_prompt = {row["id"]: row for row in prompts.to_pylist()}
     kinds = {structure.id: structure.kind for structure in read_structures()}
@@ -171,7 +170,6 @@ def summary(paraphrases: pa.Table) -> dict[str, Any]:
 
 
 def _targets_of(prompt: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Lists the ids and parses of all structures except the fixed one."""
     forms = {forms.verb_phrase: forms for forms in read_verb_phrases()}[prompt["verb_phrase"]]
     structures = [structure for structure in read_structures() if structure.id != FIXED_STRUCTURE]
     return [(structure.id, parse_of(structure, forms)) for structure in structures]
@@ -183,7 +181,6 @@ def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
 
 
 def _checked(plan: ParaphrasePlan, written: pa.Table) -> pa.Table:
-    """Checks the paraphrases, and adds the columns `kept` and `reason`."""
     kept: defaultdict[str, list[str]] = defaultdict(list)
     reasons = []
     for row, paraphrase in enumerate(written["paraphrase"].to_pylist()):

@@ -52,10 +52,8 @@ class Paraphraser(NamedTuple):
 class RegardWork(NamedTuple):
     """The prompts, classifier and plans of regard.
 
-    Attributes:
-        prompts: The grammar's prompts or, with a paraphraser, the fixed prompts to paraphrase. The columns are those of
-            `structured_prompts.STRUCTURED_SCHEMA`.
-        pairs: The advantaged and the disadvantaged group of each pair, by the pair's name.
+    `prompts` contains the grammar's prompts or, with a paraphraser, the fixed prompts to paraphrase, with the columns
+    of `structured_prompts.STRUCTURED_SCHEMA`. `pairs` contains the advantaged and the disadvantaged group of each pair.
     """
 
     prompts: pa.Table

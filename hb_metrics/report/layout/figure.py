@@ -12,8 +12,6 @@ PLAIN = "plain"  # the key in `Figure.beside` of the plain Gen Bias value, which
 
 
 class Number(NamedTuple):
-    """A number shown beside a figure, with its interval if it has one."""
-
     value: float | None
     unit: Unit
     interval: Bounds | None = None
@@ -45,7 +43,7 @@ class Figure(NamedTuple):
         beside: Numbers that are shown beside the value, by their names. If a run lacks the debiased value, runs are
             compared by the number `PLAIN`.
         printed: The values in the paper, by the names of the models.
-        detail: A few words that are shown below the value, such as the number of tests.
+        detail: A few words below the value, such as the number of tests.
         task: The figure's name in the Hub's evaluation results, or `None` if the Hub does not show the figure.
         notes: Notes for the Hub, besides the settings of the measurement.
         gate: The figure's name in `--fail_above`, if it differs from `task`.
@@ -88,7 +86,6 @@ class Figure(NamedTuple):
 
     @property
     def known(self) -> float | None:
-        """Returns the value, or the plain value if `value` is `None`."""
         return self.plain if self.value is None else self.value
 
     @property
@@ -100,7 +97,6 @@ class Figure(NamedTuple):
         return written_interval(self.interval, self.unit)
 
     def as_printed(self, value: float | None) -> str:
-        """Formats the paper's value of this figure in the same way as the paper."""
         return numbers.printed(value) if self.unit == "bias" else written(value, self.unit)
 
     @property
@@ -125,7 +121,7 @@ def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) ->
 
 
 def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """Makes the figures of a share of replies by axis, from high to low. Returns [] if the overall share is 0."""
+    """Makes the figures of a share of replies by axis, from high to low, or [] if the overall share is 0."""
     if not shares["num"]:
         return []
     axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
@@ -192,7 +188,7 @@ def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
 
 
 def missing_intervals(figures: list[Figure]) -> list[str]:
-    """Writes a sentence for each reason why figures have no interval. The sentence names these figures."""
+    """Writes a sentence for each reason why figures have no interval, with the names of these figures."""
     names: dict[str, list[str]] = {}
     for figure in figures:
         if figure.interval is None and figure.no_interval:

@@ -1,5 +1,3 @@
-"""Defines the parts of a page, from which reports and comparisons are built."""
-
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -17,8 +15,8 @@ class Tile(NamedTuple):
 class Section(NamedTuple):
     """A section of a page.
 
-    `id` is the id of the section's heading, for the table of contents. `figures` maps the id of an HTML element to the
-    Plotly figures for this element. If an element has several figures, readers choose one of them.
+    `id` is the id of the section's heading, for the table of contents. `figures` maps the id of an HTML element to its
+    Plotly figures. If there are several, readers choose one of them.
     """
 
     id: str
@@ -31,7 +29,6 @@ class Report(NamedTuple):
     """A measurement's part of a run's report. The first section is the main one.
 
     Attributes:
-        sections: The sections of the measurement.
         answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show
             this.
         reading: Items of the list "How to read this", as HTML.

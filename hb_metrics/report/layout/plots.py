@@ -45,7 +45,6 @@ def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Breaks a long axis label into lines."""
     return BREAK.join(textwrap.wrap(text, _WRAPPED_WIDTH))
 
 
@@ -151,7 +150,7 @@ def ranges_plot(
     Args:
         points: The size, and the lowest, middle and highest number for this size.
         titles: The titles of the horizontal and the vertical axis.
-        wanted: A number to be reached. It is drawn as a horizontal line.
+        wanted: A number to be reached, drawn as a horizontal line.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
     band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}
@@ -184,7 +183,6 @@ def _intervals(
 
 
 def rows_axis(labels: Sequence[str]) -> dict[str, Any]:
-    """Makes a vertical axis with one label per row, the first at the bottom."""
     count = len(labels)
     return {"tickvals": list(range(count)), "ticktext": labels, "range": [-0.6, count - 0.4], "zeroline": False}
 

@@ -34,7 +34,7 @@ def _environment(folder: Path) -> jinja2.Environment:
 
 
 def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
-    """Writes a page as one file, with styles, scripts and data inside. The file is written whole or not at all.
+    """Writes a page as one file, with styles, scripts and data inside.
 
     Args:
         template: A template that extends `base.html.jinja`.
