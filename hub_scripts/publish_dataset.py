@@ -66,14 +66,13 @@ def main(argv: Sequence[str] | None = None) -> None:
                     among_other_files=options.among_other_files,
                 )
             )
-    except (ValueError, OSError, RuntimeError) as error:
-        text = str(error)
-        if "evaluation_framework" in text:
-            text += (
-                f". The Hub rejects {EVAL_FILE} until it knows the evaluation framework '{EVALUATION_FRAMEWORK}' (see "
-                "CONTRIBUTING.md); add --without_eval_yaml to publish the rest"
-            )
-        raise SystemExit(f"publish_dataset.py: {text}") from None
+    except hub.HubError as error:
+        if "evaluation_framework" not in str(error):
+            raise
+        raise hub.HubError(
+            f"{error}. The Hub rejects {EVAL_FILE} until it knows the evaluation framework '{EVALUATION_FRAMEWORK}' "
+            "(see CONTRIBUTING.md); add --without_eval_yaml to publish the rest"
+        ) from None
     print(f"{options.repo_id} {version}: {done}")
     for path, content in files.items():
         print(f"  {path} ({len(content):,} bytes)")
@@ -124,7 +123,3 @@ def check_order(repository: hub.Repository, version: str) -> None:
             f"this release lacks {', '.join(gone)}, so {repository} would lose their sentences on main. Nothing was "
             "written; publish from a release that contains all versions, or to another repository"
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -33,21 +33,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     add_other_files_option(parser)
     options = parser.parse_args(argv)
     spaces = {folder.name: space_files(folder, options.org) for folder in metric_folders()}
-    try:
-        if options.dry_run is not None:
-            write_files(
-                options.dry_run,
-                {f"{name}/{path}": content for name, files in spaces.items() for path, content in files.items()},
-            )
-            print(f"{len(spaces)} Spaces written to {options.dry_run}; nothing was published")
-        else:
-            api = hub.connect()
-            for name, files in spaces.items():
-                space = hub.open_repository(api, f"{options.org}/{name}", "space", space_sdk="gradio")
-                done = hub.publish(space, files, message=f"Metric {name}", among_other_files=options.among_other_files)
-                print(f"{space}: {done}")
-    except (ValueError, OSError, RuntimeError) as error:
-        raise SystemExit(f"publish_metrics.py: {error}") from None
+    if options.dry_run is not None:
+        write_files(
+            options.dry_run,
+            {f"{name}/{path}": content for name, files in spaces.items() for path, content in files.items()},
+        )
+        print(f"{len(spaces)} Spaces written to {options.dry_run}; nothing was published")
+    else:
+        api = hub.connect()
+        for name, files in spaces.items():
+            space = hub.open_repository(api, f"{options.org}/{name}", "space", space_sdk="gradio")
+            done = hub.publish(space, files, message=f"Metric {name}", among_other_files=options.among_other_files)
+            print(f"{space}: {done}")
     for name in spaces:
         print(f'evaluate.load("{options.dry_run or options.org}/{name}")')
 
@@ -70,7 +67,3 @@ def space_card(card: str, metric: str, org: str) -> str:
 def _owner(text: str) -> str:
     owner, _, _ = repo_id(f"{text}/metric").partition("/")
     return owner
-
-
-if __name__ == "__main__":
-    main()

@@ -54,9 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             write_files(options.dry_run, contents)
             print(f"written to {options.dry_run}; nothing was published")
     except KeyError as error:
-        raise SystemExit(f"publish_results.py: the results lack {error}; measure again in a new folder") from error
-    except (ValueError, OSError, RuntimeError) as error:
-        raise SystemExit(f"publish_results.py: {error}") from error
+        raise ValueError(f"the results lack {error}; measure again in a new folder") from error
 
 
 def read_settled_results(folder: Path) -> dict[str, Any]:
@@ -140,7 +138,3 @@ def _ask(question: str) -> None:
     if answer.strip().lower() not in ("y", "yes"):
         print("nothing was written")
         raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -136,9 +136,8 @@ INVALID += [f"--dry_run={SCRIPT.parent}", f"--dry_run={SCRIPT}"]
 
 @pytest.mark.parametrize("argument", INVALID)
 def test_invalid_options_write_nothing(tmp_path, argument):
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises((ValueError, SystemExit)):
         main(["--repo_id", REPO_ID, "--dry_run", str(tmp_path / "dry"), argument])
-    assert ended.value.code not in (0, None)
     assert not (tmp_path / "dry").exists()
 
 
@@ -189,12 +188,12 @@ def test_main_never_goes_back_to_an_older_version(maintainer, tmp_path, times):
     publish(root, "v2.0")
     repo = maintainer.repo("dataset", REPO_ID)
     before = repo.at()
-    with pytest.raises(SystemExit, match=r"already has v2\.0.*publish v1\.0 to a repository of its own"):
+    with pytest.raises(ValueError, match=r"already has v2\.0.*publish v1\.0 to a repository of its own"):
         publish(root, "v1.0")
-    with pytest.raises(SystemExit, match=r"lacks v2\.0, so .* would lose their sentences"):
+    with pytest.raises(ValueError, match=r"lacks v2\.0, so .* would lose their sentences"):
         publish(freeze_small(tmp_path / "alone", "v3.0"), "v3.0")
     maintainer.fail_next("GET", "/refs", 404, code="RepoNotFound", times=times)
-    with pytest.raises(SystemExit, match="does not show it"):
+    with pytest.raises(ValueError, match="does not show it"):
         publish(root, "v1.0")
     assert repo.at() == before
 
@@ -202,7 +201,7 @@ def test_main_never_goes_back_to_an_older_version(maintainer, tmp_path, times):
 def test_an_eval_yaml_that_the_hub_rejects_can_be_left_out(maintainer, tmp_path):
     root = freeze_small(tmp_path, "v1.0")
     maintainer.unknown_frameworks.add("holistic-bias")
-    with pytest.raises(SystemExit, match="add --without_eval_yaml"):
+    with pytest.raises(ValueError, match="add --without_eval_yaml"):
         publish(root, "v1.0")
     assert maintainer.repo("dataset", REPO_ID).files() == {}
     publish(root, "v1.0", "--without_eval_yaml")

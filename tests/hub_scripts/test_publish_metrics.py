@@ -14,8 +14,8 @@ from hub_scripts.module_files import METRICS_DIR, metric_folders, module_files
 from hub_scripts.publish_metrics import GRADIO_VERSION, main, space_files
 from tests.hub_scripts.processes import run_python
 
-SCRIPT = Path(publish_metrics.__file__)
-PROJECT = SCRIPT.parent.parent
+PROJECT = Path(publish_metrics.__file__).parent.parent
+CLI, ARGUMENTS = PROJECT / "hb_cli" / "main.py", ("publish", "metrics", "--org", "ORG", "--dry_run")
 FOLDERS = metric_folders()
 NAMES = [folder.name for folder in FOLDERS]
 OURS = ("hb_cli", "hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
@@ -71,7 +71,7 @@ print(json.dumps(by_metric))
 def dry_run(tmp_path_factory):
     """The folders that a dry run writes, and what it prints."""
     folder = tmp_path_factory.mktemp("dry")
-    printed = run_python(SCRIPT, "--org", "ORG", "--dry_run", folder / "spaces", folder=folder, HF_HUB_OFFLINE="1")
+    printed = run_python(CLI, *ARGUMENTS, folder / "spaces", folder=folder, HF_HUB_OFFLINE="1")
     return folder / "spaces", printed
 
 

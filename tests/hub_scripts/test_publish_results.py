@@ -177,7 +177,7 @@ def test_only_runs_of_frozen_versions_are_read(write_run, results, section, valu
     folder = write_run(results, "other")
     with pytest.raises(ValueError, match=match):
         read_settled_results(folder)
-    with pytest.raises(SystemExit):
+    with pytest.raises(ValueError, match=match):
         main([str(folder), "--repo_id", MODEL, "--dataset_id", DATASET, "--dry_run", str(tmp_path / "a" / "dry")])
     assert not (tmp_path / "a").exists()
 
@@ -190,14 +190,14 @@ def test_only_finished_runs_with_figures_are_read(write_run, results, tmp_path):
     empty = write_run(
         {"run": results["run"], "offensiveness": {"prompts": results["offensiveness"]["prompts"]}}, "empty"
     )
-    with pytest.raises(SystemExit, match="has no figures to publish"):
+    with pytest.raises(ValueError, match="has no figures to publish"):
         main([str(empty), "--repo_id", MODEL, "--dataset_id", DATASET, "--dry_run", str(tmp_path / "dry")])
 
 
 def test_results_without_a_value_are_named(write_run, results, tmp_path):
     del results["generation"]["gen_bias"]
     options = [str(write_run(results)), "--repo_id", MODEL, "--dataset_id", DATASET, "--dry_run", str(tmp_path / "dry")]
-    with pytest.raises(SystemExit, match="the results lack 'gen_bias'"):
+    with pytest.raises(ValueError, match="the results lack 'gen_bias'"):
         main(options)
     assert not (tmp_path / "dry").exists()
 
@@ -289,7 +289,7 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
 
 
 def test_without_a_terminal_it_asks_for_yes(hub, repo, run, capsys):
-    with pytest.raises(SystemExit, match=r"no terminal on which to confirm; .* add --yes"):
+    with pytest.raises(ValueError, match=r"no terminal on which to confirm; .* add --yes"):
         publish(run)
     assert wrote(hub) == []
     assert LIKELIHOOD_FILE in capsys.readouterr().out
@@ -320,7 +320,7 @@ def test_an_edit_while_the_question_stands_is_not_reverted(repo, run, monkeypatc
 
 def test_faults_are_one_line_and_write_nothing(hub, repo, run, monkeypatch, capsys):
     def rejected(match, *more, repo_id=MODEL):
-        with pytest.raises(SystemExit, match=match) as error:
+        with pytest.raises(ValueError, match=match) as error:
             publish(run, "--yes", *more, repo_id=repo_id)
         assert "\n" not in str(error.value)
         printed = capsys.readouterr()

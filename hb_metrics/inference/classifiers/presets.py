@@ -80,13 +80,8 @@ def preset_lines() -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        prog="holistic-bias classifiers",
         description="Lists the classifiers that you can pass by name to the options of `measure`. You can also pass "
         "any other sequence classifier by its Hub id or folder, and a judge as judge:RUBRIC.",
     )
     parser.parse_args(argv)
     print("\n".join(preset_lines()))
-
-
-if __name__ == "__main__":
-    main()

@@ -64,7 +64,7 @@ def test_export_says_in_a_line_what_is_wrong(root, tmp_path, capsys):
         ([a, b, "--pairs_per_rater", "900"], "the study needs 2,700 pairs"),
         ([a, a], "only 0 can be shown to raters"),
     ):
-        with pytest.raises(SystemExit, match=f"^hb_metrics.human_eval: .*{message}"):
+        with pytest.raises((ValueError, OSError), match=message):
             export.main([*arguments, "--output_dir", out])
     for option, number in (("num_raters", 0), ("pairs_per_rater", 0), ("checks_per_rater", -1), ("raters_per_pair", 7)):
         with pytest.raises(SystemExit):
@@ -104,7 +104,7 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
         ([ratings, "--study", rated / "human_evaluation.json"], "is not a study written by `human-eval export`"),
         ([rated / "tasks.jsonl"], "line 1: fields are missing; write a JSON object with"),
     ):
-        with pytest.raises(SystemExit, match=f"^hb_metrics.human_eval: .*{message}"):
+        with pytest.raises((ValueError, OSError), match=message):
             analyse.main(list(map(str, arguments)))
     with pytest.raises(SystemExit):
         analyse.main([str(ratings)])
