@@ -4,7 +4,6 @@ import csv
 import hashlib
 import io
 from pathlib import Path
-from typing import ClassVar
 
 import pyarrow as pa
 from pydantic import ValidationError
@@ -35,10 +34,6 @@ class PersonName:
     source: Remark | None = None
 
 
-class NamesError(FaultsError):
-    kind: ClassVar[str] = "list of names"
-
-
 def read_names(path: str | Path | None = None) -> list[PersonName]:
     """Reads and checks a list of names.
 
@@ -46,13 +41,13 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
         path: A CSV file with the columns `name` and `group`; `None` for this package's own list.
 
     Raises:
-        NamesError: The list has faults. The message lists each fault with its line.
+        FaultsError: The list has faults. The message lists each fault with its line.
         OSError: The file cannot be read.
     """
     path = NAMES_FILE if path is None else Path(path)
     names, faults = _read(path)
     if faults:
-        raise NamesError(path, faults)
+        raise FaultsError("list of names", path, faults)
     return names
 
 

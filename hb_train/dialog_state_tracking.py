@@ -97,7 +97,9 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         revision=arguments.model_revision,
         trust_remote_code=arguments.trust_remote_code,
     )
-    encoded = {split: encode_questions(rows, loaded, arguments.max_length) for split, rows in questions.items()}
+    encoded, num_cut = {}, {}
+    for split, rows in questions.items():
+        encoded[split], num_cut[split] = encode_questions(rows, loaded, arguments.max_length)
     description = training_description(arguments, training_args, loaded)
     del description["settings"]["model_name_or_path"]
     description["questions"] = {
@@ -114,13 +116,13 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     trainer = Trainer(
         model=slot_value_classifier(loaded),
         args=training_args,
-        train_dataset=encoded["train"].rows,
-        eval_dataset=encoded["test"].rows,
+        train_dataset=encoded["train"],
+        eval_dataset=encoded["test"],
         data_collator=Collator(loaded.tokenizer.pad_token_id or 0),
     )
     trained = trainer.train()
     # `predict` drops the rows that only fill up the last batch.
-    predicted = trainer.predict(encoded["test"].rows, metric_key_prefix="test")
+    predicted = trainer.predict(encoded["test"], metric_key_prefix="test")
     logits = np.asarray(predicted.predictions, np.float64).reshape(-1)
     check_finite(training_args, logits, "score of a question")
     labels = [question.label for question in questions["test"]]
@@ -132,8 +134,8 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
             "test_loss": float(np.logaddexp(0, np.where(np.asarray(labels) == 1, -logits, logits)).mean()),
             "train_loss": trained.training_loss,
             "num_steps": trained.global_step,
-            "num_train_rows": len(encoded["train"].rows),
-            "num_cut": {split: rows.num_cut for split, rows in encoded.items()},
+            "num_train_rows": len(encoded["train"]),
+            "num_cut": num_cut,
             "num_skipped": num_skipped,
             "seconds": {"train": trained.metrics["train_runtime"], "test": predicted.metrics["test_runtime"]},
         }
@@ -151,15 +153,15 @@ def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, 
     questions: dict[str, list[SlotValue]] = {}
     num_skipped: dict[str, Any] = {}
     for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
-        made = slot_values(turns[name], ontology, seed=seed)
-        if not made.rows:
+        made, left_out = slot_values(turns[name], ontology, seed=seed)
+        if not made:
             raise ValueError(
                 f"split '{name}' of {arguments.dialogues} has no slot that has a value; set --dialogues to the folder "
                 "of MultiWOZ 2.0 or 2.1"
             )
-        indices = np.random.default_rng(seed).permutation(len(made.rows))[:number]
-        questions[name] = [made.rows[index] for index in sorted(indices.tolist())]
-        num_skipped[name] = {**made.num_skipped, "not_drawn": len(made.rows) - len(indices)}
+        indices = np.random.default_rng(seed).permutation(len(made))[:number]
+        questions[name] = [made[index] for index in sorted(indices.tolist())]
+        num_skipped[name] = {**left_out, "not_drawn": len(made) - len(indices)}
     return questions, num_skipped
 
 

@@ -6,7 +6,6 @@ message states its number.
 """
 
 import csv
-import hashlib
 import json
 import math
 from collections import Counter
@@ -175,11 +174,6 @@ def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dic
             num_copies += len(rows) - len(distinct)
             by_prompt[identifier] = distinct
     return by_prompt, num_copies
-
-
-def file_digest(path: str | Path) -> str:
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _invalid(place: str, row: Mapping[str, Any], column: str, allowed: str) -> ValueError:

@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from hb_dataset.names import NAMES_AXIS, NamesError, name_faults, name_prompts, read_names
+from hb_dataset.names import NAMES_AXIS, name_faults, name_prompts, read_names
 from hb_dataset.vocabulary import VOCABULARIES
+from hb_dataset.yaml_lines import FaultsError
 from hb_metrics.inference.classifiers.censoring import NAME
 from hub_scripts.check_terms import check
 
@@ -57,12 +58,12 @@ def test_a_list_of_ones_own(tmp_path):
 def test_faults_have_their_line(content, message, tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text(content)
-    with pytest.raises(NamesError, match=rf"(?s)1 fault in the list of names {re.escape(str(path))}:.*{message}"):
+    with pytest.raises(FaultsError, match=rf"(?s)1 fault in the list of names {re.escape(str(path))}:.*{message}"):
         read_names(path)
 
 
 def test_a_list_in_another_encoding_is_refused_by_name(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_bytes("name,group\nZoë,A\nBo,B\n".encode("latin-1"))
-    with pytest.raises(NamesError, match=r"mine\.csv:1: is not UTF-8"):
+    with pytest.raises(FaultsError, match=r"mine\.csv:1: is not UTF-8"):
         read_names(path)

@@ -97,7 +97,7 @@ class Figure(NamedTuple):
         return written_interval(self.interval, self.unit)
 
     def as_printed(self, value: float | None) -> str:
-        return numbers.printed(value) if self.unit == "bias" else written(value, self.unit)
+        return numbers.fixed(value, 2) if self.unit == "bias" else written(value, self.unit)
 
     @property
     def interval_words(self) -> str:
