@@ -9,7 +9,6 @@ import numpy as np
 
 from hb_metrics.inference.classifiers.censoring import censor
 from hb_metrics.inference.classifiers.classifier import Classifier
-from hb_metrics.inference.classifiers.named import NamedOptions
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.inference.served.addresses import check_address
@@ -72,7 +71,7 @@ def load_classifiers(
     url = None if judge_base_url is None else check_address(judge_base_url)
     device = process_state().device
     judge = partial(load_judge, source=JudgeSource(judge_model, url), device=device)
-    options: NamedOptions = {"device": device, "judge": judge}
+    options = {"device": device, "judge": judge}
     return Classifiers(
         load_style_classifier(style_classifier, **options),
         load_offensiveness_classifier(offensiveness_classifier, **options),

@@ -32,7 +32,7 @@ def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
 def human_evaluation_section(results: Mapping[str, Any]) -> Section:
     questions = results["questions"]
     printed = []
-    for model, of_model in paper.HUMAN_EVALUATION.items():
+    for model, of_model in paper.PRINTED["human_evaluation"].items():
         printed.append((model, [share(of_model.get(question["id"]), 0) for question in questions]))
     context = {
         "results": results,

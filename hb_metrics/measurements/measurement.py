@@ -31,7 +31,6 @@ from hb_metrics.runs.run_folder import JUDGE
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.inference.classifiers.named import NamedOptions
     from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
@@ -64,7 +63,7 @@ class Task:
         assert self.engine.loaded is not None  # without a model, measurements that need its weights do not run
         return self.engine.loaded
 
-    def classifier_options(self) -> "NamedOptions":
+    def classifier_options(self) -> dict[str, Any]:
         from hb_metrics.inference.judges.judge import JudgeSource, load_judge
 
         run, device = self.settings.run, self.state.device

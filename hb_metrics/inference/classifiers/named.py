@@ -1,25 +1,18 @@
 from collections.abc import Callable, Sequence
-from typing import Unpack
+from typing import Any
 
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.presets import presets
-from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_sequence_classifier
+from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
 
 JUDGE_PREFIX = "judge:"
 
 
-class NamedOptions(LoadOptions, total=False):
-    """Options for loading a classifier or a judge. `judge` loads a judge by the name of its rubric."""
-
-    judge: Callable[..., Classifier]
-
-
-def load_named_classifier(
-    name: str, *, judge: Callable[..., Classifier] | None = None, **options: Unpack[LoadOptions]
-) -> Classifier:
+def load_named_classifier(name: str, *, judge: Callable[..., Classifier] | None = None, **options: Any) -> Classifier:
     """Loads a classifier with its original labels.
 
-    `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder.
+    `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder. `judge` loads a judge by the name of its rubric,
+    and `options` are those of `load_sequence_classifier`.
 
     Raises:
         ValueError: The classifier or the judge cannot be loaded, or the labels of a preset's checkpoint differ from

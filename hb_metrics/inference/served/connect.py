@@ -59,14 +59,9 @@ def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
         ValueError: The results have changed since the run began.
     """
     path = folder / RUN_FILE
-    recorded = read_json(path) if path.is_file() else None
-    model = recorded.get("model") if isinstance(recorded, dict) else None
-    served = model.get("served") if isinstance(model, dict) else None
-    if (
-        not isinstance(model, dict)
-        or served is None
-        or (model["name"], served["provider"]) != (server.model, server.provider)
-    ):
+    model = read_json(path)["model"] if path.is_file() else {}
+    served = model.get("served")
+    if served is None or (model["name"], served["provider"]) != (server.model, server.provider):
         return found  # a new run, or a run of another model; a later check rejects the latter
     if changed := changes(served, found):
         lines = "\n".join(f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items())
