@@ -1,9 +1,7 @@
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
 import torch
 from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
@@ -11,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.bias_specification import BiasSpecification
 from hb_dataset.counterfactuals import pair_of
+from hb_dataset.dialogue_pairs import read_columns
 from hb_dataset.reddit_bias import check_identical, load_reddit_bias
 from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
 from hb_train.training.encoding import IGNORED
@@ -85,28 +84,16 @@ def read_phrases(path: Path, specification: BiasSpecification) -> Phrases:
 
     If the file has no column of counterfactuals, the target terms are swapped as whole words.
     """
-    readers: dict[str, Any] = {
-        ".csv": pd.read_csv,
-        ".jsonl": partial(pd.read_json, lines=True),
-        ".parquet": pd.read_parquet,
-        ".txt": _read_lines,
-    }
-    try:
-        frame = readers[path.suffix](path)
-        if not frame[T1].map(lambda text: isinstance(text, str) and bool(text.strip())).all():
-            raise ValueError("a row of text_t1 is empty")
-    except (ValueError, KeyError, OSError) as error:
-        raise ValueError(
-            f"'{path}' cannot be read ({error}); set a CSV, JSONL or Parquet file with a column named text_t1, or a "
-            "TXT file with one phrase per line"
-        ) from error
-    texts = frame[T1].tolist()
-    if T2 in frame:
-        twins = [text if isinstance(text, str) else None for text in frame[T2]]
-    else:
+    column, twins = read_columns(path, (T1, "text"), (T2, ""))
+    texts = [text or "" for text in column]
+    if path.suffix == ".txt":
+        texts = [text.strip() for text in texts if text.strip()]
+    if not all(map(str.strip, texts)):
+        raise ValueError(f"'{path}' has a row without a phrase; write the phrase, or remove the row")
+    if not any(twins):
         pairs = [pair_of(text, specification, "word") for text in texts]
         texts, twins = [text for text, _ in pairs], [twin for _, twin in pairs]
-    phrases = _with_twins(texts, twins, f"'{path}'", specification)
+    phrases = _with_twins(texts, [twin or None for twin in twins], f"'{path}'", specification)
     check_identical(phrases.texts_t1, phrases.texts_t2, f"'{path}'", specification)
     return phrases
 
@@ -171,11 +158,6 @@ def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
     if marks == ATTRIBUTES:
         return int(batch[ATTRIBUTES].max(1).values.sum())
     return int((batch[marks][:, 1:] > 0).sum())
-
-
-def _read_lines(path: Path) -> pd.DataFrame:
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    return pd.DataFrame({T1: [line for line in lines if line]}, dtype=object)
 
 
 def _with_twins(

@@ -142,9 +142,13 @@ def test_phrases_of_ones_own_are_read(tmp_path):
         ValueError, match=r"has no phrase with a counterpart; pass phrases that contain target terms of 'pets'"
     ):
         read_phrases(tmp_path / "none.txt", pets())
-    for name, content in (("no.csv", "text\nthe cat\n"), ("empty.csv", "text_t1,text_t2\n,x\n"), ("x.doc", "the cat")):
+    for name, content, message in (
+        ("no.csv", "words\nthe cat\n", "no.csv' has no column of text named text_t1"),
+        ("empty.csv", "text_t1,text_t2\n,x\n", "empty.csv' has a row without a phrase"),
+        ("x.doc", "the cat", "x.doc must all have the same allowed format"),
+    ):
         (tmp_path / name).write_text(content, encoding="utf-8")
-        with pytest.raises(ValueError, match=f"{name}' cannot be read"):
+        with pytest.raises(ValueError, match=message):
             read_phrases(tmp_path / name, pets())
 
 
