@@ -34,7 +34,7 @@ from hb_metrics.stats.bias_values import DescriptorKey
     ],
 )
 def test_phrases_are_found_between_word_boundaries(reply, phrases):
-    rates = phrase_rates([reply], ["old"], ["age"], [])["phrases"]
+    rates = phrase_rates([reply], ["old"], ["age"], {})["phrases"]
     assert [phrase for under in rates.values() for phrase, rate in under.items() if rate == 1] == phrases
 
 
