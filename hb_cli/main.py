@@ -92,7 +92,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(name: str, options: Sequence[str]) -> None:
-    """Runs a subcommand's script under the subcommand's name. If a package is missing, states how to install it."""
     command = COMMANDS[name]
     sys.argv = [f"{PROGRAM} {name}", *options]
     try:

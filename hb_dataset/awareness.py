@@ -1,4 +1,4 @@
-"""Makes pairs of prompts: the right answer to the first depends on who asks, the right answer to the second does not.
+"""Makes pairs of prompts. The right answer to the first depends on who asks, but not the answer to the second.
 
 The answer to "I'm a Deaf woman. How should my doctor talk to me?" depends on who asks. The answer to "I'm a Deaf woman.
 What is the capital of France?" does not. Each prompt is also made without the descriptor, beginning with "I'm a woman."
@@ -114,6 +114,5 @@ def awareness_prompts(
 
 @cache
 def taken_up_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """Compiles a pattern that matches these words as whole words, in any case. `*` stands for any ending."""
     forms = [re.escape(word).replace(r"\*", r"\w*").replace(r"\ ", r"[\s\-]+") for word in words]
     return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)", re.IGNORECASE)

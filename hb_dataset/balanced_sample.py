@@ -1,9 +1,3 @@
-"""Draws a sample of prompts that is balanced over terms, axes and templates.
-
-With the same seed, a larger sample contains every smaller one. The order of the table's rows does not affect the
-sample.
-"""
-
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
@@ -16,11 +10,11 @@ Term = tuple[str, str | None]
 
 
 def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws `number` prompts, spread evenly over terms and templates.
+    """Draws `number` prompts, spread evenly over terms and templates, in their original order.
 
-    The drawn prompts keep their original order. An axis with a tenth of the terms has a tenth of the drawn prompts,
-    rounded up or down. If every term has prompts in every template, the numbers of prompts of any two terms differ by
-    at most one. The same is true of any two templates.
+    An axis with a tenth of the terms has a tenth of the drawn prompts, rounded up or down. If every term has prompts in
+    every template, the numbers of prompts of any two terms, or of any two templates, differ by at most one. A larger
+    sample with the same seed contains every smaller one. The order of the table's rows does not affect the sample.
     """
     if not 1 <= number <= prompts.num_rows:
         raise ValueError(

@@ -49,7 +49,6 @@ class TargetPair:
 
     @property
     def published_terms(self) -> tuple[str, str]:
-        """The two terms, with the spaces that the published rule requires."""
         before = " " if self.published_spaces == "around" else ""
         after = " " if self.published_spaces else ""
         return f"{before}{self.t1}{after}", f"{before}{self.t2}{after}"
@@ -61,7 +60,6 @@ class BiasSpecification:
 
     Attributes:
         bias_type: The name, which is also the name of the file: `"religion1"`.
-        dimension: `"religion"`, `"race"`, `"gender"`, `"queerness"` or another dimension of bias.
         group_1: The minoritized group, in plain words.
         group_2: The dominant group, in plain words.
         target_terms_1: T1, the search terms, with the verb ("women are").

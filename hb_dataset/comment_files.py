@@ -9,7 +9,6 @@ from pathlib import Path
 
 
 def read_text(path: Path, *, strict: bool = False) -> str:
-    """Reads a text file as UTF-8 or, unless `strict`, as Latin-1, which can decode any bytes."""
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
@@ -29,7 +28,6 @@ def read_header(path: Path) -> list[str]:
 
 
 def read_csv(path: Path, required: Sequence[str] = (), *, strict: bool = False) -> list[dict[str, str]]:
-    """Reads the rows of a CSV file. Rejects missing columns, repeated columns and incomplete rows."""
     lines = _csv_rows(path, strict=strict)
     columns = next(lines, [])
     missing = [name for name in required if name not in columns]
@@ -77,7 +75,6 @@ def text_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> str:
 
 
 def number_of(cells: Mapping[str, str], name: str, path: Path, row: int) -> float | None:
-    """Returns the number in a cell, or `None` if the cell is empty or the column does not exist."""
     cell = cells.get(name, "").strip()
     try:
         number = float(cell) if cell else None

@@ -195,7 +195,6 @@ def _replaced(match: re.Match[str], forms: dict[str, _Form]) -> str:
 
 
 def _with_case_of(model: str, words: str) -> str:
-    """Applies the case of `model` to `words`: upper case, title case, or a capital at the start."""
     if len(model) > 1 and model.isupper():
         return words.upper()
     starts = [part[0] for part in re.split(r"[\s-]+", model) if part]
@@ -205,7 +204,6 @@ def _with_case_of(model: str, words: str) -> str:
 
 
 def _article(article: str, old: str, new: str) -> str:
-    """Adapts the article to the new word, if the article matched the first letter of the old word."""
     was_an, is_an = old[0].lower() in "aeiou", new[0].lower() in "aeiou"
     if was_an == is_an or was_an != (article.lower() == "an"):
         return article

@@ -164,8 +164,8 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
     """Reads the last turn before each response, and the response, from a DSTC-7 file.
 
-    A line has seven columns. The sixth column contains the earlier turns ("START", then " EOS " before each turn), and
-    the last column contains the response.
+    The sixth of seven columns contains the earlier turns ("START", then " EOS " before each turn), and the last column
+    contains the response.
     """
     rows: list[tuple[str | None, str | None]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):

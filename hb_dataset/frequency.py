@@ -177,7 +177,6 @@ def _plain_lower(text: str) -> str:
 
 
 def _count_batch(matcher: AhoCorasick, texts: list[str], usages: list[int]) -> None:
-    """Adds the usages in a batch of texts to `usages`. For speed, the texts are joined and searched together."""
     text = _plain_lower(_SEPARATOR.join(["", *texts, ""]))
     for term, start, end in matcher.find_matches_as_indexes(text, overlapping=True):
         if not (_is_word(text[start - 1]) or _is_word(text[end])):

@@ -7,10 +7,8 @@ _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iterable[int] = ()) -> str:
     """Writes a table in GitHub's Markdown, without a final line break.
 
-    Args:
-        header: The cells of the first row.
-        rows: The cells of the other rows. Each cell is one line of Markdown; `escape_markdown` converts plain text.
-        numbers: The indices of the columns that contain numbers, which are aligned to the right.
+    Each cell is one line of Markdown; `escape_markdown` converts plain text. `numbers` contains the indices of columns
+    that are aligned to the right.
     """
     right = set(numbers)
     rule = ["---:" if column in right else "---" for column in range(len(header))]
@@ -22,12 +20,10 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Escapes a text so that Markdown shows it unchanged in one line or in a table cell."""
     return text.translate(_SPECIAL)
 
 
 def code_span(text: str) -> str:
-    """Formats a text as inline code, even if it contains backticks. In a table cell, it must not contain `|`."""
     fence = "`" * max([1, *(len(run) + 1 for run in re.findall("`+", text))])
     space = " " if text[:1] in ("`", " ") or text[-1:] in ("`", " ") else ""
     return f"{fence}{space}{text}{space}{fence}"

@@ -1,5 +1,3 @@
-"""Reads first names and the groups that people associate with them, and makes prompts from the names."""
-
 import hashlib
 from pathlib import Path
 
@@ -56,10 +54,7 @@ def name_faults() -> list[Fault]:
 
 
 def name_prompts(names: list[PersonName], number: int) -> pa.Table:
-    """Makes `number` prompts per name, which differ only in their ids.
-
-    The text is the name, and the bucket is the name's group.
-    """
+    """Makes `number` prompts per name, which differ only in their ids. The bucket is the name's group."""
     rows = []
     for each in names:
         named = dict.fromkeys(("text", "descriptor", "noun", "noun_phrase"), each.name)

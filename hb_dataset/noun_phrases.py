@@ -8,7 +8,7 @@ from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, PersonNou
 
 @dataclass(frozen=True, kw_only=True)
 class Intersection:
-    """Two terms from different axes that together modify a noun. The axis of `first` is alphabetically first."""
+    """Two terms that together modify a noun. They are from different axes, in alphabetical order of the axes."""
 
     first: Descriptor
     second: Descriptor
@@ -23,7 +23,6 @@ class Intersection:
 
     @property
     def axis(self) -> str:
-        """The names of both axes: `"ability+race_ethnicity"`."""
         return f"{self.first.axis}+{self.second.axis}"
 
     @property
@@ -77,7 +76,6 @@ def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
 
 
 def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
-    """Makes the plural noun phrase, without an article: "Deaf women", "individuals with disabilities", "women"."""
     if modifier is None:
         return noun.plural
     return " ".join(filter(None, [modifier.before, noun.plural, modifier.plural_after]))

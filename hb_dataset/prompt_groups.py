@@ -1,5 +1,3 @@
-"""Reads the groups of people for structured prompts, from a file or from terms of the vocabulary."""
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,7 +30,6 @@ class PromptGroup:
         singular: The singular without a determiner.
         plural: The plural without a determiner: `"gay people"`.
         axis: The term's axis; `None` if the group contains no term of the vocabulary.
-        descriptor: The term; `None` if the group contains no term of the vocabulary.
         article: "a" or "an", if the first letter does not determine the article.
     """
 
@@ -246,7 +243,6 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
 
 
 def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | None, PersonNoun]]:
-    """Yields every way to read a text as a term and a noun, even if they do not agree."""
     wanted = term.casefold()
     for noun in vocabulary.nouns:
         if noun.noun.casefold() == wanted:

@@ -1,8 +1,3 @@
-"""Selects the combinations of term, noun and template that become prompts.
-
-A term and a noun must agree (`agreeing`), and no rule in `left_out_nouns.yaml` may exclude the combination.
-"""
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 

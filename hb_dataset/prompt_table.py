@@ -49,12 +49,8 @@ def prompt_table(
 ) -> pa.Table:
     """Builds all prompts of these terms, nouns and templates (paper, 2.2.2), sorted by term, noun and template.
 
-    Args:
-        descriptors: The terms; `None` stands for the noun alone.
-        nouns: The person nouns.
-        templates: The templates.
-        left_out_nouns: The vocabulary's rules that exclude prompts.
-        left_out: A counter of the excluded prompts by reason; see `hb_dataset.prompt_masks`.
+    `None` among the `descriptors` stands for the noun alone. `left_out` counts the excluded prompts by reason; see
+    `hb_dataset.prompt_masks`.
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. An id depends only on the row's content, so it is the same in every

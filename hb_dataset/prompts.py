@@ -85,10 +85,7 @@ class Config:
 
     Attributes:
         name: The name, such as `"v1.0-small"`.
-        description: One sentence about the rows.
-        schema: The columns.
         build: A function of a vocabulary and the `options` that returns the table in one or more parts.
-        citation: The papers to cite, in BibTeX.
         required_file: A file of the vocabulary. Versions without this file do not have the config.
         options: The arguments of `HolisticBias` that the config allows.
         measured: Whether `measure` offers the config, because its prompts describe people with a term.

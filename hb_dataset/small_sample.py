@@ -1,5 +1,3 @@
-"""Selects the terms and templates of the small config."""
-
 from collections.abc import Sequence
 
 from hb_dataset.prompt_masks import prompt_masks
@@ -18,8 +16,8 @@ def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
     """Selects six terms per axis, spread over the axis's buckets.
 
     The buckets take turns, one term per turn. The bucket of terms after the noun comes first, and then the largest
-    bucket. A hash orders the terms of a bucket, so a new term in the vocabulary changes few choices. Terms with a
-    gender are excluded, because they agree with only a third of the nouns.
+    bucket. A hash orders the terms of a bucket, so a new term changes few choices. Terms with a gender are excluded,
+    because they agree with only a third of the nouns.
     """
     chosen: set[tuple[str, str]] = set()
     for axis in {descriptor.axis for descriptor in descriptors}:

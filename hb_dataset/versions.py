@@ -143,7 +143,6 @@ def table_counts(tables: "Mapping[str, pa.Table]") -> dict[str, dict[str, Any]]:
 
 
 def version_number(version: str) -> tuple[int, int]:
-    """Returns a version's number as a sort key: `(1, 0)` for `"v1.0"`."""
     match = VERSION_NAME.fullmatch(version)
     if match is None:
         raise ValueError(f"'{version}' is not the name of a version; write v<number>.<number>, such as v2.0")

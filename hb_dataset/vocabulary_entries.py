@@ -1,5 +1,3 @@
-"""Defines the entries of a vocabulary: terms, person nouns, templates, and rules that combine them."""
-
 from collections.abc import Collection
 from typing import Literal
 
@@ -37,8 +35,6 @@ class Descriptor:
         preference: The community reviewers' label (A.2); `None` if nobody was asked.
         article: "a" or "an", if the first letter misleads.
         plural: The phrase after a plural noun, if it differs from the term: `"who use wheelchairs"`.
-        note: A remark for readers of the vocabulary.
-        source: The origin of the term.
     """
 
     axis: Key

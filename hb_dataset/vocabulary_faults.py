@@ -1,5 +1,3 @@
-"""Checks a vocabulary's entries for repeats, missing buckets, unknown names and wrong forms."""
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""Writes files atomically: a file is either complete or absent."""
-
 import os
 import re
 import secrets

@@ -72,7 +72,6 @@ def sentence_fault(value: str) -> str | None:
 
 
 def remark_fault(value: str) -> str | None:
-    """Returns the fault in a note or source, or `None`. Several lines and any visible characters are allowed."""
     if not value.strip():
         return "is empty; write a text, or remove the key"
     for position, character in enumerate(value, start=1):
@@ -83,7 +82,6 @@ def remark_fault(value: str) -> str | None:
 
 
 def other_letters(value: str) -> list[str]:
-    """Names the letters of a text that are not a to z, because they may be look-alikes."""
     letters = dict.fromkeys(character for character in value if not character.isascii())
     return [f"{letter} ({unicodedata.name(letter, 'without a name').lower()})" for letter in letters]
 

@@ -1,5 +1,3 @@
-"""Reads the entries of a vocabulary file with their line numbers, and checks each field."""
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
@@ -111,7 +109,6 @@ def read_entries(path: Path, key: str, entry_type: Any, faults: list[Fault], **g
 
 
 def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") -> Path:
-    """Returns the path of a YAML file, either from its name in `folder` or from the path of the user's own file."""
     names = sorted(path.stem for path in folder.glob("*.yaml"))
     path = folder / f"{name}.yaml" if name in names else Path(name)
     if not path.is_file():
@@ -125,10 +122,9 @@ def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") ->
 def read_document(
     path: Path, entry_type: Any, first: str, kind: str, explain: Callable[[Any], str]
 ) -> tuple[Any, dict[tuple, int], list[Fault]]:
-    """Reads a file that contains one entry. Returns the entry, the line of each value, and any remaining faults.
+    """Reads a file with one entry. Returns the entry, the line of each value, and any remaining faults.
 
-    `first` is the line with which such a file begins. If the file contains no valid entry, `error` is raised with the
-    faults.
+    `first` is the line with which such a file begins. If there is no valid entry, `error` is raised with the faults.
     """
     faults: list[Fault] = []
     try:
@@ -151,7 +147,6 @@ def line_of(lines: dict[tuple, int], keys: Sequence[Any]) -> int:
 
 
 def repeat_faults(located: list[Located], name: str, key: Callable[[Any], object] | None = None) -> Iterator[Fault]:
-    """Yields a fault for each entry that repeats the field `name`, or the `key`, of an earlier entry."""
     first: dict[object, Located] = {}
     for entry in located:
         value = getattr(entry.entry, name)

@@ -1,5 +1,3 @@
-"""Reads the options of `measure.py` from the command line and from a YAML file."""
-
 import argparse
 import json
 from collections.abc import Mapping
@@ -105,7 +103,6 @@ def default_settings() -> Settings:
 
 
 def asked_measurements(settings: Settings) -> list[Measurement] | None:
-    """Returns the measurements that `--measurements` names, or `None` if it is not set."""
     if settings.run.measurements is None:
         return None
     asked = [name.strip() for name in settings.run.measurements.split(",")]

@@ -118,7 +118,6 @@ def measure(settings: Settings) -> Path:
 def _measure(
     task: Task, measurements: Sequence[Measurement], work: dict[str, Any], run: dict[str, Any]
 ) -> dict[str, Any]:
-    """Runs the measurements, and returns the content of results.json, which is complete only on the main process."""
     results: dict[str, Any] = {}
     is_finished = (task.folder / RESULTS_FILE).is_file()  # if so, its report is complete, so it is kept
     for number, measurement in enumerate(measurements, 1):
@@ -158,8 +157,8 @@ def _report(results: dict[str, Any], folder: Path) -> None:
 def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
     """Ends the process at once on Ctrl-C or SIGTERM (which schedulers send), and prints the command to resume.
 
-    A `KeyboardInterrupt` would first wait, perhaps for minutes, for computing threads or for another process. Ending at
-    once loses nothing, because files are written whole or not at all.
+    A `KeyboardInterrupt` could first wait minutes for threads or another process. Ending at once loses nothing, because
+    files are written whole or not at all.
     """
     again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
     text = f"\nInterrupted. Finished work is kept. To resume, run the same command again:\n  {again}\n"

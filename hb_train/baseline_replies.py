@@ -4,9 +4,9 @@
     accelerate launch hb_train/tune.py --method counterfactual --config hb_train/recipes/embedded.yaml \
         --dataset_name rows/embedded --output_dir models/embedded
 
-The model replies to a prompt. In training, it then learns this reply as the reply to other prompts, which are the same
-sentence with another descriptor. With method counterfactual, the first prompt also has a descriptor, and the reply's
-mentions of this descriptor are replaced. With method distill, the first prompt has no descriptor.
+In training, the model learns its reply to one prompt as the reply to other prompts: the same sentence with another
+descriptor. With method counterfactual, the first prompt also has a descriptor, and its mentions in the reply are
+replaced. With method distill, the first prompt has no descriptor.
 """
 
 import sys
@@ -98,7 +98,6 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def reply(arguments: BaselineArguments) -> None:
-    """Samples the replies, and writes the training rows in the main process."""
     prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
     version = version_of(arguments.dataset_config)
     baseline = load_table(f"{version}-baseline")
@@ -215,7 +214,6 @@ def _rows(
     layout: Layout,
     loaded: LoadedModel,
 ) -> tuple[pa.Table, list[str], dict[str, int]]:
-    """Returns the training rows, the prompts that the replies in these rows answer, and the counts."""
     vocabulary = read_version(version_of(arguments.dataset_config))
     terms = {(term.axis, term.term): term for term in vocabulary.descriptors}
     nouns = {noun.noun: noun for noun in vocabulary.nouns}

@@ -6,7 +6,7 @@ Each reply of the run has a bias value, which is large if the reply shows this s
 if its value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.1). It writes one row per reply,
 with a prompt and a completion in TRL's format.
 
-The script also computes the ceiling of the labels, which is the bias of a model that learnt the labels perfectly. With
+The script also computes the ceiling of the labels: the bias of a model that learnt the labels perfectly. With
 `--beta auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no
 labels and exits with status 3.
 """
@@ -132,7 +132,6 @@ def label(arguments: LabelArguments) -> None:
 def _labels_and_ceiling(
     arguments: LabelArguments, replies: pa.Table, styles: StyleShards
 ) -> tuple[Labels, Ceiling | None]:
-    """Returns the tags and their ceiling. The ceiling is `None` if there are too few replies."""
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:
@@ -178,7 +177,6 @@ def _ceiling_words(ceiling: Ceiling | None) -> str:
 
 
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
-    """Returns everything on which the labels depend, for run.json."""
     record = run.results["run"]
     ignored = ("run_dir", "output_dir", "model", "trust_remote_code", "accept_no_gain")
     return {

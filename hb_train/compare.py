@@ -3,9 +3,9 @@ r"""Mitigates a model's bias by several methods, and compares the results (`--co
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
 
-The methods sft and kto learn from labelled replies, which come from a run of their own with other prompts than the
-measurements. This run samples from the model's whole distribution (temperature 1, without top-k or top-p). A model that
-learnt from likelier replies would become too certain. If labels cannot help, the comparison omits both methods.
+The methods sft and kto learn from labelled replies. These come from a separate run, with other prompts than the
+measurements. It samples from the model's whole distribution (temperature 1, without top-k or top-p), because a model
+that learnt from likelier replies would become too certain. If labels cannot help, the comparison omits both methods.
 
 Each step is a script with its own process and folder. To resume an interrupted comparison, run the same command again.
 """
@@ -182,7 +182,6 @@ def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:
 
 
 def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
-    """Adds the option `--STEP_args`, which passes options to a step, such as `--measure_args="--axes nonce"`."""
     parser.add_argument(
         f"--{step}_args",
         type=shlex.split,

@@ -8,8 +8,8 @@ The methods `lmd`, `add` and `hd` train on stereotyped phrases about the minorit
 the phrases and their counterfactuals with L_LM alone. The defaults are the paper's settings (5.1).
 
 The script saves the model of the last step, because the model with the lowest validation perplexity would be the least
-debiased. It also writes debias.json, which contains the bias on the validation pairs and the perplexity of ordinary
-texts, before and after debiasing. To resume an interrupted run, run the same command again.
+debiased. debias.json contains the bias on the validation pairs and the perplexity of ordinary texts, before and after
+debiasing. To resume an interrupted run, run the same command again.
 """
 
 import math
@@ -89,7 +89,6 @@ def parse_options(argv: list[str]) -> tuple[DebiasArguments, SFTConfig, ModelCon
 
 
 def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
-    """Returns the content of debias.json, or `None` if the run was already finished."""
     _check_options(arguments, training_args, model_args)
     use_all_cores(training_args)
     method = load_method(str(arguments.method))
@@ -251,7 +250,7 @@ def _trainer(
 
 
 def _digest(content: Any) -> str:
-    """Returns a digest. The record contains it instead of the phrases, because most of them are hurtful."""
+    """Returns the digest that stands in the record for the phrases, because most of them are hurtful."""
     return sha256(repr(content).encode()).hexdigest()
 
 

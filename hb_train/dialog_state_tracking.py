@@ -4,9 +4,9 @@ r"""Teaches a model to track a user's wishes, and measures how well it does (Bar
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
 The model answers questions such as whether the user wants the value "cheap" for the slot "price range". A feed-forward
-classifier reads the hidden state of the last token and answers yes or no. The defaults are the paper's settings (5.1).
-Only the number of questions is smaller, so that training is possible on two CPU cores. dst.json contains the F1 and the
-accuracy on the test split.
+classifier reads the hidden state of the last token and answers yes or no. The defaults are the paper's settings (5.1),
+except for fewer questions, so that training is possible on two CPU cores. dst.json contains the F1 and the accuracy on
+the test split.
 """
 
 import hashlib
@@ -84,10 +84,6 @@ def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArgu
 
 
 def track_states(arguments: StateTrackingArguments, training_args: TrainingArguments) -> dict[str, Any] | None:
-    """Returns the content of dst.json in the main process.
-
-    Returns `None` in all other processes, and if the run was already finished.
-    """
     check_given(model_name_or_path=arguments.model_name_or_path, dialogues=arguments.dialogues)
     use_all_cores(training_args)
     with training_args.main_process_first(local=False):

@@ -4,8 +4,8 @@
     accelerate launch hb_metrics/measure.py --model models/embedded-erased
 
 The method is LEACE (Belrose et al., 2023), which changes the activations as little as possible (in mean square). If all
-its directions are erased, no linear classifier predicts the descriptor better than a constant does. The output folder
-contains only the erasure and the name of the base model, like the folder of an adapter.
+its directions are erased, no linear classifier predicts the descriptor better than a constant does. Like the folder of
+an adapter, the output folder contains only the erasure and the name of the base model.
 """
 
 import sys
@@ -81,10 +81,7 @@ def erase(arguments: EraseArguments) -> None:
 
 
 def draw_prompts(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws prompts for random pairs of noun and template. Each pair has one prompt per axis.
-
-    The prompts of two axes therefore differ only in their descriptors.
-    """
+    """Draws prompts for random pairs of noun and template, one prompt per axis for each pair."""
     by_place = rows_by_place(prompts)
     generator = seeded_generator(seed, "erase", "prompts")
     places = sorted(by_place)
@@ -105,9 +102,9 @@ def fit_erasures(
 ) -> dict[int, Erasure]:
     """Returns an erasure for each layer, by the layer's index.
 
-    The erasures are fitted from the lowest layer to the highest. Each is fitted to activations that the lower erasures
-    have already changed. The fit uses all tokens of `sequences` (prompts with their replies), because an erasure
-    changes all of them. `concepts` contains the value to hide in each sequence, such as the descriptor.
+    From the lowest layer to the highest, each erasure is fitted to activations that the lower erasures have already
+    changed. The fit uses all tokens of `sequences` (prompts with their replies), because an erasure changes all of
+    them. `concepts` contains the value to hide in each sequence, such as the descriptor.
     """
     erasures: dict[int, Erasure] = {}
     values = one_hot(torch.from_numpy(np.unique(concepts, return_inverse=True)[1]))
@@ -140,8 +137,7 @@ def leace(activations: torch.Tensor, concept: torch.Tensor, rank: int) -> Erasur
     """Computes the smallest change that hides a concept from linear classifiers (Belrose et al., 2023, theorem 4.3).
 
     The change is x ↦ x − W⁺ P W (x − mean), where x are the activations and z is the one-hot concept. W whitens x, and
-    P projects onto the columns of W cov(x, z). If there are more than `rank` directions, only those most correlated
-    with z are erased.
+    P projects onto the columns of W cov(x, z), or onto the `rank` directions most correlated with z.
     """
     x, z = activations.double(), concept.double()
     mean = x.mean(0)

@@ -45,7 +45,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 def write_model_card(
     folder: Path, tuning: BiasTuning, *, runs: Sequence[Path] = (), names: Sequence[str] | None = None
 ) -> None:
-    """Writes the card of a tuned model with the figures of `runs`. The first run was made before tuning."""
     figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
     write_text(folder / CARD_FILE, _card(tuning, figures))
 

@@ -5,8 +5,8 @@ r"""Teaches a model to respond as people do, and scores its responses (Barikeri 
 
 The model reads the last turn of a dialogue and learns the response to it. All responses to a prompt are in the same
 split. In the test split, they are the references with which the model's response is compared. The defaults are the
-paper's settings (5.1). Only the number of pairs is smaller, so that training is possible on two CPU cores. crg.json
-contains BLEU-4, METEOR, NIST-2, Entropy-4 and Dist-2.
+paper's settings (5.1), except for fewer pairs, so that training is possible on two CPU cores. crg.json contains BLEU-4,
+METEOR, NIST-2, Entropy-4 and Dist-2.
 """
 
 import os
@@ -88,10 +88,6 @@ def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelC
 
 
 def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: ModelConfig) -> dict[str, Any] | None:
-    """Returns the content of crg.json in the main process.
-
-    Returns `None` in all other processes, and if the run was already finished.
-    """
     decoding = decoding_preset("greedy", max_new_tokens=arguments.max_new_tokens)
     use_all_cores(training_args)
     dialogue = read_dialogue(

@@ -116,7 +116,6 @@ def read_grid(words: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _result(script: str, folder: Path, status: int) -> dict[str, Any]:
-    """Returns a run's figures and its `loss`, by which runs are compared. The loss of an excluded run is `None`."""
     if status != 0:
         return {"loss": None, "remark": f"ended with exit status {status}"}
     if script == "tune":

@@ -6,7 +6,7 @@ r"""Tunes a language model to reduce its bias, by default on labelled replies (S
 With the default method, sft, the model learns labelled replies. Each prompt ends in the tag of its reply, so the model
 learns to reply differently to each tag. The dataset is a folder written by `bias_labels.py`. For LoRA, add `--use_peft
 --learning_rate 3e-4`. To resume an interrupted tuning, run the same command again. The output folder records the tag
-and the prompt format, and `measure.py --model FOLDER` uses both.
+and the prompt format for `measure.py --model FOLDER`.
 
 With `--method kto`, prompts have no tags. The method makes replies tagged "no_bias" likelier and replies tagged "bias"
 less likely. `--method kto --help` lists further options.

@@ -113,7 +113,6 @@ class GenBiasCallback(TrainerCallback):
         handler.callbacks = [self, *(callback for callback in handler.callbacks if callback is not self)]
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
-        """Adds the figures to the metrics by which the trainer selects the best checkpoint."""
         names = self.trainer.eval_dataset
         if isinstance(names, dict) and any(f"eval_{name}_runtime" in metrics for name in list(names)[1:]):
             return  # measure once per evaluation, whatever the number of datasets
@@ -122,7 +121,7 @@ class GenBiasCallback(TrainerCallback):
         self.trainer.log({name: value for name, value in figures.items() if not math.isnan(value)})
 
     def measure(self) -> dict[str, float]:
-        """Measures the model as it is now. All processes must call this function at the same time."""
+        """Measures the model in its current state. All processes must call this function at the same time."""
         start, trainer = time.monotonic(), self.trainer
         with random_state_kept(), evaluated(trainer.model) as model:
             plan, loaded = self._plan(model)
@@ -185,10 +184,7 @@ class GenBiasCallback(TrainerCallback):
 
 
 def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
-    """Draws about `number` prompts: `each` prompts per term in each of `num_templates` templates.
-
-    The terms are balanced over axes.
-    """
+    """Draws about `number` prompts: `each` per term in each template. The terms are balanced over axes."""
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
@@ -209,10 +205,7 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[Any]:
-    """Yields the model in evaluation mode without autocast, and restores its state afterwards.
-
-    If the model has an adapter, it remains active.
-    """
+    """Yields the model in evaluation mode without autocast, but with its adapter. Restores its state afterwards."""
     if hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):
             raise ValueError("the adapter learns prompts and does not change the model's layers; use LoRA")

@@ -1,5 +1,3 @@
-"""Checks the files of a vocabulary folder, and the frozen versions beside it."""
-
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,10 +58,6 @@ def number_faults(contents: Contents) -> list[Fault]:
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
-    """Reports frozen versions that were changed, and files that do not belong beside the versions.
-
-    It checks the folder itself and the folders beside it.
-    """
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()
     # In a checkout, a folder with this name contains the versions even if their record is missing.
@@ -119,7 +113,6 @@ def newly_frozen(folder: Path) -> list[Fault]:
 
 
 def shown_path(path: Path) -> str:
-    """Returns a path relative to the checkout, for use in messages."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith("..") else relative
 

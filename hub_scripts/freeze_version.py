@@ -143,7 +143,6 @@ def _code(text: str) -> str:
 
 
 def _write_changelog(path: Path, version: str, changes: str) -> None:
-    """Writes a version's changes at the top of the file. Changes from an interrupted run are replaced."""
     heading = f"## {version}\n"
     sections = path.read_text(encoding="utf-8").removeprefix(_TITLE).split("\n## ") if path.exists() else []
     others = [f"## {section.strip()}\n" for section in sections if section.strip()]

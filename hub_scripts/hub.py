@@ -51,10 +51,7 @@ class Repository(NamedTuple):
         return f"{self.repo_type} {self.repo_id}"
 
     def files(self, revision: str) -> dict[str, str]:
-        """Returns the digest of each file in a revision, by path.
-
-        For a file in LFS, the digest is its SHA-256. For any other file, it is the id of its git blob.
-        """
+        """Returns the digest of each file in a revision, by path: its SHA-256 in LFS, otherwise its git blob id."""
         from huggingface_hub.hf_api import RepoFile
 
         entries = self.api.list_repo_tree(self.repo_id, recursive=True, revision=revision, repo_type=self.repo_type)
@@ -68,8 +65,6 @@ class Repository(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The result of a publication. `url` is the commit's page. `kept` lists other people's files."""
-
     url: str
     written: Sequence[str]
     deleted: Sequence[str]
@@ -86,7 +81,6 @@ class Published(NamedTuple):
 
 
 def endpoint() -> str:
-    """Returns the Hub's address. An address that contains a user name or password raises an error."""
     from huggingface_hub import constants
 
     if "@" in urlsplit(constants.ENDPOINT).netloc:
@@ -97,10 +91,7 @@ def endpoint() -> str:
 
 
 def connect() -> "HfApi":
-    """Creates a client with the current token, which must have write permission.
-
-    The token is `HF_TOKEN` or the token saved by `hf auth login`.
-    """
+    """Creates a client with the current token, from `HF_TOKEN` or `hf auth login`, which must have write permission."""
     import huggingface_hub
 
     api = huggingface_hub.HfApi(endpoint(), token=huggingface_hub.get_token())
@@ -152,9 +143,9 @@ def publish(
     there is no commit. If the tag already has this content, nothing is done, because main may contain a later version.
     If somebody has changed main since the repository was opened, the Hub rejects the commit.
 
-    If the repository contains other people's files, `HubError` is raised before anything is written. If
-    `among_other_files` is true, those files are kept instead, except files at the same paths, which are replaced. If
-    the tag exists with other content, `HubError` is always raised.
+    If the repository contains other people's files, `HubError` is raised before anything is written. With
+    `among_other_files`, those files are kept instead, except files at the same paths, which are replaced. If the tag
+    exists with other content, `HubError` is always raised.
     """
     wanted = {path: _digests(content) for path, content in files.items()}
     record = (json.dumps({"about": ABOUT_RECORD, "files": wanted}, indent=1, sort_keys=True) + "\n").encode()
@@ -190,7 +181,6 @@ def publish(
 
 
 def differing(api: "HfApi", repo_id: str, revision: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Returns those files that are missing or different in a model's repository at a revision."""
     repository = Repository(api, repo_id, "model", revision, {})
     with explained(api, f"Reading {repository}"):
         present = repository.files(revision)
@@ -203,8 +193,7 @@ def propose(
     """Opens a pull request that writes files to a model's repository. Returns its page, and whether it is new.
 
     If this account already has an open pull request with the same title and content, its page is returned. The pull
-    request starts at the commit `parent`, from which the contents were made. Merging it therefore keeps later commits
-    of the owners.
+    request starts at the commit `parent`, from which the contents were made, so later commits of the owners remain.
     """
     from huggingface_hub import CommitOperationAdd
 
@@ -250,7 +239,6 @@ def explained(api: "HfApi", step: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException, api: "HfApi") -> str:
-    """Returns an error's message in one line, without the token and without queries in addresses."""
     from huggingface_hub.errors import HfHubHTTPError
 
     if isinstance(error, HfHubHTTPError):
@@ -301,7 +289,6 @@ def _commit(
     outdated: Sequence[str],
     message: str,
 ) -> str:
-    """Commits to main, checks that the commit contains the files, and returns the oid of the commit."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     operations: list[CommitOperationAdd | CommitOperationDelete] = []

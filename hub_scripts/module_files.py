@@ -1,7 +1,6 @@
 """Collects all files that an `evaluate` module needs outside this repository.
 
-A Space or the module cache of `evaluate` contains copies of these files in one folder. The copies import each other by
-relative imports.
+A Space or the module cache of `evaluate` contains copies of these files in one folder, with relative imports.
 """
 
 import re
@@ -13,7 +12,6 @@ OUR_IMPORT = re.compile(r"^from (hb_metrics(?:\.\w+)+)\.(\w+) import ", re.MULTI
 
 
 def metric_folders() -> list[Path]:
-    """Returns the folders of `evaluate` modules. Such a folder contains a .py file with the name of the folder."""
     return sorted(folder for folder in METRICS_DIR.iterdir() if (folder / f"{folder.name}.py").is_file())
 
 

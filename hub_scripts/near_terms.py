@@ -11,10 +11,9 @@ def same_but_for_spelling(one: str, other: str) -> bool:
 
 
 def one_edit_apart(one: str, other: str) -> bool:
-    """Returns whether the phrases differ by one letter that was added, removed, replaced or swapped with the next.
+    """Returns whether phrases differ by one letter that was added, removed, replaced or swapped with the next.
 
-    For phrases of fewer than five letters, and phrases with different digits ("20-year-old" and "30-year-old"), the
-    result is always false.
+    Phrases of fewer than five letters, or with different digits ("20-year-old" and "30-year-old"), never match.
     """
     one, other = _letters(one), _letters(other)
     if one == other or min(len(one), len(other)) < _SHORTEST_TO_COMPARE or abs(len(one) - len(other)) > 1:

@@ -20,7 +20,6 @@ def repo_id(text: str) -> str:
 
 
 def project_source() -> str | None:
-    """Returns the address of the source repository, which the installed package records, or `None`."""
     try:
         urls = metadata("holistic-bias").get_all("Project-URL", [])
     except PackageNotFoundError:
@@ -55,7 +54,6 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes files, given by path and content, to a folder. A path outside the folder raises an error."""
     targets = {folder / path: content for path, content in files.items()}
     for target in targets:
         if not target.resolve().is_relative_to(folder.resolve()):

@@ -58,7 +58,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read_settled_results(folder: Path) -> dict[str, Any]:
-    """Reads a run's results.json, and checks that the run measured all prompts of a published config."""
     from hb_dataset.prompts import version_configs
     from hb_dataset.versions import frozen_versions
     from hb_metrics.runs.finished_run import read_run
@@ -86,10 +85,7 @@ def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = Fals
 
 
 def shown(files: Mapping[str, bytes]) -> str:
-    """Returns the files as text for a terminal.
-
-    Control characters, which another person's run may contain, are removed.
-    """
+    """Returns the files as text for a terminal, without control characters, which another person's run may contain."""
     text = "\n".join(f"{path}:\n{content.decode()}" for path, content in files.items())
     return "".join(letter if letter == "\n" or unicodedata.category(letter)[0] != "C" else "�" for letter in text)
 

@@ -1,5 +1,3 @@
-"""Builds everything that belongs to a published version of the dataset: configs, Parquet files and changes."""
-
 import io
 import re
 from pathlib import Path
@@ -32,7 +30,6 @@ class PublishedConfig(NamedTuple):
 
     @property
     def can_be_measured(self) -> bool:
-        """Whether the prompts have descriptors and nouns, as measurements require."""
         return self.holds_prompts and all(
             self.table[column].null_count < self.table.num_rows for column in ("descriptor", "noun")
         )
@@ -66,8 +63,8 @@ def published_dataset(repo_id: str, version: str) -> PublishedDataset:
 def parquet_bytes(table: pa.Table) -> bytes:
     """Writes a table as a Parquet file. The same rows always give the same bytes.
 
-    Columns whose values repeat are stored with a dictionary. Chunk boundaries depend on the content, so the Hub stores
-    parts that two versions have in common only once. The Hub's viewer needs the page index.
+    Columns with repeated values are stored with a dictionary. Chunk boundaries depend on the content, so the Hub stores
+    common parts of two versions only once. The Hub's viewer needs the page index.
     """
     buffer = io.BytesIO()
     repeating = [field.name for field in table.schema if field.type == pa.string() and field.name not in ("id", "text")]

@@ -1,7 +1,7 @@
 """Converts a run's figures to the Hub's evaluation results, and lists the tasks of the dataset.
 
-On the Hub, figures of the same task are compared. Figures are comparable only within a config, so each config has its
-own tasks, such as `likelihood_bias_v1.0-small`. Figures of style clusters have no tasks, because clusters belong to the
+The Hub compares figures of the same task. Figures are comparable only within a config, so each config has its own
+tasks, such as `likelihood_bias_v1.0-small`. Figures of style clusters have no tasks, because clusters belong to the
 classifier and not to the dataset.
 """
 
@@ -27,10 +27,6 @@ ABOUT = (
 
 
 def eval_yaml(dataset: PublishedDataset) -> str:
-    """Returns the content of the dataset's eval.yaml.
-
-    The file lists the tasks of every config that can be measured, for all versions in the repository.
-    """
     from huggingface_hub.utils import yaml_dump
 
     tasks = [
@@ -77,7 +73,6 @@ def evaluation_results(results: Mapping[str, Any], dataset_id: str) -> dict[str,
 
 
 def version_of(config: str) -> str:
-    """Returns the vocabulary version of a config: `"v1.0"` for `"v1.0-small"`."""
     return config.split("-", 1)[0]
 
 

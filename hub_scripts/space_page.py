@@ -24,7 +24,6 @@ PREDICTIONS = "predictions"
 
 
 def load_metric(title: str) -> "evaluate.Metric":
-    """Loads the metric whose file is beside this file. Its name is derived from the title of the card."""
     import evaluate
 
     name = re.sub(r"\W", "_", title.lower())
@@ -32,7 +31,6 @@ def load_metric(title: str) -> "evaluate.Metric":
 
 
 def columns_of(metric: "evaluate.Metric") -> dict[str, Any]:
-    """Returns the metric's columns and their types. If the metric accepts several sets, returns the first."""
     features: Any = metric.features
     return dict(features[0] if isinstance(features, list) else features)
 
@@ -48,7 +46,6 @@ def example(metric: "evaluate.Metric") -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def inputs_of(rows: pd.DataFrame, metric: "evaluate.Metric") -> dict[str, Any]:
-    """Converts the table on the page to arguments of `compute`. Empty rows and columns are dropped."""
     columns = columns_of(metric)
     rows = rows.replace(r"^\s*$", None, regex=True).dropna(how="all").dropna(axis="columns", how="all")
     inputs: dict[str, Any] = {}
@@ -73,10 +70,7 @@ def figures_of(results: Mapping[str, Any], above: str = "") -> list[list[str]]:
 
 
 def compute(title: str, rows: pd.DataFrame, settings: str) -> tuple[str, list[list[str]]]:
-    """Computes the metric and returns a text and a table of all figures.
-
-    The text contains the main figure and any warnings. If the metric cannot be computed, it contains the error.
-    """
+    """Computes the metric. Returns a text (the main figure and warnings, or the error) and a table of all figures."""
     metric = load_metric(title)  # a new instance for each call, so no visitor's rows remain in it
     try:
         with warnings.catch_warnings(record=True) as caught:

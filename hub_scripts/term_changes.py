@@ -1,5 +1,3 @@
-"""Compares two states of the vocabulary: added, removed and changed entries, and new sentences."""
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterable
@@ -29,15 +27,13 @@ UNNAMED_KINDS = (ORDER, LEFT_OUT, LEFT_OUT_NOUN)
 
 
 class Changed(NamedTuple):
-    """An entry before and after a change. Each difference is a key, the value before and the value after."""
-
     before: Entry
     after: Entry
     differences: tuple[tuple[str, Any, Any], ...]
 
 
 class Changes(NamedTuple):
-    """The entries that were added, removed and changed. Entries without a name are only counted by kind."""
+    """The added, removed and changed entries. Entries without a name are only counted by kind."""
 
     added: tuple[Entry, ...]
     removed: tuple[Entry, ...]
@@ -51,15 +47,11 @@ class Changes(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The number of prompts in the full config, and the number of distinct texts among them."""
-
     rows: int
     texts: int
 
 
 class NewSentences(NamedTuple):
-    """The number of new sentences that contain an entry, and some of these sentences to read aloud."""
-
     entry: Entry
     total: int
     chosen: tuple[str, ...]
@@ -68,7 +60,7 @@ class NewSentences(NamedTuple):
 class Effect(NamedTuple):
     """The numbers of prompts before and after a change, and new sentences to read aloud.
 
-    `num_not_shown` counts the entries whose new sentences are not in `to_read`.
+    `num_not_shown` counts the entries with new sentences that are not in `to_read`.
     """
 
     before: Counts
@@ -80,7 +72,7 @@ class Effect(NamedTuple):
 def compare(before: Contents, after: Contents) -> Changes:
     """Compares two vocabularies entry by entry.
 
-    A term that moved to another axis, and an entry whose spelling changed, count as changed. If some entries in a file
+    A term that moved to another axis, and an entry with another spelling, count as changed. If some entries in a file
     cannot be read, no entry of this file is reported as removed.
     """
     old = {_key(entry): entry for entry in before.of_kind(*NAMED_KINDS)}
@@ -161,10 +153,7 @@ def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def _rewords(change: Changed) -> bool:
-    """Returns whether a change may create new sentences.
-
-    A note or a source creates none. A noun or template without a `bucket` creates none when it gets one.
-    """
+    """Returns whether a change may create new sentences. A note, a source and a first `bucket` create none."""
     return any(
         name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))
         for name, old, _ in change.differences

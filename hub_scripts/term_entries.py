@@ -1,7 +1,6 @@
-"""Reads the entries of a vocabulary folder, with their files and lines, even if some entries have faults.
+"""Reads the entries of a vocabulary folder, with their files and lines, also at a git revision.
 
-In contrast, `hb_dataset.read_vocabulary` raises an error if any entry has a fault. This module can also read the folder
-at a git revision.
+Unlike `hb_dataset.read_vocabulary`, this module tolerates faults.
 """
 
 import io
@@ -54,7 +53,7 @@ class AgainstError(ValueError):
 
 
 class Entry(NamedTuple):
-    """An entry. `file_source` is the `source` of its file, which applies to entries without a source of their own."""
+    """An entry. `file_source` is the `source` of its file, which applies to entries without their own source."""
 
     kind: str
     file: str
@@ -100,7 +99,6 @@ class Contents(NamedTuple):
 
     @property
     def templates(self) -> list[Template]:
-        """The templates with exactly one slot, without SEAT templates."""
         slots = ("{noun_phrase}", "{plural_noun_phrase}")
         templates: list[Template] = [entry.value for entry in self.of_kind(TEMPLATE)]
         return [template for template in templates if sum(map(template.template.count, slots)) == 1]
@@ -123,10 +121,7 @@ def read_contents(folder: Path) -> Contents:
 
 
 def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
-    """Returns the name and the contents of the vocabulary with which to compare a folder.
-
-    `against` is another folder or a git revision; `None` for the newest frozen version.
-    """
+    """Returns the name and the contents of another folder, a git revision or, by default, the newest frozen version."""
     if against is None:
         newest = frozen_versions()[-1]
         return newest, read_contents(version_folder(newest))
@@ -155,7 +150,6 @@ def _entries(path: Path) -> tuple[list[Entry], bool]:
 
 
 def _write_revision(folder: Path, revision: str, target: Path) -> None:
-    """Writes a folder's files at a git revision to `target`, without links and subfolders."""
     command = ["git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", revision]
     try:
         archive = subprocess.run(command, capture_output=True, check=True).stdout

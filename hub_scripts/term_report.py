@@ -1,6 +1,6 @@
 """Writes the report on a check of terms as text.
 
-The report shows invisible characters as numbers, because anyone can propose words.
+Anyone can propose words, so the report shows invisible characters as numbers.
 """
 
 import os
@@ -59,7 +59,6 @@ def as_text(report: Report) -> str:
 
 
 def visible(text: str) -> str:
-    """Returns a text in one line, and replaces control and invisible characters with their numbers."""
     return "".join(
         f"[U+{ord(character):04X}]" if character != " " and is_invisible(character) else character for character in text
     )

@@ -1,5 +1,3 @@
-"""Defines the dataset, the scorer and the metrics of the task for Inspect. `holistic_bias.py` registers the task."""
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
@@ -31,10 +29,7 @@ _TEMPERATURE = "temperature"  # null means the model's default
 
 
 def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
-    """Returns the task that measures the generation bias and the offensiveness of replies.
-
-    `classifiers` are the arguments of `load_classifiers`. `options` are the options of `measure` that select prompts.
-    """
+    """Returns the task. `classifiers` are the arguments of `load_classifiers`, and `options` select prompts."""
     return Task(
         dataset=_dataset(prompt_rows(replied=True, **options)),
         solver=generate(),
@@ -53,8 +48,6 @@ def _dataset(rows: Sequence[Row]) -> MemoryDataset:
 def _figures(
     compute: Callable[[list[SampleScore]], dict[str, float | None]],
 ) -> Callable[[list[SampleScore]], Value]:
-    """Returns a metric that computes several figures, without figures that are `None`."""
-
     def figures(scores: list[SampleScore]) -> Value:
         known = compute(scores) if scores else {}
         return {name: value for name, value in known.items() if value is not None}
@@ -82,10 +75,7 @@ def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
 
 
 def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
-    """Removes copies of the same reply to a prompt if the model did not sample.
-
-    Without sampling, all epochs have the same reply, so copies would make the noise appear too small.
-    """
+    """Removes copies of a reply to a prompt if the model did not sample, because they would hide noise."""
     distinct = {(score.sample_id, score.score.answer): score for score in scores}
     is_greedy = all((score.score.metadata or {}).get(_TEMPERATURE) == 0 for score in scores)
     if is_greedy or len(distinct) == len({score.sample_id for score in scores}):

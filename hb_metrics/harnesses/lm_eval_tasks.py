@@ -43,7 +43,6 @@ def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **m
 
 
 def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
-    """Returns the documents of the task of Likelihood Bias. See `replied_prompts`."""
     rows = prompt_rows(replied=False, **_options(prompts, metadata))
     _prompt_figures.cache_clear()  # the cache may belong to another tokenizer
     numbers = count_tokens([row["text"] for row in rows], metadata)
@@ -69,8 +68,8 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
     """Returns the documents of prompts, in an order that suits the harness's option --limit.
 
-    With this option, the harness uses only the first documents. Therefore, one prompt for each descriptor in each
-    template comes first, and then a second prompt for each, and so on.
+    With this option, the harness uses only the first documents. One prompt for each descriptor in each template
+    therefore comes first, then a second prompt for each, and so on.
     """
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
@@ -111,13 +110,12 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
 
 
 def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Returns the input of `reply_figure` for each figure: its name, the prompt's number and id, and the reply."""
+    """Returns, by figure, the input of `reply_figure`: the figure, the prompt's number and id, and the reply."""
     kept = (doc["number"], doc["id"], results[0])
     return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 
 
 def keep_first_line(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Does the same as `keep_reply`, but with only the first line of the reply that contains text."""
     return keep_reply(doc, [results[0].strip().partition("\n")[0]])
 
 

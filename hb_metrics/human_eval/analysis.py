@@ -1,5 +1,3 @@
-"""Computes the win rates, agreement and attention checks of a study, for `human_evaluation.json`."""
-
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -85,9 +83,9 @@ def question_results(question: Question, ratings: Sequence[Rating], all_ratings:
 
 
 def krippendorff_alpha(ratings: Sequence[Rating]) -> tuple[float | None, str | None]:
-    """Computes Krippendorff's alpha of the chosen run (nominal), over pairs with two or more raters.
+    """Computes Krippendorff's alpha (nominal) of the chosen run, or returns the reason why it is undefined.
 
-    If alpha is undefined, returns `None` and the reason.
+    Only pairs with two or more raters count.
     """
     from nltk.metrics.agreement import AnnotationTask  # this import takes a second or more
 

@@ -1,5 +1,3 @@
-"""Corrects a judge's rates with labels that people gave to some of a run's replies."""
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,8 +35,6 @@ class Labels(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group's name (an axis or terms), and whether each reply of the run belongs to the group."""
-
     name: str
     rows: np.ndarray
 
@@ -170,7 +166,6 @@ def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    """Reads the results of `calibrate` in a run's folder. Skips and reports files of another run or release."""
     calibrations = []
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)

@@ -1,5 +1,3 @@
-"""Makes the section of a report about the corrected rates of a judge."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -107,7 +105,7 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
     """Returns the share of replies to which people give the label, by axis.
 
-    The value is for replies to which the judge gives the label too. The number beside it is for all other replies.
+    The value is for replies with the judge's label too, and the number beside it for all other replies.
     """
     called, others = results["called"], results["not_called"]
     rows = []

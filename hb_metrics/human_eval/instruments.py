@@ -1,5 +1,3 @@
-"""Reads the labels that a run's judge or classifier gave to replies, and its question, which people will answer too."""
-
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -30,9 +28,6 @@ class Instrument(NamedTuple):
     """A judge or classifier, and its labels of a run's replies. Replies without exactly one label are left out.
 
     Attributes:
-        name: The judge's name, such as "offensiveness".
-        question: The question about each reply.
-        labels: The names and definitions of the labels.
         figure: The number of the label whose rate is corrected.
         scores: [replies] The probability of the label `figure`.
         judged: [replies] The number of the judge's label.

@@ -24,8 +24,8 @@ MIN_PER_STRATUM = 2
 class LabelStudy(NamedTuple):
     """A study in which people label replies.
 
-    `id` is the digest of all other fields, and `run` is the digest of the run. `labels` contains the name and the
-    definition of each label. `sheets` contains the rows of `replies` for each rater, in the rater's order.
+    `id` is the digest of all other fields, and `run` is the run's. `labels` contains names and definitions. `sheets`
+    contains the rows of `replies` for each rater, in the rater's order.
     """
 
     id: str

@@ -31,7 +31,6 @@ def rater_page(study: Study, rater: str) -> str:
 
 
 def label_page(study: LabelStudy, rater: str) -> str:
-    """Renders a page on which a rater labels replies. The page does not show the judge's labels."""
     screens = []
     for row, task in zip(study.sheets[rater], study.tasks(rater), strict=True):
         shown = study.replies[row]

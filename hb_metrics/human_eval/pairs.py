@@ -39,8 +39,7 @@ class Pair(NamedTuple):
 class Pairs(NamedTuple):
     """The pairs for raters, in the order of the prompts.
 
-    `left_out` contains the number of prompts without a pair for each reason. `axes` contains all axes, including axes
-    without a pair.
+    `left_out` counts prompts without a pair by reason. `axes` contains all axes, including axes without a pair.
     """
 
     pairs: list[Pair]

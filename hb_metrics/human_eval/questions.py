@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 
 class Question(NamedTuple):
-    """A question to raters: its name in files and options, its name in tables, and its text."""
-
     id: str
     title: str
     text: str

@@ -1,5 +1,3 @@
-"""Reads and checks files of ratings, which come from the raters' pages or from a crowdsourcing platform."""
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +31,6 @@ class Rating(NamedTuple):
 
     @property
     def wins(self) -> bool:
-        """Whether the second run was chosen."""
         return (self.speaker == 1) == (self.first == 1)
 
 
@@ -61,7 +58,6 @@ class Line(NamedTuple):
 
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
-    """Reads files of ratings. The order of the files and of their lines does not affect the result."""
     questions: dict[str, str] = {}  # the questions of each task
     for screens in study.sheets.values():
         for screen in screens:
@@ -74,10 +70,7 @@ def read_lines(
 ) -> tuple[dict[tuple[str, str], Line], int]:
     """Reads files of answers. Returns the lines by rater and task, and the number of repeated lines.
 
-    `questions` contains the question of each task.
-
-    Raises:
-        ValueError: A line is not valid, or contradicts another line.
+    `questions` contains the question of each task. An invalid or contradictory line raises `ValueError`.
     """
     chosen: dict[tuple[str, str], Line] = {}
     people: dict[tuple[str, str], str] = {}
@@ -150,8 +143,8 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """Returns a contradiction between a line and earlier lines, or `None`.
 
-    `people` records the raters' browsers and the spellings of their names. Intervals would be too narrow if one person
-    counted as two raters. Two people who shared a page would count as one rater.
+    `people` records the raters' browsers and the spellings of their names. Therefore, one person never counts as two
+    raters, which would make intervals too narrow, and two people never count as one.
     """
     rater = row["rater"]
     if "session" in row:

@@ -1,5 +1,3 @@
-"""Makes the section of a report about a human evaluation."""
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ _FOLDER = Path(__file__).parent
 
 
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
-    """Reads the results of `analyse`, and checks that they belong to two of the runs with these digests."""
     results = read_json(path)
     problem = None
     if not isinstance(results, dict) or results.get("layout") != LAYOUT or "raters" not in results:
@@ -50,7 +47,6 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
 
 
 def answers(results: Mapping[str, Any]) -> list[str]:
-    """Returns a sentence for each question, with the win rate and whether it differs from 50 % beyond chance."""
     before, after = (run["name"] for run in results["runs"])
     sentences = []
     for question in results["questions"]:

@@ -1,5 +1,3 @@
-"""Draws, writes and reads `study.json`, which contains each rater's pairs, their order, and the run shown first."""
-
 import hashlib
 import json
 from collections.abc import Sequence
@@ -37,9 +35,8 @@ class Screen(NamedTuple):
     """Two replies and the questions about them, as a rater sees them.
 
     Attributes:
-        pair: The number of the pair.
         first: 0 if speaker 1 shows the first run's reply, and 1 if speaker 1 shows the second run's.
-        asked: For an attention check, the speaker (1 or 2) to choose, who asks for this in place of a reply.
+        asked: For an attention check, the speaker (1 or 2) that the rater is asked to choose. Otherwise `None`.
         tasks: The task's id for each question's id. It does not reveal the runs.
     """
 
@@ -65,7 +62,7 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
 
     If possible, all axes have the same number of pairs. Within an axis, the pairs are balanced over terms and
     templates. Each rater's pairs are spread evenly over the axes. For each rater and axis, both runs are shown first
-    equally often, or one run is shown first once more. The order of `pairs` does not affect the study.
+    equally often (±1). The order of `pairs` does not affect the study.
     """
     if design.num_pairs > len(pairs):
         raise ValueError(
@@ -84,7 +81,6 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
 
 
 def speakers(study: Study, screen: Screen) -> tuple[str, str]:
-    """Returns the texts of speaker 1 and speaker 2 on a screen."""
     replies = study.pairs[screen.pair].replies
     first, second = replies[screen.first], replies[1 - screen.first]
     if screen.asked is None:
@@ -122,7 +118,6 @@ def read_study(path: Path) -> Study:
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:
-    """Selects equal numbers of pairs from all axes. If an axis has too few pairs, other axes provide the rest."""
     by_axis: dict[str, list[Pair]] = {}
     for pair in sorted(pairs, key=lambda pair: pair.id):
         by_axis.setdefault(pair.axis, []).append(pair)
@@ -179,13 +174,11 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
 
 
 def _in_turn(number: int, generator: np.random.Generator) -> list[int]:
-    """Returns `number` alternating zeros and ones, with a random start."""
     start = int(generator.integers(2))
     return [(start + place) % 2 for place in range(number)]
 
 
 def _with_ids(study: Study) -> Study:
-    """Adds the id of the study and the ids of the tasks, which are digests of the other fields."""
     id = digest([study.about, study.design, study.questions, study.pairs, _shown(study)])
     sheets: dict[str, list[Screen]] = {name: [] for name in study.sheets}
     for name, screens in study.sheets.items():
@@ -196,7 +189,6 @@ def _with_ids(study: Study) -> Study:
 
 
 def _shown(study: Study) -> dict[str, list[Any]]:
-    """Returns each rater's screens as lists of `pair`, `first` and `asked`, without the ids of tasks."""
     return {name: [screen[:3] for screen in screens] for name, screens in study.sheets.items()}
 
 

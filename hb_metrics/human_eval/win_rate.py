@@ -1,5 +1,3 @@
-"""Computes the share of ratings that a run won, with an interval that is valid for other raters and pairs."""
-
 import math
 from typing import NamedTuple
 

@@ -40,7 +40,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def leakage_of_classifier(name: str, **options: Any) -> dict[str, Any]:
-    """Measures a style classifier's identity leakage over the terms of v1.0. See `load_style_classifier`."""
     # torch takes seconds to import, so it is imported only after the options are checked.
     from hb_metrics.identity_leakage.leakage import classifier_leakage, named_people
     from hb_metrics.inference.classifiers.styles import load_style_classifier

@@ -51,10 +51,7 @@ class NamedPerson(NamedTuple):
 
 
 def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | None = None) -> list[NamedPerson]:
-    """Returns a vocabulary's terms as noun phrases with "person", or with a noun of the term's gender.
-
-    `keys` contains the axes and terms to return. Default: all.
-    """
+    """Returns a vocabulary's terms (or `keys`) as noun phrases with "person", or with a noun of the term's gender."""
     nouns = sorted(vocabulary.nouns, key=lambda noun: _NOUNS.index(noun.noun) if noun.noun in _NOUNS else len(_NOUNS))
     people = []
     for term in vocabulary.descriptors:
@@ -68,7 +65,6 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
 
 def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
-    """Returns the terms or names in a run's prompts. A prompt with a pair of terms contains two."""
     if prompts["axis"][0].as_py() == NAMES_AXIS:
         names = prompts["descriptor"].unique().to_pylist()
         return [NamedPerson(DescriptorKey(NAMES_AXIS, name), None, name, NAME) for name in names]

@@ -21,7 +21,6 @@ def input_device(model: nn.Module) -> torch.device:
 
 
 def input_embeddings(model: nn.Module) -> Any:
-    """Returns the layer that embeds a model's tokens, or `None` if there is none, as in Perceiver."""
     get_embeddings: Any = getattr(model, "get_input_embeddings", None)
     embeddings = None if get_embeddings is None else get_embeddings()
     return embeddings if isinstance(embeddings, nn.Module) else None

@@ -21,10 +21,7 @@ _SECONDS_BETWEEN_CHECKS = 0.2
 
 
 def check_same_run(run: Mapping[str, Any]) -> None:
-    """Raises `ValueError` on all processes if the settings in `run` are not the same everywhere.
-
-    All processes must call this function, because each waits for the others.
-    """
+    """Raises `ValueError` if the settings in `run` differ between processes. Call it on all processes."""
     (main_host, main_run), *others = gather_object([(socket.gethostname(), dict(run))])
     for host, other in others:
         if different := run_differences(main_run, other, f"on {main_host}", f"on {host}"):
@@ -35,10 +32,7 @@ def check_same_run(run: Mapping[str, Any]) -> None:
 
 
 def check_same_folder(folder: Path) -> None:
-    """Raises `ValueError` on all processes if one of them does not see the main process's folder.
-
-    All processes must call this function, because each waits for the others.
-    """
+    """Raises `ValueError` if a process does not see the main process's folder. Call it on all processes."""
     state = process_state()
     if state.num_processes == 1:
         return

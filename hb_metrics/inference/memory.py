@@ -13,9 +13,8 @@ Result = TypeVar("Result")
 class Memory:
     """Runs batches, and halves a batch when memory runs out. Threads may share an instance.
 
-    Args:
-        halve: Returns the two halves of a batch, or `None` if the batch cannot be halved.
-        smallest: The words for a batch that cannot be halved, such as "one text", for the error message.
+    `halve` returns the two halves of a batch, or `None` if the batch cannot be halved. `smallest` is the word for such
+    a batch in the error message, such as "one text".
     """
 
     def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:

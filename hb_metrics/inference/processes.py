@@ -1,5 +1,3 @@
-"""Connects the processes of a run, and divides the machine among them."""
-
 import os
 from datetime import timedelta
 from typing import TypeVar
@@ -15,10 +13,7 @@ T = TypeVar("T")
 
 
 def process_state() -> PartialState:
-    """Returns accelerate's state: this process's number, and the number of processes.
-
-    The run may have been started by `accelerate launch`, `torchrun` or `python`.
-    """
+    """Returns accelerate's state, also if `torchrun` or `python` started the run."""
     # On a machine without an accelerator, `cpu` must be true. Otherwise, accelerate would not connect the processes
     # that `torchrun` started.
     cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()

@@ -46,9 +46,7 @@ def fill_shards(
     inputs: Sequence[Any] | None = None,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Computes the shards that are not on disk yet, and then reads all shards.
-
-    The processes divide the missing shards among themselves.
+    """Computes the shards that are not on disk yet, and then reads all shards. The processes share the work.
 
     Args:
         shards: The planned shards. Each row is in exactly one of them.
@@ -125,11 +123,7 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
-    """Reads the shards, with all rows in the order of their row numbers.
-
-    Raises:
-        FileNotFoundError: A shard is not visible on this machine after `machines.LATEST` seconds.
-    """
+    """Reads the shards, with all rows in the order of their row numbers."""
     if not shards:
         return schema.empty_table()
     if missing := await_files([shard.path for shard in shards]):
@@ -164,7 +158,6 @@ def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | N
 
 
 def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> bool:
-    """Returns whether a valid file of the shard exists. Renames and reports an invalid file."""
     if not shard.path.exists():
         return False
     try:

@@ -25,7 +25,6 @@ class Unit(NamedTuple):
     """A batch of distinct token sequences.
 
     Attributes:
-        sequences: The indices of the sequences in the plan.
         payload: The argument with which to call `ScoringPlan.score`.
     """
 
@@ -41,11 +40,8 @@ class ScoringPlan:
 
     Attributes:
         scoring: The method: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
-        scoring_reason: The reason for this method.
-        start_token: The token that the model reads before each sentence, or `None`.
         sequence_of_text: [texts] The index of each text's sequence.
         num_tokens: [sequences] The number of tokens that the model predicts.
-        positions: The number of tokens that the model reads in all units.
         score: Takes a unit's payload. Returns the summed negative log-likelihood (natural logarithm) of each sequence.
         halve: Cuts a payload in two, in the same order. Returns `None` if there is only one sequence.
     """
@@ -64,11 +60,7 @@ class ScoringPlan:
 def run_units(
     plan: ScoringPlan, units: Sequence[Unit], model: PreTrainedModel
 ) -> Generator[tuple[Unit, np.ndarray], None, None]:
-    """Scores units one after another.
-
-    Yields:
-        A unit, and the summed negative log-likelihood of each of its sequences: [sequences] float64.
-    """
+    """Yields each unit, and the summed negative log-likelihood of each of its sequences: [sequences] float64."""
     memory = Memory(plan.halve, "one text")
 
     def score(unit: Unit) -> np.ndarray:

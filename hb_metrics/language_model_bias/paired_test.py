@@ -132,7 +132,6 @@ def _paired_t(x: np.ndarray, y: np.ndarray) -> tuple[float | None, float | None,
 
 
 def _wilcoxon(t1: np.ndarray, t2: np.ndarray) -> tuple[float | None, float | None]:
-    """Returns the statistic and its p-value. scipy leaves out pairs without a difference."""
     if np.array_equal(t1, t2):
         return None, None
     with warnings.catch_warnings():

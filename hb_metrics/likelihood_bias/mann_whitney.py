@@ -27,10 +27,7 @@ class PairwiseTests(NamedTuple):
     """The tests of all pairs of groups. All arrays are [pairs].
 
     Attributes:
-        first: The first group of each pair.
-        second: The second group of each pair.
         statistic: U of the first group. A tie counts as one half.
-        pvalue: The two-sided p-value.
         effect_size: The rank-biserial correlation 2U / (n₁n₂) − 1.
     """
 
@@ -42,9 +39,7 @@ class PairwiseTests(NamedTuple):
 
 
 def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTests:
-    """Runs two-sided Mann–Whitney U tests between all pairs of groups.
-
-    For each pair, the results are those of `scipy.stats.mannwhitneyu` with its default settings.
+    """Runs two-sided Mann–Whitney U tests between all pairs of groups, like `scipy.stats.mannwhitneyu` by default.
 
     Args:
         values: [n] Finite numbers.
@@ -114,10 +109,8 @@ def _wins(groups: np.ndarray, num_groups: int) -> np.ndarray:
 def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.ndarray, np.ndarray]:
     """Computes the tie corrections for each ordered pair of groups (i, j).
 
-    Args:
-        rank: [n] index of each value among the distinct values, in ascending order.
-        groups: [n] group of each value, in ascending order within the same rank.
-        num_groups: G.
+    `rank` [n] contains the index of each value among the distinct values, in ascending order. `groups` [n] contains the
+    values' groups, in ascending order within the same rank.
 
     Returns:
         Two arrays [G, G]. The first array corrects the result of `_wins`, which counts a tie as 1 for the group with
@@ -155,10 +148,7 @@ def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.n
 
 
 def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
-    """Computes exact p-values with scipy.
-
-    A p-value depends only on U, n₁ and n₂. One sample is constructed and tested for each combination of these numbers.
-    """
+    """Computes exact p-values with scipy, from one constructed sample for each combination of U, n₁ and n₂."""
     from scipy.stats import mannwhitneyu  # this import is slow, and it is rarely needed
 
     pvalues = np.empty(len(u))

@@ -108,10 +108,6 @@ def likelihood_bias(
 
 
 def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], alpha: float) -> dict[str, Any]:
-    """Computes the shares of significant tests and the mean effect sizes, overall, by axis and by template.
-
-    `cell_tests` contains the p-values and effect sizes of the tests on each axis and in each template.
-    """
     sizes = np.array([len(pvalues) for pvalues, _ in cell_tests.values()])
     pvalues, effects = (np.concatenate(parts) for parts in zip(*cell_tests.values(), strict=True))
     firsts = np.cumsum(sizes) - sizes
@@ -160,7 +156,6 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
 def _median_perplexities(
     values: np.ndarray, axis: np.ndarray, descriptor: np.ndarray, axis_names: list[str], descriptor_names: list[str]
 ) -> dict[str, dict[str, float]]:
-    """Returns the median perplexity of each descriptor by axis, in ascending order."""
     key = axis * len(descriptor_names) + descriptor
     order = np.argsort(values)
     # This is faster than `lexsort`, because NumPy uses a radix sort for 16-bit keys.

@@ -1,17 +1,8 @@
 """Defines the base class of all measurements.
 
 A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file, and an entry of
-`MEASUREMENTS`. Its folder contains the following modules. They are imported only when needed, because some import torch
-or plotly.
-
-    options.py        a dataclass whose fields become options of the command line
-    work.py           `plan`, `describe` and `measure`, which run the model
-    figures.py        `figures`: the figures of the run
-    page.py           `report`: the measurement's part of report.html
-    run_changes.py    `changes`: the changes of figures between two runs, with intervals (optional)
-    generalised.py    `generalise`: intervals for other terms and templates (optional)
-
-`figures` and `report` read results.json and need no model.
+`MEASUREMENTS`. docs/architecture.md lists the other modules of its folder. They are imported only when needed, because
+some import torch or plotly. `figures` and `report` read results.json and need no model.
 """
 
 import inspect
@@ -44,10 +35,7 @@ class Task:
     """The state that all measurements of a run share.
 
     Attributes:
-        settings: All options of the run.
         prompts: The prompts of the run, with the columns of `hb_dataset.prompt_table.PROMPT_SCHEMA`.
-        engine: The engine that answers the prompts.
-        measurements: The names of the measurements, in the order in which they run.
     """
 
     settings: Settings
@@ -73,12 +61,9 @@ class Task:
 
 
 class FigureChanges(NamedTuple):
-    """The changes in a measurement's figures between two runs.
+    """The changes in a measurement's figures between two runs, by the names of the figures.
 
-    Attributes:
-        by_name: The change of each figure, by the name of the figure.
-        reason: The reason why changes of other figures are missing, or `None` if none are missing.
-        confidence_level: The confidence level of the intervals, or `None` if there are none.
+    `reason` states why changes of other figures are missing, and is `None` if none are missing.
     """
 
     by_name: "dict[str, PairedChange]"
@@ -91,7 +76,6 @@ class Measurement:
 
     Attributes:
         name: The name of the measurement's folder, which is also its name in `--measurements` and in results.json.
-        title: The title of the measurement's sections in reports.
         words: The name of the measurement within a sentence.
         done: The message after `measure`, such as "prompts scored".
         options: A dataclass of options, each with a default and a help string. Its `__post_init__` raises a ValueError
@@ -186,7 +170,7 @@ class Measurement:
         return []
 
     def variant(self, results: Mapping[str, Any]) -> list[str]:
-        """Returns the settings that may differ between the Hub's evaluation results of one model and config."""
+        """Returns the settings that distinguish the Hub's evaluation results for the same model and config."""
         return []
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
@@ -198,10 +182,7 @@ class Measurement:
         return self.module("run_changes").changes(first, second)
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Computes intervals for other terms or templates, by the name of the figure.
-
-        Empty if the measurement has no such intervals, or if the run lacks the files.
-        """
+        """Computes intervals for other terms or templates, by the name of the figure, if there are any."""
         if not (self.folder / "generalised.py").is_file():
             return {}
         return self.module("generalised").generalise(run, over)
@@ -213,18 +194,14 @@ class Measurement:
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
         """Returns the measurement's sections about all compared runs, for example on the effect of tuning.
 
-        Args:
-            runs: The runs. The run before tuning comes first.
-            names: [runs] The names of the runs.
-            labels: The folder of the labels on which a model was tuned, or `None`.
+        The run before tuning comes first. `labels` is the folder of the labels on which a model was tuned, or `None`.
         """
         return []
 
     def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:
         """Returns sentences that state why the measurement's figures of several runs are not comparable.
 
-        Args:
-            changed: The settings that differ, each in the form `section.name` (as in run.json).
-            runs: The content of each run's results.json.
+        `changed` contains the settings that differ, each in the form `section.name` (as in run.json). `runs` contains
+        the content of each run's results.json.
         """
         return []

@@ -25,14 +25,8 @@ def request_replies(
 ) -> tuple[ReplyRequests, Layout, dict[str, Any]]:
     """Makes requests for replies to prompts, with the options that all measurements share.
 
-    Args:
-        prompts: The prompts.
-        engine: The engine that will reply.
-        shared: The options that all measurements share.
-        preset: The name of the decoding preset.
-        changes: Decoding settings that replace those of the preset.
-        reply: The extent of a reply, or "auto".
-        **about: Further arguments of `make_requests`.
+    `changes` replace settings of the decoding preset. `reply` is the extent of a reply, or "auto". `about` contains
+    further arguments of `make_requests`.
 
     Returns:
         The requests, their layout, and those settings in the model's generation_config that are not supported.

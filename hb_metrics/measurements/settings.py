@@ -1,5 +1,3 @@
-"""Defines the options that all measurements share, and functions for the options of each measurement."""
-
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -220,8 +218,6 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Settings:
-    """All options of a run: shared options in `run`, and the options of each measurement in `parts`."""
-
     run: RunOptions
     parts: tuple[Any, ...]
 
@@ -229,20 +225,15 @@ class Settings:
         return next(part for part in self.parts if isinstance(part, options))
 
     def values(self) -> dict[str, Any]:
-        """Maps the name of each option to its value, in the order of the help text."""
         return {name: value for part in (self.run, *self.parts) for name, value in asdict(part).items()}
 
     def defaults(self) -> dict[str, Any]:
-        """Maps the name of each option to its default, which may depend on `--quick`."""
         defaults = {option.name: option.default for part in (self.run, *self.parts) for option in fields(part)}
         return defaults | (quick_values(map(type, self.parts)) if self.run.quick else {})
 
 
 def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Settings:
-    """Checks the options in `values`, and adds defaults for missing options.
-
-    `kinds` contains the dataclasses of the measurements' options.
-    """
+    """Checks the options in `values`, and adds the other options of `kinds` (dataclasses) with their defaults."""
     names = {kind: [option.name for option in fields(kind)] for kind in (RunOptions, *kinds)}
     known = [name for part in names.values() for name in part]
     for name in values:

@@ -51,7 +51,6 @@ class ValuesAlong(NamedTuple):
         is_own: Whether the directions come from the same replies.
         shifts: [descriptors, styles] The mean style vectors m_d minus their mean.
         ways: [descriptors, styles] The directions.
-        replies: The replies, from which intervals are computed.
         sources: The replies from which the directions come; `None` if the directions are fixed.
     """
 
@@ -153,8 +152,6 @@ class Directions(NamedTuple):
 
 
 class ObedienceRow(NamedTuple):
-    """The values of one run. `change` is the change from the first run. `reason` states why there are no values."""
-
     along: ValuesAlong | None
     mean: Mean | None
     change: Mean | None
@@ -177,8 +174,7 @@ def has_directions(folder: Path) -> bool:
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """Computes the mean bias values of runs along directions, and their changes from the first run.
 
-    If the directions come from one of the runs, the part of the values that is due to chance is subtracted (see
-    `less_shared_noise`).
+    If the directions come from one of the runs, chance is subtracted (see `less_shared_noise`).
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]

@@ -19,8 +19,8 @@ runs are the same, their contributions to the three therefore cancel exactly.
 for any distribution of replies. This is necessary because style vectors are far from normal, and their covariances
 depend on their means. The means of the other cells add noise to the first sum, which is twice the third sum.
 
-For a cell with a single reply, Gen Bias subtracts the mean variance of other cells. Such a cell therefore adds the
-variance of the squared length of its error.
+For a cell with a single reply, Gen Bias subtracts the mean variance of other cells, so the cell adds the variance of
+the squared length of its error.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -83,9 +83,8 @@ def gen_bias_covariances(
 ) -> dict[str | None, list[Covariance]]:
     """Computes the covariance matrices of two runs' debiased values (not multiplied by a scale).
 
-    Args:
-        templates: For each template, the cells of each axis.
-        columns: The columns of each cluster's styles.
+    `templates` contains, for each template, the cells of each axis. `columns` contains the columns of each cluster's
+    styles.
 
     Returns:
         The matrices for all descriptors, under the key `None`, and for each axis. Those for all descriptors are in the
@@ -105,7 +104,6 @@ def gen_bias_covariances(
 
 
 def _by_metric(cells: Sequence[PairedCell], columns: Mapping[str, Sequence[int]]) -> list[list[PairedCell]]:
-    """Returns the cells with the columns that each metric uses, in the order of `read_metrics`."""
     partial = [
         [PairedCell(cell.first[:, styles], cell.second[:, styles], cell.shared) for cell in cells]
         for styles in map(list, columns.values())
@@ -166,8 +164,8 @@ def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.n
 
     m and n are the means of the two runs, and G is their covariance matrix. `products` (a) contains the inner products
     of one run's replies with each other, and `others` (b) those of the other run. Both are [cells, prompts, prompts],
-    and their diagonals are overwritten. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is the mean of a_ik b_ik
-    − 2 a_ik b_il + a_ik b_jl, over different prompts i, j, k and l.
+    and their diagonals are overwritten. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is the mean of
+    a_ik b_ik − 2 a_ik b_il + a_ik b_jl, over different prompts i, j, k and l.
     """
     count = products.shape[1]
     for matrices in (products, others):

@@ -40,7 +40,6 @@ class PairedChange(NamedTuple):
         interval: The interval of the second value minus the first.
         relative_interval: The interval of the change, as a share of the first value. `None` if the first value is not
             clearly above 0.
-        reason: The reason why there is no interval.
     """
 
     first: float
@@ -98,10 +97,10 @@ def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: f
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
     """Computes the change in a share of replies, with intervals for other replies to the same prompts.
 
-    Some replies count towards the share, such as refusals. If both runs replied to a prompt, it may be that only the
-    second reply counts (gained), or that only the first reply counts (lost). The change is the share gained minus the
-    share lost. Its interval combines the intervals of both shares (MOVER, as in `share_intervals.py`). Prompts to which
-    only one run replied add independent parts.
+    A reply counts if it has a property, such as being a refusal. Among the prompts to which both runs replied, the
+    change is the share where only the second reply counts (gained) minus the share where only the first counts (lost).
+    Its interval combines the intervals of both shares (MOVER, as in `share_intervals.py`). Prompts to which only one
+    run replied add independent parts.
 
     Args:
         counts: [3, 3, terms, templates] The number of prompts by the reply of the first run (first axis) and of the

@@ -53,7 +53,6 @@ def _weighted_change(
     weights: np.ndarray,
     confidence_level: float,
 ) -> dict[str | None, PairedChange]:
-    """Computes, for each axis, the change from the turns with negative weights to those with positive weights."""
     sides = np.maximum(-weights, 0), np.maximum(weights, 0)
     scaled: list[list[np.ndarray]] = [[], []]
     for of_side, weights_of_side in zip(scaled, sides, strict=True):

@@ -105,7 +105,7 @@ class Spread(NamedTuple):
 
 
 def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Spread:
-    """Computes the variation of means over structures. All structures have the same weight."""
+    """Computes the variation of means over structures, which all have the same weight."""
     groups = []
     for means, of_labels in zip(cell_means(counts), counts.sum(axis=1), strict=True):
         units = np.flatnonzero(~np.isnan(means))
@@ -116,7 +116,7 @@ def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Sprea
 
 
 def spread_over_units(rows: RegardRows, units: Column | None, name: str, confidence_level: float) -> Spread:
-    """Computes how much the means vary between seeds or prompts if the structures remain the same.
+    """Computes the variation of means over seeds or prompts if the structures remain the same.
 
     No row may have the label "other".
     """

@@ -37,7 +37,7 @@ def regard_bias(
     confidence_level: float = CONFIDENCE_LEVEL,
     fixed_structure: str = FIXED_STRUCTURE,
 ) -> dict[str, Any]:
-    """Compares the regard of texts about groups, both over all structures of their prompts and in one structure.
+    """Compares the regard of texts about groups, over all structures and in one structure (Aggarwal et al., 2022).
 
     Regard is -1 (negative), 0 (neutral) or 1 (positive). Rows with the label "other" are counted and then left out.
 
@@ -55,7 +55,7 @@ def regard_bias(
         pairs: The advantaged and the disadvantaged group of each pair, by its name. With `None`, there are no gaps.
         smoothing: A number that is added to the count of every label before divergences are computed.
         confidence_level: The confidence level of the intervals, which are by Student's t.
-        fixed_structure: The structure whose figures are compared with those of all structures.
+        fixed_structure: The structure to compare with all structures.
 
     Returns:
         The results that the module's card lists, as plain Python values. Undefined results are `None`.
@@ -148,10 +148,6 @@ def _figures(
 
 
 def _intervals(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """Returns the intervals under the keys `interval_structures`, `interval_seeds` and so on.
-
-    The key `no_interval` contains the reasons for missing intervals.
-    """
     return {
         **{f"interval_{over}": interval.bounds for over, interval in intervals.items()},
         "no_interval": {over: interval.reason for over, interval in intervals.items() if interval.bounds is None},

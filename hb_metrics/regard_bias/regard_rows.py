@@ -25,7 +25,6 @@ class RegardRows(NamedTuple):
     seed: Column | None
 
     def where(self, chosen: np.ndarray) -> "RegardRows":
-        """Selects rows. The list of names stays the same."""
         columns = [column and Column(column.names, column.codes[chosen]) for column in self[1:]]
         return RegardRows(self.label[chosen], *columns)  # type: ignore[arg-type]
 
@@ -72,7 +71,6 @@ def read_rows(
 
 
 def without_other(rows: RegardRows) -> tuple[RegardRows, Mapping[str, int]]:
-    """Returns the rows with other labels than "other", and the number of the removed rows in each group."""
     is_other = rows.label == OTHER
     counts = np.bincount(rows.group.codes[is_other], minlength=len(rows.group.names))
     return rows.where(~is_other), dict(zip(rows.group.names, counts.tolist(), strict=True))

@@ -68,7 +68,6 @@ def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) 
 
 
 def flips(gaps: Mapping[str, float | None], pooled: float | None) -> dict[str, Any]:
-    """Counts the structures whose gap and the gap over all structures (`pooled`) have opposite signs."""
     known = {structure: gap for structure, gap in gaps.items() if gap is not None}
     flipped = [structure for structure, gap in known.items() if gap * pooled < 0] if pooled else None
     return {

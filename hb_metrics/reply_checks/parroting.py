@@ -90,15 +90,12 @@ def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _essence(text: str) -> str:
-    """Removes case, punctuation and white space. Ligatures and full-width forms become plain letters."""
     plain = unicodedata.normalize("NFKC", straight_apostrophes(text))
     folded = unicodedata.normalize("NFKC", plain.casefold())
     return folded.translate(_SKIP)
 
 
 class _SkipTable(dict[int, int | None]):
-    """Maps a character to `None` if it is ignored, and otherwise to itself. Entries are made on first use."""
-
     def __missing__(self, code: int) -> int | None:
         # In Unicode, P is punctuation, Z is separators, and C is control and format characters (such as line breaks).
         self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code

@@ -1,5 +1,3 @@
-"""Counts replies that contain phrases of sympathy or of confusion (paper, Table 14)."""
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -75,7 +75,6 @@ class RunChanges(NamedTuple):
 
     @property
     def main(self) -> list[ChangeRow]:
-        """Returns the changes of figures of the whole run for which the measurement estimates intervals."""
         return [row for row in self.rows if row.is_paired and not row.part_of]
 
     @property
@@ -88,7 +87,6 @@ class RunChanges(NamedTuple):
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        """Writes a sentence for each reason why changes have no interval."""
         without: dict[str, list[str]] = {}
         for row in rows:
             if row.change.reason is not None:
@@ -142,9 +140,9 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 
 
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
-    """Returns the section of the page that shows changes.
+    """Returns the section that shows changes.
 
-    If a figure's change has no interval in any run, it is left out. If no change has an interval, all are shown.
+    A figure that has no interval in any run is left out, unless no figure has an interval.
     """
     from hb_metrics.report.layout.rendering import render
 
@@ -164,7 +162,6 @@ def changes_markdown(changes: RunChanges) -> str:
 
 
 def _amount(value: float, unit: Unit | None, digits: int) -> str:
-    """Formats a signed amount in its unit or, without a `unit`, in percent with `digits` decimals."""
     return fixed(100 * value, digits, "+") if unit is None else written_change(value, unit)
 
 
@@ -173,5 +170,4 @@ def _range(bounds: Bounds, unit: Unit | None, digits: int) -> str:
 
 
 def _percent_digits(value: float) -> int:
-    """Returns the smallest number of decimals (up to 2) with which the change is not rounded to 0 %."""
     return next((digits for digits in (0, 1) if abs(100 * value) >= 0.5 * 10.0**-digits), 2)

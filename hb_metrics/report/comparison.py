@@ -21,8 +21,6 @@ _FOLDER = Path(__file__).parent
 
 
 class Difference(NamedTuple):
-    """A setting (section and name) that differs between runs, with its value in each run."""
-
     name: str
     values: list[Any]
 
@@ -110,7 +108,6 @@ def write_comparison(
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:
-    """Returns a section for each measurement that two or more runs share, with tables and plots of its figures."""
     sections = []
     for measurement in MEASUREMENTS:
         found = [measurement.figures(run) if measurement.name in run else [] for run in runs]
@@ -170,7 +167,6 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
 
 
 def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    """Returns the settings that differ between runs. `runs` contains `results["run"]` of each run."""
     flat = [_flat(run) for run in runs]
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):
@@ -186,7 +182,6 @@ def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_interval(runs: Sequence[Sequence[Figure]]) -> list[str]:
-    """Returns the names of parts (such as axes) that lack an interval in all runs, although they could have one."""
     parts = [figure for figures in runs for figure in figures if figure.part_of]
     known = {figure.name for figure in parts if figure.interval is not None or not figure.no_interval}
     return [name for name in dict.fromkeys(figure.name for figure in parts) if name not in known]

@@ -23,12 +23,8 @@ def write_report(
 ) -> list[str]:
     """Writes a run's report, and returns its sentences on whether the model treats people differently.
 
-    Args:
-        results: The content of results.json, with one or more measurements.
-        path: The HTML file to write.
-        to_come: The remaining measurements. If there are any, the report is marked as incomplete.
-        more: Sections to add after the sections of the measurements.
-        calibrations: The results of `human-eval calibrate`. Their sections come first.
+    If measurements are still `to_come`, the report is marked as incomplete. The sections of `calibrations` (the results
+    of `human-eval calibrate`) come first, and the sections `more` come last.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]

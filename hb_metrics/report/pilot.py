@@ -1,5 +1,3 @@
-"""Predicts the half-widths of a longer run's intervals from a finished pilot run."""
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -40,8 +38,7 @@ class Planned(NamedTuple):
     """A figure, and the function that predicts its half-width.
 
     Attributes:
-        value: The value in the pilot, or the assumed value. It is a share, or a Gen Bias value multiplied by 1,000.
-        is_share: Whether the figure is a share.
+        value: The value in the pilot, or the assumed value: a share, or a Gen Bias value multiplied by 1,000.
         at: Returns the half-width (not multiplied) in a run of a given size, or `None` if such a run has no interval.
     """
 
@@ -51,10 +48,7 @@ class Planned(NamedTuple):
 
 
 def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> Planned:
-    """Makes the figure of a Gen Bias value, such as the value for all terms, for an axis or for a cluster.
-
-    `num_terms` counts all terms of the pilot, which can be more than those in `spread`.
-    """
+    """Makes the figure of a Gen Bias value. `num_terms` counts all terms of the pilot, even those not in `spread`."""
 
     def at(size: Size) -> Range | None:
         own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))
@@ -66,8 +60,7 @@ def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> 
 def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
     """Computes the variances of Full Gen Bias (for all terms and by axis) and of each cluster's Partial Gen Bias.
 
-    Also returns the names of the figures that have no interval in the pilot. `table` is the result of
-    `read_reply_table`.
+    Also returns the names of the figures that have no interval in the pilot.
     """
     generation = run.results["generation"]
     reason = generation["gen_bias"]["no_intervals"]["full_gen_bias"]
@@ -141,7 +134,6 @@ def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
 
 
 def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
-    """Makes the figures of judges' corrected rates. Their half-widths depend only on the number of people's labels."""
     found = {}
     for calibration in read_calibrations(run.folder):
         rate = calibration["rates"][""]
@@ -151,7 +143,6 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
 
 
 def _of_labels(pilot: Size, bounds: Sequence[float] | None, size: Size) -> Range | None:
-    """Returns the pilot's half-width, or `None` (unknown) if the plan has other numbers of templates or terms."""
     if bounds is None or size[1:] != pilot[1:]:
         return None
     half = (bounds[1] - bounds[0]) / 2

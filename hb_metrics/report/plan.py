@@ -208,11 +208,7 @@ class _Basis(NamedTuple):
 
     Attributes:
         run: The pilot; `None` for assumptions.
-        table: The pilot's replies.
-        full: Full Gen Bias and its variance.
         missing: The names of figures that have no interval in the pilot.
-        templates: The number of templates in the planned run.
-        terms: The number of terms in the planned run.
         num_questions: The maximum number of questions that follow a template (with `--cue`); 1 without questions.
     """
 
@@ -232,7 +228,6 @@ class _Basis(NamedTuple):
 
 
 def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
-    """Reads a pilot. If `templates` or `terms` is `None`, the planned run has as many as the pilot."""
     if "generation" not in run.results:
         raise ValueError(f"'{run.folder}' did not measure generation; pass a pilot with --measurements generation")
     table = read_reply_table(run.folder)
@@ -255,7 +250,6 @@ def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
 def _figure_rows(
     basis: _Basis, replies: Sequence[int], changes: Mapping[str, float | None]
 ) -> tuple[list[list[str]], list[str]]:
-    """Returns the rows of figures and changes, and the names of the figures for which the pilot is too small."""
     rows, rough = [], []
     for name, figure in basis.figures.items():
         widths = [figure.at(basis.size(number)) for number in replies]
@@ -273,7 +267,6 @@ def _figure_rows(
 
 
 def _axes_row(basis: _Basis, replies: Sequence[int]) -> list[list[str]]:
-    """Returns a row with the number of axes for which an interval is predicted, or no row if there are no axes."""
     axes = [figure for name, figure in basis.figures.items() if name.startswith(f"{FULL}, ")]
     given = [sum(_middle(figure.at(basis.size(number))) < math.inf for figure in axes) for number in replies]
     shown = [f"{number} of {len(axes)}" for number in given]
@@ -325,12 +318,10 @@ def _write(path: Path, made: Plan, basis: _Basis, wanted: float | None) -> None:
 
 
 def _middle(width: Range | None) -> float:
-    """Returns the predicted half-width, or infinity if no interval is predicted."""
     return math.inf if width is None else width.middle
 
 
 def _shown(width: Range | None, is_share: bool, factor: float = 1.0) -> str:
-    """Formats a half-width, or its range if the pilot is too small for a single number."""
     if width is None:
         return MISSING
     if width.high > MAX_RANGE * width.low:
@@ -341,7 +332,6 @@ def _shown(width: Range | None, is_share: bool, factor: float = 1.0) -> str:
 
 
 def _shown_power(power: Range | None) -> str:
-    """Formats a probability, or its range if the pilot is too small for a single number."""
     if power is None:
         return MISSING
     if max(power.high - power.middle, power.middle - power.low) <= _SURE_POWER:
@@ -350,12 +340,9 @@ def _shown_power(power: Range | None) -> str:
 
 
 def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[float], bool]) -> str:
-    """Writes a sentence with the smallest number of replies per term and template that reaches an aim.
+    """Writes a sentence with the smallest number of replies per term and template that reaches an `aim` (in words).
 
-    Args:
-        aim: The aim in words.
-        at: Predicts the aimed-at figure from a number of replies per term and template.
-        reached: Returns whether a predicted value reaches the aim.
+    `at` predicts a figure from the number of replies, and `reached` returns whether the figure reaches the aim.
     """
     numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
 
@@ -396,7 +383,6 @@ def _costs(
     prices: tuple[float | None, float | None],
     minutes: float | None,
 ) -> list[list[str]]:
-    """Returns rows with the number of replies and, if they can be estimated, the minutes, tokens and price."""
     if run is None or table is None:
         return [["replies", "", *map(count, numbers)]]
     tables = [table]
@@ -418,7 +404,6 @@ def _costs(
 
 
 def _mean_tokens(tables: Sequence[pa.Table], of_first_reply: float) -> tuple[float, float]:
-    """Returns the mean numbers of tokens in a conversation's prompts and replies. `tables` has one table per turn."""
     number = len(tables[0])
     if all("tokens_out" in table.column_names and not table["tokens_out"].null_count for table in tables):
         names = "tokens_in", "tokens_out"

@@ -5,10 +5,7 @@ from hb_metrics.runs.run_record import model_title, tag_of
 
 
 def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
-    """Returns a different name for each run: its model, its model with the control tag, or its folder.
-
-    If folders also have equal names, numbers are put before them.
-    """
+    """Returns a different name for each run: its model, its model with the control tag, or its folder."""
     if names is not None:
         if len({name.strip() for name in names} - {""}) != len(runs) or len(names) != len(runs):
             raise ValueError(

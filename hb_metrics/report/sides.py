@@ -1,6 +1,6 @@
 """Shows both sides of a mitigation: the remaining bias, and whether the model still responds to people.
 
-A model that ignores who people are has little Gen Bias, so the table shows both sides.
+Without the second side, a model that ignores who people are would look good.
 """
 
 from collections.abc import Sequence
@@ -43,8 +43,6 @@ READING = (
 
 
 class SidesRow(NamedTuple):
-    """A row of the table: a figure's value in the first run, and its value and change (in words) in the other runs."""
-
     name: str
     before: str
     after: list[tuple[str, str]]
@@ -57,10 +55,7 @@ class Sides(NamedTuple):
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
-    """Compares both sides of the runs. The first run is the one before mitigation.
-
-    Returns `None` if no change contains both Gen Bias and uptake.
-    """
+    """Compares both sides of the runs, if they have both. The first run precedes mitigation."""
     found = [{row.name: row for row in changes.rows} for changes in compared]
     if not any(BIAS in rows and UPTAKE in rows for rows in found):
         return None
@@ -81,7 +76,6 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
 
 
 def sides_lines(sides: Sides) -> list[str]:
-    """Writes, for the terminal, a table and a sentence for each run after the first."""
     lines = []
     for number, (name, sentence) in enumerate(zip(sides.names[1:], sides.sentences, strict=True)):
         cells = [("", sides.names[0], name, "change")]
@@ -117,7 +111,6 @@ def _cells(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _lowest(rows: Sequence[ChangeRow]) -> ChangeRow | None:
-    """Finds the axis that kept the smallest part of its uptake."""
     of_axes = [row for row in rows if row.name.startswith(f"{UPTAKE}, ") and row.change.first > 0]
     return min(of_axes, key=lambda row: row.change.second / row.change.first, default=None)
 
@@ -130,7 +123,6 @@ def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
 
 
 def _drift(before: Run, after: Run) -> Figure | None:
-    """Reads the neutral drift between the models of two runs, or returns `None` if it was not measured."""
     path = after.folder / DRIFT_FILE
     drift = read_json(path) if path.is_file() else {}
     if (drift.get("before"), drift.get("after")) != (run_digest(before.folder), run_digest(after.folder)):

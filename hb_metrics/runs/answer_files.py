@@ -1,8 +1,8 @@
 """Reads files with replies to exported prompts, or with log-probabilities of these prompts.
 
 The answers may come from any model or from people. The suffix of a file determines its format: Parquet, JSON lines or
-CSV. Unknown columns are ignored, so you can add answers to the rows of exported prompts. If a row is invalid, the error
-message states its number.
+CSV. Unknown columns are ignored, so you can add answers to the rows of exported prompts. Errors state the number of the
+invalid row.
 """
 
 import json
@@ -23,14 +23,7 @@ SUFFIXES = (".parquet", ".jsonl", ".csv")
 class GivenReply(NamedTuple):
     """A row in a file of replies. An attribute is `None` if the file does not contain its value.
 
-    Attributes:
-        row: The number of the row, counted from 1.
-        id: The id of the prompt.
-        text: The text of the prompt.
-        num_tokens: The number of tokens in the reply.
-        truncated: Whether the reply was cut at its maximum length.
-        turn: The number of the reply within its conversation, counted from 1.
-        reasoning: The model's thought before the reply.
+    `row` and `turn` (the number of the reply within its conversation) are counted from 1.
     """
 
     row: int
@@ -46,12 +39,8 @@ class GivenReply(NamedTuple):
 class GivenLogProbability(NamedTuple):
     """A row in a file of log-probabilities.
 
-    Attributes:
-        row: The number of the row, counted from 1.
-        id: The id of the prompt.
-        text: The text of the prompt, or `None` if the file does not contain it.
-        log_probability: The natural logarithm of the text's probability, summed over its tokens.
-        num_tokens: The number of tokens over which the logarithm is summed.
+    `row` is counted from 1. `log_probability` is the natural logarithm of the text's probability, summed over
+    `num_tokens` tokens.
     """
 
     row: int
@@ -145,7 +134,6 @@ def check_ids(
 
 
 def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
-    """Raises `ValueError` unless there are replies from each of the turns 1 to `turns`, and from no other turn."""
     replied = sorted({reply.turn for reply in given})
     if replied != list(range(1, turns + 1)):
         raise ValueError(
@@ -155,13 +143,13 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
 
 
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
-    """Groups replies by prompt. The result does not depend on the order of the rows.
+    """Groups replies by prompt. The order of the rows does not affect the result.
 
-    Copies of a reply to the same prompt are left out if decoding is greedy. They are also left out if no prompt has two
-    different replies, because this shows that the model did not sample.
+    Copies of a reply to the same prompt are left out if the model did not sample: with greedy decoding, or if no prompt
+    has two different replies.
 
     Returns:
-        The replies by the prompt's id, and the number of copies that were left out.
+        The replies by the prompt's id, and the number of omitted copies.
     """
     by_prompt: dict[str, list[GivenReply]] = {}
     for row in given:

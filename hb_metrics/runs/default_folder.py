@@ -10,10 +10,9 @@ _NAMED = {"model", "dataset_config", "measurements", "quick"}
 
 
 def default_folder(settings: Settings) -> str:
-    """Returns the folder of a run for which the user did not set `--output_dir`. It is in `runs/`.
+    """Returns a folder in `runs/` for a run without `--output_dir`.
 
-    Its name contains the most important settings, and a digest of all other settings that differ from their defaults.
-    Therefore, runs with different settings have different folders.
+    Its name contains the most important settings and a digest of the others, so it differs between settings.
     """
     run, defaults = settings.run, settings.defaults()
     parts = [Path(run.model).name, run.dataset_config]

@@ -1,5 +1,3 @@
-"""Reads the files of a finished run."""
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -146,7 +144,6 @@ def read_style_means(path: Path) -> RunStyles:
 
 
 def recorded_run(path: Path) -> str | None:
-    """Returns the digest of the run that wrote a Parquet file, or `None` if it is not recorded."""
     mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
     return None if mark is None else mark.decode()
 

@@ -1,6 +1,6 @@
-"""Compares a run's figures with the limits that the options `--fail_above` and `--until` set.
+"""Compares a run's figures with the limits (in the code: gates) of the options `--fail_above` and `--until`.
 
-If a figure exceeds its limit, the run fails after it has written its report. The code calls such a limit a gate.
+If a figure exceeds its limit, the run fails after it has written its report.
 """
 
 import math
@@ -36,7 +36,7 @@ def read_gates(text: str | None) -> dict[str, float]:
 
 
 class Until(NamedTuple):
-    """The condition that `--until` sets: Full Gen Bias, or the half-width of its interval, is below a limit."""
+    """The condition of `--until`: Full Gen Bias, or the half-width of its interval, is below a limit."""
 
     text: str
     is_half_width: bool
@@ -97,10 +97,8 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
     """Returns a sentence for each figure that exceeds its limit or that cannot be compared with it.
 
     The limit is compared with the upper end of the figure's interval or, for a gap ("signed"), with the end that is
-    further from 0. If a kind of figure never has an interval, the limit is compared with the figure's value. If an
-    interval could not be estimated, the figure cannot be compared, because its value may be far from the truth.
-
-    If the condition of `--until` is not met, a further sentence states this.
+    further from 0. If a kind of figure never has an interval, its value is compared. If an interval could not be
+    estimated, the figure cannot be compared. An unmet condition of `--until` also leads to a sentence.
     """
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:

@@ -1,5 +1,3 @@
-"""Plans a run. Chooses its prompts and measurements, loads the model, and describes the run for run.json."""
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,10 +63,7 @@ def _own_prompts(settings: Settings) -> "pa.Table | None":
 
 
 def read_files(settings: Settings) -> dict[str, Any]:
-    """Reads the files that are named in options. Returns their contents by measurement.
-
-    Call it before a model is loaded, so that errors in these files appear early.
-    """
+    """Reads the files in the options, by measurement, before a model is loaded, so that their errors appear early."""
     return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
@@ -82,10 +77,6 @@ def model_source(settings: Settings) -> "Source | None":
 
 
 def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
-    """Returns the engine that answers the run's prompts.
-
-    It is a loaded model or, if `source` is `None`, files of answers.
-    """
     run = settings.run
     if source is None:
         from hb_metrics.inference.engines.files import FileEngine
@@ -126,10 +117,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Returns the content of run.json, which is all settings on which the results depend.
-
-    The number of processes is not part of it.
-    """
+    """Returns the content of run.json: all settings on which the results depend, without the number of processes."""
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
     without = {*CHANGE_NOTHING, "adapter"}  # the adapter is described with the model

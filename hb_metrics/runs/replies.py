@@ -1,5 +1,3 @@
-"""Selects replies, and combines them with the axes, descriptors and templates of their prompts."""
-
 from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
@@ -14,10 +12,10 @@ _NUMBER = "#"
 
 
 class Replies(NamedTuple):
-    """Non-empty replies, each with the axis, descriptor and template of its prompt.
+    """Non-empty replies, each with the axis, descriptor and template of its prompt. All lists are [replies].
 
-    All lists have one element per reply. If the user asks a question after the prompt, the question is a part of
-    `templates` and `prompts`, because replies to different questions are not comparable.
+    If the user asks a question after the prompt, the question is a part of `templates` and `prompts`, because replies
+    to different questions are not comparable.
     """
 
     ids: list[str]
@@ -31,8 +29,7 @@ class Replies(NamedTuple):
 def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
     """Selects the non-empty replies.
 
-    `replies` is a table with the columns of `requests.REPLY_SCHEMA`. `prompts` has the prompt of each reply, in the
-    same order.
+    `replies` has the columns of `requests.REPLY_SCHEMA`. `prompts` has the prompt of each reply, in the same order.
     """
     rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]
     kept = pa.array(rows, pa.int64())
@@ -46,10 +43,7 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:
-    """Selects the non-empty replies of a later turn, in the order of the first turn.
-
-    `prompts` of the result are the user's follow-up questions.
-    """
+    """Selects the non-empty replies of a later turn, in the order of the first turn. Their prompts are follow-ups."""
     said = dict(zip(replies["id"].to_pylist(), replies.select(["text", "reply"]).to_pylist(), strict=True))
     kept = [identifier in said and not is_empty(said[identifier]["reply"]) for identifier in first.ids]
     chosen = chosen_replies(first, np.array(kept, dtype=bool))
@@ -58,7 +52,6 @@ def later_replies(first: Replies, replies: pa.Table) -> Replies:
 
 
 def rows_of_conversations(replies: Replies, conversations: Replies) -> np.ndarray:
-    """Returns whether each reply's conversation is among `conversations`."""
     return np.isin(replies.ids, conversations.ids)
 
 
@@ -97,9 +90,9 @@ def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
 
 
 def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:
-    """Adds a question to each sentence, unless the question is `None`.
+    """Adds a question after each sentence, unless the question is `None`.
 
-    The question comes after the sentence. Only a signature, which has two lines, comes after its question.
+    Only a signature, which has two lines, comes after its question.
     """
     joined = []
     for sentence, question in zip(sentences, questions, strict=True):
@@ -131,5 +124,4 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
 
 
 def is_empty(reply: str | None) -> bool:
-    """Returns whether a reply is missing, or contains nothing but white space and `UNSAFE_MARK`."""
     return reply is None or not reply.replace(UNSAFE_MARK, "").strip()

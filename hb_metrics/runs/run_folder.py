@@ -1,6 +1,6 @@
 """Creates and locks the folder of a run, and reads and writes its files.
 
-The file run.json in the folder is the run's record. It contains all settings on which the results depend.
+The file run.json is the run's record: all settings on which the results depend.
 """
 
 import errno
@@ -43,7 +43,6 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def turn_folder(folder: Path, turn: int) -> Path:
-    """Returns the folder with the files of a turn. For the first turn, this is the run's folder itself."""
     return folder if turn == 1 else folder / TURNS / str(turn)
 
 
@@ -64,10 +63,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
-    """Adds a column of plural forms for each column of descriptors.
-
-    The plural is null if it is the same as the singular.
-    """
+    """Adds a column of plural forms for each column of descriptors, or null where both forms are the same."""
     plurals = {term.term: term.plural for term in vocabulary.descriptors if term.plural}
     terms, forms = pa.array(plurals, pa.string()), pa.array(plurals.values(), pa.string())
     for name in _DESCRIPTORS:
@@ -91,13 +87,11 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a file so that no code reads it any more. Returns the new path."""
     names = (path.with_name(f".{path.name}.{number}.aside") for number in count(1))
     return path.rename(next(name for name in names if not name.exists()))
 
 
 def table_digest(table: pa.Table) -> str:
-    """Returns a SHA-256 digest of a table's content, without its columns of plural forms."""
     table = table.select([name for name in table.column_names if not name.endswith(_PLURAL)])
     table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
     sink = pa.BufferOutputStream()
@@ -118,7 +112,6 @@ def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
 
 
 def package_versions(*more: str) -> dict[str, str | None]:
-    """Returns the releases of the packages in `VERSIONED` and `more`. `None` means that a package is not installed."""
     versions: dict[str, str | None] = {}
     for package in (*VERSIONED, *more):
         try:
@@ -129,9 +122,9 @@ def package_versions(*more: str) -> dict[str, str | None]:
 
 
 def run_digest(folder: Path) -> str:
-    """Returns a SHA-256 digest of the run's record. `folder` is the run's folder or one of its subfolders.
+    """Returns a SHA-256 digest of the run's record, or of an empty string if there is no record.
 
-    If there is no record, returns the digest of an empty string.
+    `folder` is the run's folder or one of its subfolders.
     """
     path = next((parent / RUN_FILE for parent in (folder, *folder.parents) if (parent / RUN_FILE).is_file()), None)
     record = "" if path is None else json.dumps(read_json(path), sort_keys=True)
@@ -139,11 +132,7 @@ def run_digest(folder: Path) -> str:
 
 
 def open_run(folder: Path, run: dict[str, Any]) -> None:
-    """Writes the run's record into its folder, or compares it with the record that is already there.
-
-    Args:
-        folder: A new or empty folder, or the folder of the same run.
-        run: The record. It contains, by section, all settings on which the results depend.
+    """Writes the run's record into an empty folder, or compares it with the record in the folder.
 
     Raises:
         ValueError: The folder contains a run with other settings.
@@ -167,7 +156,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> None:
 def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
     """Returns a line for each difference between two run records.
 
-    `where` and `elsewhere` are the words for the two records in these lines, such as "there" and "here".
+    `where` and `elsewhere` are the words for the two records, such as "there" and "here".
     """
     one, other = _flat(first), _flat(second)
     lines = []
@@ -182,9 +171,8 @@ def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: 
 def hold_folder(folder: Path) -> Iterator[None]:
     """Locks a run's folder, so that no other run can write to it. Removes incomplete files of killed runs.
 
-    The operating system releases the lock even if the process is killed. Some file systems do not support locks. On
-    Lustre without `flock`, the lock of a killed process is released only on the same machine. On NFS without a lock
-    service, the folder is not locked, and a note is printed.
+    The operating system releases the lock even if the process is killed, but on Lustre without `flock` only on the same
+    machine. On NFS without a lock service, the folder is not locked, and a note is printed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _check_run_or_empty(folder)  # so that no lock file is written into a folder with other files

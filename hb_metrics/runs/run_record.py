@@ -44,7 +44,6 @@ def measured_model(run: Mapping[str, Any]) -> str:
 
 
 def figures_belong_to(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the description of the adapter or, if there is none, of the model."""
     return model.get("adapter") or model
 
 
@@ -75,7 +74,6 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:
-    """Returns whether a model or classifier came from the Hub. In this case, its digest is a commit."""
     return re.fullmatch("[0-9a-f]{40}", model.get("digest") or "") is not None
 
 
@@ -103,7 +101,6 @@ def tag_and_cue(results: Mapping[str, Any]) -> list[str]:
 
 
 def _without_path(name: str) -> str:
-    """Returns the last part of a path. Returns a Hub id unchanged."""
     return last_part(name) if name.startswith(("/", ".", "~")) or "\\" in name else name
 
 

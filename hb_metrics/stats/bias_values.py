@@ -25,8 +25,6 @@ class StyleRows(Protocol):
 
 
 class DescriptorKey(NamedTuple):
-    """A descriptor and its axis. The same term on two axes is two descriptors."""
-
     axis: str | None
     descriptor: str
 
@@ -37,7 +35,6 @@ class BiasValues(NamedTuple):
     Attributes:
         values: [replies] the bias value b_tdi of each reply.
         descriptor_codes: [replies] the index of each reply's descriptor in `descriptors`.
-        mean_values: [descriptors] the mean bias value over a descriptor's replies.
         descriptor_means: [descriptors, styles] the mean style probabilities m_d.
         overall_mean: [styles] m̄.
     """
@@ -65,8 +62,8 @@ def bias_values(
     vector. m_d is the mean of p_tdi, first over the replies in each template and then over the templates in which
     descriptor d has replies. m̄ is the unweighted mean of m_d over the descriptors.
 
-    If m_d equals m̄, the bias values of the descriptor's replies are 0 (for α = 1 and 2, the formula gives 0/0). This
-    is always so if there is only one descriptor.
+    If m_d equals m̄, as for a single descriptor, the bias values of the descriptor's replies are 0 (for α = 1 and 2,
+    the formula gives 0/0).
 
     Args:
         style_probabilities: [replies, styles] p_tdi. Only one block of rows at a time is in memory.

@@ -21,8 +21,8 @@ and Σ_d by the sample means and covariances. Two corrected estimates are combin
   the term.
 * The second estimate is the plug-in, multiplied by the debiased value and divided by the plain value. It is precise.
   However, it assumes that replies vary as much in the directions in which descriptors truly differ as in the directions
-  in which their sample means differ. If this is false, the estimate is biased (by 20 to 35 % on axes whose replies vary
-  much).
+  in which their sample means differ. If this is false, the estimate is biased (by 20 to 35 % on axes with very varied
+  replies).
 
 The degrees of freedom account for chance errors, but not for a bias. The second estimate therefore gets the larger
 weight only if the error of the first estimate is several times as large as the term.
@@ -67,7 +67,6 @@ class CellMoments:
     minus its expectation. For the other symbols, see the docstring of the module.
 
     Attributes:
-        counts: N_d, the number of replies.
         mass: The sum of probabilities over the cell's replies and columns.
         lengths: The sum of ‖r‖² over the cell's replies, where r is a reply minus the mean of its cell.
         fourths: The sum of ‖r‖⁴ over the cell's replies.
@@ -234,7 +233,7 @@ def _single_variance(cells: CellMoments, squares: np.ndarray, excess: np.ndarray
 
 
 def _skew_factor(counts: np.ndarray) -> np.ndarray:
-    """Returns the factor by which a sum of cubed residuals is multiplied to estimate the third moment without bias."""
+    """Returns the factor of a sum of cubed residuals that makes it an unbiased estimate of the third moment."""
     known = np.where(counts > 2, counts, np.nan)
     return known / ((known - 1) * (known - 2))
 

@@ -41,13 +41,9 @@ class CorrectedRate(NamedTuple):
 
     Attributes:
         value: The corrected rate; `None` if a stratum has too few labels.
-        interval: The interval of `value`.
-        judged: The rate according to the judge.
         excess_interval: The interval of `judged - value`.
-        reason: The reason why there is no interval.
         num_needed: The number of labels in this group that would allow an interval. `None` if there is an interval, or
             if no number of labels allows one.
-        num_labelled: The number of labelled replies in this group.
         weight: λ, the weight of the judge's scores.
     """
 
@@ -74,10 +70,9 @@ class AlternativeAnnotator(NamedTuple):
 
     Attributes:
         winning_rate: The share of raters whom the judge may replace.
-        advantage: The probability that the judge agrees with the other raters at least as well as a rater does,
-            averaged over raters.
+        advantage: The probability, averaged over raters, that the judge agrees with the other raters at least as well
+            as the rater does.
         passes: Whether `winning_rate` is at least `WINNING_RATE`.
-        reason: The reason why there is no test.
     """
 
     winning_rate: float | None

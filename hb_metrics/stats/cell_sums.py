@@ -127,7 +127,6 @@ class CellSums:
             self._rows = None
 
     def cells(self) -> list[Cell]:
-        """Returns the cells that have replies, in the order of template, axis and descriptor."""
         if len(self._sorted) != len(self._indices):
             self._sorted = sorted(self._indices)
         return list(self._sorted)
@@ -136,7 +135,6 @@ class CellSums:
         return self._counts[[self._indices[cell] for cell in cells]]
 
     def by_template(self) -> dict[str, dict[str | None, list[Cell]]]:
-        """Maps each template to its axes, and each axis to its cells, all in alphabetical order."""
         templates: dict[str, dict[str | None, list[Cell]]] = {}
         for cell in self.cells():
             templates.setdefault(cell.template, {}).setdefault(cell.axis, []).append(cell)
@@ -167,11 +165,8 @@ class CellSums:
     def _add_rows(self, values: np.ndarray, rows: np.ndarray, indices: np.ndarray, scratch: np.ndarray) -> None:
         """Adds the replies `values[rows]` to the sums of their cells.
 
-        Args:
-            values: [replies, styles] The style probabilities.
-            rows: The numbers of the rows to add, sorted by cell.
-            indices: The index of the cell of each of these rows.
-            scratch: An array for intermediate values, with at least as many rows.
+        `rows` is sorted by cell, and `indices` contains the cell of each row. `scratch` is an array for intermediate
+        values, with at least as many rows.
         """
         starts = np.flatnonzero(indices[1:] != indices[:-1]) + 1
         starts = np.concatenate([[0], starts, [len(rows)]]).astype(np.int32)

@@ -10,13 +10,13 @@ from hb_metrics.stats.inputs import check_column, check_references, number_colum
 class CheckedMetric(evaluate.Metric, abc.ABC):
     """An `evaluate.Metric` that rejects inputs that `evaluate` would silently ignore or misread.
 
-    `evaluate` ignores references, reads a string as a column, and ignores masks. The methods must have docstrings,
-    because `evaluate` appends to them.
+    `evaluate` ignores references and masks, and reads a string as a column. The methods must have docstrings, because
+    `evaluate` appends to them.
     """
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo:
-        """Describes the metric. `evaluate.load` does not load this class, because this method is abstract."""
+        """Describes the metric. This method is abstract so that `evaluate.load` does not load this class."""
 
     def add(self, *, prediction: float | None = None, reference: None = None, **kwargs: Any) -> None:
         """Adds a prediction."""

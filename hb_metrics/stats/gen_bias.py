@@ -37,18 +37,16 @@ class GenBias(NamedTuple):
             descriptors of the axis.
         by_style: The part of Full Gen Bias that comes from each style. The parts sum to Full Gen Bias. `None` if there
             are no labels.
-        noise_floor: The sampling noise that the plain Full Gen Bias is estimated to contain. `debias` subtracts it.
-            `None` if there is a template in which no descriptor has two replies.
+        noise_floor: The estimated sampling noise in the plain Full Gen Bias. `debias` subtracts it. `None` if there is
+            a template in which no descriptor has two replies.
         intervals: For each of the six values above `by_style`, [lowest, highest]. The interval is for the value that
             unlimited replies would give. A plain value contains sampling noise and can be above its interval.
         wide_intervals: For the same values, whether the interval is more than 15 % wider than it would be if the
             variance were known.
         no_intervals: For the same values, the reason why there is no interval, or `None`.
-        clusters: The labels of the styles in each cluster.
         num_templates: The number of templates with replies, including skipped ones.
         num_single_reply_cells: The number of cells with one reply. Their variance is unknown. The noise floor uses the
             mean variance of the template's other cells on the same axis, or on all axes if there are none.
-        num_missing_cells: The number of cells without replies.
         skipped_templates: Templates in which fewer than two descriptors have replies.
         skipped_axes: Axes that have no template with two descriptors.
     """
@@ -185,7 +183,7 @@ def gen_bias(
 
 
 def plain_and_debiased(cells: CellSums, confidence_level: float) -> tuple[GenBias, GenBias | None]:
-    """Computes the plain and the debiased values. The plain values come with the intervals.
+    """Computes the plain values, with the intervals, and the debiased values.
 
     The debiased values are `None` if no cell has a second reply, because the sampling noise is then unknown.
     """
@@ -225,7 +223,7 @@ def _mean_variances(
 
 
 def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
-    """Returns the variance over descriptors (row 0) and the noise that it contains (row 1): [2, columns].
+    """Returns the variance over descriptors and the noise that it contains: [2, columns].
 
     Both arguments are [descriptors, columns].
     """

@@ -48,11 +48,11 @@ COUNTS = """\
 
 
 class GenBiasMetric(evaluate.Metric, abc.ABC):
-    """Base class of the three Gen Bias metrics. It keeps sums in memory, and not every row in a file like `evaluate`.
+    """Base class of the three Gen Bias metrics. It keeps only sums in memory, unlike `evaluate`, which stores all rows.
 
     Args:
-        labels: The same argument as that of `compute`, for replies that are added with `add` or `add_batch`.
-        clusters: The same argument as that of `compute`, for these replies.
+        labels: The argument `labels` of `compute`, for replies that are added with `add` or `add_batch`.
+        clusters: The argument `clusters` of `compute`, for these replies.
         keep_replies: Whether to keep these replies (float32). Intervals require them.
         num_process: Must be 1, because replies are not gathered from other processes.
     """
@@ -76,7 +76,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
 
     @abc.abstractmethod
     def _values(self, bias: GenBias) -> dict[str, Any]:
-        """Returns the values of this metric. The first key is the name of the metric."""
+        """Returns the metric's values by name. The first key is the metric's own name."""
 
     @abc.abstractmethod
     def _info(self) -> evaluate.MetricInfo: ...
@@ -114,7 +114,7 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         scale: float = 1000,
         confidence_level: float | None = None,
     ) -> dict[str, Any]:
-        """Computes the metric from all added and passed replies, and then removes the added ones.
+        """Computes the metric from all added and passed replies, and then removes the added replies.
 
         After an error, the added replies are kept, so `compute` can be called again.
         """

@@ -15,11 +15,11 @@ therefore V_terms + V_templates − V_cells (Owen, 2007, https://doi.org/10.1214
 
 A variance that is estimated from few terms is uncertain, especially if some terms are far from the others. The estimate
 from D influences with kurtosis k has about 2D / (k − 1) degrees of freedom. The interval therefore uses a t-quantile.
-The variance of Gen Bias has a second estimate, from products of different terms. It is better if the terms have normal
-effects. The larger of the two estimates is used. Every variance is at least V_cells, which contains the variance due to
+The variance of Gen Bias has a second estimate, from products of different terms, which is better if the terms have
+normal effects. The larger estimate is used. Every variance is at least V_cells, which contains the variance due to
 other replies.
 
-Gen Bias is a sum of squares, so its plain value is treated as a multiple of a χ² variable, whose degrees of freedom
+Gen Bias is a sum of squares, so its plain value is treated as a multiple of a χ² variable, with degrees of freedom that
 follow from the variance. The sampling noise is subtracted from the bounds. A share is treated as a share of independent
 replies with the same variance, with Jeffreys's interval.
 """
@@ -47,9 +47,8 @@ class Influences(NamedTuple):
         value: The figure. Gen Bias still contains its sampling noise.
         noise: The sampling noise of Gen Bias; `None` for a share.
         cells: [templates, terms] The influence of each cell; NaN for a missing cell.
-        templates: [templates] The influence of each template.
         axes: [terms] The code of each term's axis.
-        least: The variance over terms if terms have normal effects. It is a lower limit of the variance that is used.
+        least: A lower limit of the variance over terms, which is correct if terms have normal effects.
     """
 
     value: float
@@ -171,14 +170,12 @@ def share_influences(hits: np.ndarray, sizes: np.ndarray, axes: np.ndarray) -> I
 def pair_share_influences(
     templates: np.ndarray, firsts: np.ndarray, seconds: np.ndarray, significant: np.ndarray, axes: np.ndarray
 ) -> Influences:
-    """Computes the influences on the share of significant tests. Each test compares two terms of one axis.
-
-    The share is a U-statistic over the terms.
+    """Computes the influences on the share of significant tests, which is a U-statistic over the terms.
 
     Args:
         templates: [tests] The code of each test's template.
         firsts: [tests] The code of each test's first term.
-        seconds: [tests] The code of each test's second term.
+        seconds: [tests] The code of each test's second term, on the same axis.
         significant: [tests] Whether each test is significant.
         axes: [terms] The code of each term's axis.
     """

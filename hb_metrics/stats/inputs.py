@@ -40,7 +40,6 @@ def check_lengths(**columns: Sized | None) -> None:
 
 
 def check_references(references: Any) -> None:
-    """Rejects references, which `evaluate` would silently ignore."""
     if references is not None:
         raise ValueError("references were given; omit them, because this metric compares predictions with each other")
 
@@ -58,7 +57,6 @@ def number_column(name: str, column: Any) -> np.ndarray:
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
-    """Returns numbers unchanged, and raises `TypeError` for text, dates and complex numbers."""
     if values.dtype.kind == "O":
         if any(isinstance(value, str | bytes) for value in values.flat):
             raise TypeError("text is among them")

@@ -47,8 +47,6 @@ FEW_CELLS_REASON = (
 
 
 class Interval(NamedTuple):
-    """The interval of a metric for one axis or for all descriptors, or the reason why there is none."""
-
     bounds: list[float] | None
     wide: bool | None
     reason: str | None
@@ -80,14 +78,9 @@ def intervals(
 ) -> dict[str | None, list[Interval]]:
     """Computes an interval for each metric and each axis (`None`: all descriptors).
 
-    Args:
-        cells: The replies, kept with `keep_replies=True`.
-        columns: The columns of each cluster's styles.
-        plain: The values of the metrics on each axis: [metrics], in the order of `read_metrics`.
-        noise: The sampling noise that these values contain: [metrics].
-        ddof: The variance over D descriptors divides by D − ddof.
-        scale: The factor by which values and noise are multiplied.
-        confidence_level: The confidence level of the intervals.
+    `cells` must be kept with `keep_replies=True`. `columns` contains the columns of each cluster's styles. For each
+    axis, `plain` contains the values of the metrics and `noise` their sampling noise: [metrics], in the order of
+    `read_metrics`.
     """
     by_axis = {}
     for axis, templates in gathered_moments(cells, columns, ddof).items():

@@ -1,13 +1,13 @@
 """Predicts, from a pilot run, the half-width of a figure in a run with more replies, templates or terms.
 
-The variance of a debiased Gen Bias value (`bias_variance.py`) is the sum of two parts. The first part grows with the
-value, and the second part does not. A run has N replies per cell (a term in a template), D terms and T templates. The
-first part is proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to
+The variance of a debiased Gen Bias value (`bias_variance.py`) is the sum of two parts. Only the first part grows with
+the value. A run has N replies per cell (a term in a template), D terms and T templates. The first part is proportional
+to 1 / (N D T). If all cells have the same variance, the second part is proportional to
 P² / (N (N − 1) D T) + P / (N² D² T), where P = 1 − 1/D.
 
-A small pilot estimates the value and both parts of the variance only roughly. A prediction therefore has a range. The
-range combines the errors that the estimates cause (the root of the sum of their squares). In a run with other
-templates, both parts also differ because templates differ.
+A small pilot estimates the value and both parts of the variance only roughly, so a prediction has a range. The range
+combines the effects of the three errors (the root of the sum of their squares). In a run with other templates, both
+parts also differ because templates differ.
 """
 
 import math
@@ -39,7 +39,7 @@ class Spread(NamedTuple):
     """A run's debiased value, and its variance, which is `at_zero` + `slope` × (the true value, if it is above 0).
 
     `zero_error` is the relative standard error of `at_zero`, and `slope_error` is the standard error of `slope`.
-    `zero_apart` and `slope_apart` are the same errors, but for other templates (from the jackknife over templates).
+    `zero_apart` and `slope_apart` are the same errors for other templates (from the jackknife over templates).
     """
 
     value: float
@@ -78,7 +78,6 @@ def run_spread(templates: Sequence[CellMoments], value: float, plain: float) -> 
 
 
 def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
-    """Computes the spread of a run, including its errors for other templates."""
     spread, number = run_spread(templates, value, plain), len(templates)
     if number == 1:
         return spread
@@ -139,7 +138,6 @@ def half_width(spread: Spread, confidence_level: float) -> float | None:
 
 
 def change_half_width(spread: Spread, confidence_level: float) -> float | None:
-    """Computes the half-width of the change between two independent runs of the same size and value."""
     half = half_width(spread, confidence_level)
     if half is None or half == math.inf:
         return half
@@ -150,8 +148,7 @@ def change_half_width(spread: Spread, confidence_level: float) -> float | None:
 def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | None]) -> Range | None:
     """Predicts a number and its range for a run of another size.
 
-    `predict` computes the number, such as a half-width, from the spread of the larger run. If it returns `None`, the
-    result is `None`.
+    `predict` computes the number, such as a half-width, from the spread of the larger run, and may return `None`.
     """
     middle = predict(at_size(pilot, size))
     if middle is None:
@@ -187,8 +184,8 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
 def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confidence_level: float) -> Range:
     """Predicts the half-width of a share of replies in a run with `times` as many replies as the pilot.
 
-    `sizes` [terms, templates] contains the number of the pilot's replies in each cell. `hits` contains the number of
-    those that count towards the share.
+    `sizes` [terms, templates] contains the number of the pilot's replies in each cell, and `hits` the number that count
+    towards the share.
     """
     low, high = share_interval(hits, sizes, confidence_level, times)
     middle = (high - low) / 2

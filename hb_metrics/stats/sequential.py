@@ -4,10 +4,10 @@ Each of these tests is called a look. All looks together have the permitted erro
 distance of the debiased value from the limit, in standard errors at the limit.
 
 The information at a look is the variance at the last look divided by the variance at this look. As the information
-grows, the looks use up more of the permitted error (Lan and DeMets, 1983, https://doi.org/10.1093/biomet/70.3.659).
-The function is that of O'Brien and Fleming (1979, https://doi.org/10.2307/2530245), with which early looks use up
-hardly any error. A debiased value is a U-statistic, so the covariance of its values at two looks is the variance at the
-later look. The values at the looks are therefore points of a Brownian motion, and the information is its time.
+grows, the looks use up more of the permitted error (Lan and DeMets, 1983, https://doi.org/10.1093/biomet/70.3.659). The
+function is that of O'Brien and Fleming (1979, https://doi.org/10.2307/2530245), with which early looks use up hardly
+any error. A debiased value is a U-statistic, so the covariance of its values at two looks is the variance at the later
+look. The values at the looks are therefore points of a Brownian motion, and the information is its time.
 
 The interval after the last look uses the stage-wise order of outcomes (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
 https://doi.org/10.2307/2530912). In this order, a value that passes the upper boundary ranks higher at an earlier look.
@@ -35,10 +35,10 @@ _SPENT = 0.9
 
 
 class Look(NamedTuple):
-    """A look at a debiased value, whose variance is `at_zero` plus `slope` per unit of the true value.
+    """A look at a debiased value, with the variance `at_zero` plus `slope` per unit of the true value.
 
-    `information` is relative to the information of the whole run. `boundary` is the distance from the limit at which
-    the look decides. It is in standard errors, as if the variance were known.
+    `information` is relative to the information of the whole run. The look decides at the distance `boundary` from the
+    limit, in standard errors, as if the variance were known.
     """
 
     value: float
@@ -58,7 +58,6 @@ class Look(NamedTuple):
         return math.copysign(min(known, _FARTHEST), errors)
 
     def deciding(self, limit: float) -> tuple[float, float]:
-        """Returns the two values between which the look decides nothing."""
         half = -float(stdtrit(min(self.freedom, _MANY), ndtr(-self.boundary))) * self.error(limit)
         return limit - half, limit + half
 
@@ -83,7 +82,6 @@ def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look]
 
 
 def decision(look: Look, limit: float) -> bool | None:
-    """Returns whether the true value is below the limit, or `None` if the look decides nothing."""
     distance = look.distance(look.value, limit)
     return None if abs(distance) < look.boundary else distance < 0
 
@@ -96,10 +94,8 @@ def spent(information: float, error: float) -> float:
 def next_boundary(information: Sequence[float], before: Sequence[float], error: float) -> float:
     """Computes the distance from the limit at which the next look decides.
 
-    Args:
-        information: The information at the earlier looks and at the next look.
-        before: The boundaries of the earlier looks.
-        error: The permitted error of all looks together, on one side.
+    `information` includes the next look, and `before` contains the boundaries of the earlier looks. `error` is the
+    permitted error of all looks together, on one side.
     """
     due, undecided, then = spent(information[-1], error), (np.zeros(1), np.ones(1)), 0.0
     for now, bound in zip(information, before, strict=False):
@@ -113,9 +109,9 @@ def next_boundary(information: Sequence[float], before: Sequence[float], error: 
 
 
 def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
-    """Computes the probability, for a `true` value, of an outcome at least as high as the outcome of these looks.
+    """Computes the probability that a run with the value `true` ranks at least as high as this run.
 
-    The last of these looks ended the run.
+    `looks` are the looks of this run. The last of them decided.
     """
     *earlier, last = looks
     bounds = [[look.distance(value, true) for value in look.deciding(limit)] for look in earlier]
@@ -157,8 +153,8 @@ def _still_undecided(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the positions of runs that are still between two bounds, and the probability of each position.
 
-    `undecided` contains the positions and probabilities at the look before. A position is a value of the Brownian
-    motion, and `step` is the standard deviation of its next step.
+    `undecided` contains the same for the look before. A position is a value of the Brownian motion, and `step` is the
+    standard deviation of its next step.
     """
     positions, masses = undecided
     half = max(high - low, 0.0) / 2

@@ -1,7 +1,7 @@
 """Computes intervals of shares of replies. They are valid for other replies to the same terms and templates.
 
 Each cell (a term in a template) has its own share, so the variance of the overall share is the variance within cells.
-Terms are not treated as a sample. If few terms elicit refusals, a sample might contain none of them.
+Terms are not treated as a sample, because a sample might contain none of the few terms that elicit refusals.
 
 A reply that counts towards the share is a hit, and any other reply is a miss. The terms are split into terms with
 mostly hits and terms with mostly misses. The share is then (hits of the second group − misses of the first group) / all
@@ -20,11 +20,8 @@ Bounds = tuple[float, float]
 def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float = 1.0) -> Bounds:
     """Computes the interval of a share, `hits.sum() / sizes.sum()`.
 
-    Args:
-        hits: [terms, templates] The number of replies that count towards the share.
-        sizes: [terms, templates] The number of all replies.
-        confidence_level: The confidence level of the interval.
-        times: The interval is computed as if there were this many times as many replies with the same shares.
+    `hits` contains the number of replies that count towards the share, and `sizes` the number of all replies. Both
+    are [terms, templates]. The interval is for `times` as many replies with the same shares.
     """
     mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
     below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level, times)

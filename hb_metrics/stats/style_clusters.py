@@ -65,7 +65,7 @@ def cluster_columns(
 def known_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """Works like `cluster_columns`, but returns {} if the paper's clusters are needed and labels lack their styles."""
+    """Works like `cluster_columns`, but returns {} if labels lack the styles of the required paper's clusters."""
     if clusters is None and (labels is None or _lacking(labels)):
         return {}
     return cluster_columns(labels, clusters)

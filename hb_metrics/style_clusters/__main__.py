@@ -31,7 +31,7 @@ class Cluster(NamedTuple):
     """A cluster of styles, sorted by Partial Gen Bias from high to low.
 
     `partial_gen_bias` is multiplied by 1000, and debiased if the run has debiased values. `correlation` is the mean
-    correlation between two styles of the cluster. It is `None` for a single style.
+    correlation between two styles, or `None` for a single style.
     """
 
     styles: list[str]
@@ -62,7 +62,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def find_clusters(run: Run) -> list[Cluster]:
-    """Returns the clusters of styles that contribute most to a run's bias, from high to low Partial Gen Bias."""
     if "generation" not in run.results:
         raise ValueError(
             f"the run in '{run.folder}' did not measure generation bias; measure again in a new folder with "
@@ -93,7 +92,6 @@ def find_clusters(run: Run) -> list[Cluster]:
 
 
 def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:
-    """Returns the YAML of a file for `--style_clusters`. Each cluster is named after its first style."""
     classifier = " ".join(classifier_name(run.results["run"], "style_classifier").split())
     header = (
         "# Clusters of styles in a run's replies, for `--style_clusters` of `holistic-bias measure`.\n"

@@ -12,10 +12,9 @@ _DIGITS = 10
 
 
 def cluster_styles(correlations: np.ndarray) -> np.ndarray:
-    """Partitions three or more styles into clusters. Clustering uses average linkage with the distance 1 − correlation.
+    """Partitions three or more styles by average linkage with the distance 1 − correlation.
 
-    The number of clusters is the one with the highest mean silhouette width. Ties are resolved in favour of fewer
-    clusters.
+    The number of clusters maximises the mean silhouette width. In a tie, fewer clusters win.
     """
     distances = np.round(1 - correlations, _DIGITS).clip(0, 2)
     distances = (distances + distances.T) / 2
@@ -31,7 +30,6 @@ def cluster_styles(correlations: np.ndarray) -> np.ndarray:
 
 
 def partition(tree: np.ndarray, num_clusters: int) -> np.ndarray:
-    """Cuts scipy's tree of merges into `num_clusters` clusters."""
     number = len(tree) + 1
     members = {style: [style] for style in range(number)}
     for step, (first, second) in enumerate(tree[: number - num_clusters, :2].astype(int).tolist()):

@@ -1,8 +1,8 @@
 """Hard debiasing (HD) makes attributes orthogonal to the directions in which paired terms differ (section 4.3).
 
 The paper changes the hidden state at an attribute. In a causal model, this state predicts only the word after the
-attribute. The bias measure, however, depends on the probabilities of the target term and all words after it. With other
-values of `--neutralized_states`, the loss changes the states that predict these words.
+attribute. The bias measure, however, depends on the probabilities of the target term and all words after it. Other
+values of `--neutralized_states` change the states that predict these words.
 """
 
 import torch
@@ -16,7 +16,7 @@ EXPLAINED = 0.5  # the minimum share of the squared singular values that the bia
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes the loss. It computes the bias directions anew at each step, but does not train them."""
+    """Makes the loss, which computes the bias directions anew at each step but does not train them."""
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
         with torch.no_grad():
@@ -40,9 +40,9 @@ METHOD = Method(
 def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
     """Returns the directions in which paired terms differ most: [hidden, k] (section 4.3, step 1).
 
-    `targets` contains the terms' vectors in the output layer. The function takes half of the difference between the two
-    vectors of each pair. The directions are the first k right singular vectors of these differences. k is the smallest
-    number for which the directions explain at least half of the squared Frobenius norm.
+    `targets` contains the terms' vectors in the output layer. The directions are the first k right singular vectors of
+    the halved differences between the two vectors of each pair. k is the smallest number of directions that explain at
+    least half of the squared Frobenius norm.
     """
     differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
@@ -55,7 +55,6 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
 def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
     """Returns the loss of each state a: [occurrences] (eq. 4).
 
-    The loss is the sum of the lengths of the projections of a onto all bias directions b. The length of one projection
-    is |⟨a, b⟩|, because b has length 1.
+    The loss is the sum of the lengths |⟨a, b⟩| of the projections of a onto all bias directions b (of length 1).
     """
     return (states @ subspace).abs().sum(1)

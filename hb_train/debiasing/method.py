@@ -1,4 +1,4 @@
-"""Defines what a debiasing method consists of. Each method is a file in this folder that defines `METHOD`."""
+"""Defines the parts of a debiasing method. Each method is a file in this folder that defines `METHOD`."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -21,7 +21,7 @@ class MarkedBatch(NamedTuple):
     Attributes:
         logits: The logits that predict the second and all later tokens: [rows, length − 1, vocabulary].
         vectors: The inputs of the output layer: [rows, length, hidden].
-        marks: The column that `Method.marks` names: [rows, length].
+        marks: The column `Method.marks`: [rows, length].
     """
 
     logits: "torch.Tensor"
@@ -37,10 +37,8 @@ class Method(NamedTuple):
     """A debiasing method.
 
     Attributes:
-        trained_texts: Returns the texts on which to train.
-        marks: Returns the column of marks that the loss needs, one of `phrases.MARKS`. `None` if there is no debiasing
+        marks: Returns the column of marks for the debiasing loss, one of `phrases.MARKS`. `None` if there is no such
             loss.
-        make_loss: Makes the debiasing loss. `None` if there is none.
         with_forms: If true, the loss also uses pairs of plurals and other forms of the target terms.
     """
 

@@ -23,8 +23,7 @@ T1, T2 = "text_t1", "text_t2"
 class Phrases(NamedTuple):
     """Phrases about the minoritized group, and their counterfactuals about the dominant group.
 
-    `num_without_pair` counts the phrases that were dropped because they have no target term and therefore no
-    counterfactual.
+    `num_without_pair` counts the dropped phrases without a target term, which have no counterfactual.
     """
 
     texts_t1: list[str]
@@ -65,7 +64,6 @@ class EncodedPhrases(NamedTuple):
 
 
 def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[str, Phrases]:
-    """Reads the training and validation phrases, in the layouts of `load_reddit_bias`."""
     splits = load_reddit_bias(folder, specification)
     missing = {"train", "validation"} - splits.keys()
     if missing:
@@ -154,7 +152,6 @@ def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Ten
 
 
 def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
-    """Counts the attributes in a batch, or its marked tokens without the first token of each row."""
     if marks == ATTRIBUTES:
         return int(batch[ATTRIBUTES].max(1).values.sum())
     return int((batch[marks][:, 1:] > 0).sum())

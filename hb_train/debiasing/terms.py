@@ -1,8 +1,8 @@
 """Finds the tokens of a bias specification's terms.
 
-Terms match whole words, regardless of case, and the longest term wins. If "african american" is a term, "american" does
-not match inside it. An attribute may end in a wildcard: "greed*" matches greed, greedy and greediness. Terms are found
-in the text first and then mapped to tokens, so this works with any fast tokenizer.
+Terms match whole words in any case, and the longest term wins: "american" does not match inside the term "african
+american". An attribute may end in a wildcard: "greed*" matches greed, greedy and greediness. Terms are found in the
+text first and then mapped to tokens, so any fast tokenizer is suitable.
 """
 
 import re
@@ -23,10 +23,9 @@ RUNNING_FORM = 1  # in lower case and after a space, as in running text
 
 
 class Terms(NamedTuple):
-    """The target terms of a bias specification.
+    """The target terms of a bias specification, in lower case.
 
     Attributes:
-        terms: The terms in lower case.
         pairs: The indices of the terms of each pair: [pairs, 2].
         ids: The tokens of each term in each form, padded with −1: [forms, terms, longest].
     """
@@ -37,7 +36,7 @@ class Terms(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A term in a text: the characters from `start` up to, but not including, `end`, and the index of the term."""
+    """A term in a text: its start, its exclusive end, and the index of the term."""
 
     start: int
     end: int
@@ -49,8 +48,7 @@ def read_terms(
 ) -> Terms:
     """Returns the terms of a specification's pairs and the tokens of each form.
 
-    By default, the pairs are those in the paper's list. If `with_forms` is true, pairs of plurals and of other forms
-    are added, so that these forms are found in texts.
+    The pairs are those in the paper's list. `with_forms` adds pairs of plurals and of other forms.
     """
     if not tokenizer.is_fast:
         raise ValueError(
@@ -95,7 +93,6 @@ def form_of(text: str, match: Match) -> int:
 
 
 def covering_tokens(offsets: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """Returns the indices of the tokens that contain a character between `start` and `end` (exclusive)."""
     return [index for index, (first, last) in enumerate(offsets) if first < end and last > start and last > first]
 
 
@@ -113,8 +110,7 @@ def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
 def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
     """Returns the mean vector of each attribute in a batch: [occurrences, hidden] (footnote 12).
 
-    `spans` contains 0 for tokens outside attributes. The tokens of a row's first attribute have the value 1, those of
-    its second attribute 2, and so on.
+    `spans` contains the number of each token's attribute in its row, counted from 1, or 0 outside attributes.
     """
     inside = spans > 0
     rows = torch.arange(len(spans), device=spans.device)[:, None].expand_as(spans)

@@ -106,7 +106,6 @@ class DebiasTrainer(ReplySFTTrainer):
 
 @contextmanager
 def _output_layer_inputs(layer: torch.nn.Module) -> Iterator[list[torch.Tensor]]:
-    """Collects the inputs of the output layer, that is, the hidden states after the last norm."""
     inputs: list[torch.Tensor] = []
     hook = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
     try:

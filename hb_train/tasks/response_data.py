@@ -55,8 +55,8 @@ def encode_responses(
 ) -> ResponseRows:
     """Encodes contexts and responses. Only the responses are learnt.
 
-    If a context is too long, its beginning is cut. A row is dropped if its response is longer than half of
-    `max_length`, because such a response would leave little room for the context, and generation would truncate it.
+    If a context is too long, its beginning is cut. A response longer than half of `max_length` drops the row, because
+    it would leave little room for the context, and generation would truncate it.
     """
     tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     assert limit is not None

@@ -11,10 +11,7 @@ from hb_metrics.inference.models.loading import LoadedModel
 
 
 class SlotValueClassifier(torch.nn.Module):
-    """A transformer with a feed-forward classifier that answers yes or no.
-
-    The classifier reads the hidden state of the last token that is not padding.
-    """
+    """Answers yes or no from the hidden state of the last token that is not padding."""
 
     def __init__(self, transformer: torch.nn.Module, hidden_size: int, *, takes_positions: bool) -> None:
         super().__init__()
@@ -30,7 +27,7 @@ class SlotValueClassifier(torch.nn.Module):
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, labels: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
-        """Returns the logit of "yes" for each row. With labels, also returns the mean cross-entropy as `loss`."""
+        """Returns the logit of "yes" for each row and, with labels, the mean cross-entropy as `loss`."""
         inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
         if self._takes_positions:
             inputs["position_ids"] = (attention_mask.cumsum(1) - 1).clamp(min=0)
@@ -69,7 +66,7 @@ class BinaryScores(NamedTuple):
 
 
 def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
-    """Replaces a model's head with a new classifier. Of an encoder–decoder model, only the encoder is used."""
+    """Replaces a model's head with a new classifier. Only the encoder of an encoder–decoder model is used."""
     model: Any = loaded.model
     transformer = model.get_encoder() if loaded.kind == "encoder-decoder" else model.base_model
     size = model.config.get_text_config().hidden_size

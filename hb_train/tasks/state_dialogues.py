@@ -19,7 +19,7 @@ class StateTurn(NamedTuple):
     """The user's answer to the system, and the belief state after the answer.
 
     `turn` is the index among the user's turns. `state` maps each slot to the spellings of its value (`"hotel-area":
-    ("centre", "center")`). `changed` contains the slots whose value this turn adds or changes.
+    ("centre", "center")`). `changed` contains the slots with a value that this turn adds or changes.
     """
 
     dialogue: str

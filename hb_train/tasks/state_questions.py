@@ -1,11 +1,11 @@
 """Makes yes-or-no questions about slots and values from dialogues with belief states, and encodes the questions.
 
-Barikeri et al. (2021, section 3) show the model the system's last words and the user's answer. They then ask whether a
-slot has a certain value in the belief state. They do not state how they chose the questions whose answer is "no". Our
-rules are as follows:
+Barikeri et al. (2021, section 3) show the model the system's last words and the user's answer, and ask whether a slot
+has a certain value in the belief state. They do not state how they chose the questions with the answer "no". Our rules
+are as follows:
 
-* A turn has one "yes" question for each slot whose value the turn adds or changes. Values from earlier turns are not
-  used, because the model does not read these turns.
+* A turn has one "yes" question for each slot with a value that the turn adds or changes. Values from earlier turns are
+  not used, because the model does not read these turns.
 * For each "yes" question, there is one "no" question. With equal chance, it asks about the same slot with another
   value, or about another slot. The paper must also have used about one "no" per "yes", because its two models that
   learnt nothing have accuracies of 0.524 and 0.531 (table 4, appendix C.2).

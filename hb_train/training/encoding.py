@@ -1,5 +1,3 @@
-"""Encodes contexts and replies as training tokens. Only the replies are learnt."""
-
 from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -15,7 +13,7 @@ IGNORED = -100  # the label of a token that is not learnt, as in torch and trans
 class EncodedRows(NamedTuple):
     """Rows as tokens. The label of a token that the model does not learn is `IGNORED`.
 
-    `num_cut` counts the contexts whose beginning was cut. `num_unended` counts the replies that were truncated when
+    `num_cut` counts the contexts that lost their beginning. `num_unended` counts the replies that were truncated when
     they were generated. The model does not learn where these replies end.
     """
 
@@ -98,9 +96,9 @@ def add_row(
     side: str = "",
     labels: list[int] | None = None,
 ) -> None:
-    """Adds a context and its reply as a row of three columns: tokens, attention mask and labels.
+    """Adds a context and its reply to three columns: tokens, attention mask and labels.
 
-    `side` is added before the names of the columns. By default, the whole reply is learnt.
+    The names of the columns begin with `side`. By default, the whole reply is learnt.
     """
     learnt = reply if labels is None else labels
     tokens = context if is_encoder_decoder else [*context, *reply]
@@ -110,15 +108,15 @@ def add_row(
 
 
 def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
-    """Returns the smaller of `max_length` and the model's number of positions."""
     limits = (max_length, getattr(loaded.config, "max_position_embeddings", None))
     return min((limit for limit in limits if limit is not None and limit > 0), default=None)
 
 
 def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:
-    """Shortens a context to its last `limit` tokens, of which the last `num_kept` are always kept.
+    """Shortens a context to its last `limit` tokens.
 
-    A special token at the start of the context is also kept, unless the last `num_kept` tokens leave no room for it.
+    A special token at the start is also kept, unless the last `num_kept` tokens, which always stay, leave no room for
+    it.
     """
     if len(context) <= limit:
         return context
@@ -127,6 +125,5 @@ def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept
 
 
 def _num_from_tag(untagged: list[int], tagged: list[int]) -> int:
-    """Returns the number of tokens from the tag to the end of a tagged context."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(untagged, tagged, strict=False))
     return len(tagged) - sum(1 for _ in same)

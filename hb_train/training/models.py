@@ -60,10 +60,9 @@ def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"],
 
 
 def padding_tokenizer(loaded: "LoadedModel") -> Any:
-    """Returns a copy of the tokenizer that pads on the right.
+    """Returns a copy of the tokenizer that pads on the right, because padding on the left would shift positions.
 
-    Trainers may add a padding token to this copy, whereas the original tokenizer is saved unchanged. Padding on the
-    left would shift the positions of the tokens.
+    Trainers may add a padding token to this copy, whereas the original tokenizer is saved unchanged.
     """
     tokenizer = deepcopy(loaded.tokenizer)
     tokenizer.padding_side = "right"
@@ -73,7 +72,7 @@ def padding_tokenizer(loaded: "LoadedModel") -> Any:
 
 
 def trained_model(trainer: "Trainer", *, keep_fp32_wrapper: bool = True) -> Any:
-    """Returns the model after training. An adapter is merged into the model.
+    """Returns the model after training, with its adapter merged.
 
     If `keep_fp32_wrapper` is true, the model still computes in mixed precision and returns float32.
     """

@@ -13,7 +13,6 @@ _TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
-    """Runs `work`, and converts an error to a message of one line and exit status 1."""
     try:
         work()
     except (ValueError, OSError, ImportError) as error:
@@ -45,10 +44,7 @@ def parse_training_options(classes: Sequence[type], argv: list[str], docstring: 
 
 
 def has_fast_bfloat16() -> bool:
-    """Returns whether there is no accelerator, and the CPU computes natively in bfloat16.
-
-    Other CPUs emulate bfloat16, which is far slower than float32.
-    """
+    """Returns whether there is no accelerator, and the CPU computes natively (not slowly, by emulation) in bfloat16."""
     import torch
 
     able = torch.cpu.get_capabilities()
@@ -71,7 +67,6 @@ def first_line(docstring: str | None) -> str:
 
 
 def check_least(arguments: Any, **least: float) -> None:
-    """Raises `ValueError` if a numeric option is below its minimum or is not finite."""
     for name, number in least.items():
         value = getattr(arguments, name)
         if value is not None and not number <= value < math.inf:

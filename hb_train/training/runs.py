@@ -66,11 +66,10 @@ def model_description(loaded: "LoadedModel") -> dict[str, Any]:
 
 
 def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
-    """Returns the folder of a run, or `None` if the run is already finished.
+    """Returns the folder of a run, or `None` if the run is already finished, that is, if the file `result` exists.
 
-    The description of the run is written to the folder. If the folder already contains a different description, an
-    error is raised. A run is finished if its folder contains the file `result`. The main process does this while the
-    other processes wait.
+    The description of the run is written to the folder. A different description in the folder raises an error. The main
+    process does this while the other processes wait.
     """
     folder = Path(training_args.output_dir)
     with training_args.main_process_first(local=False):
@@ -83,10 +82,10 @@ def open_training_run(training_args: "TrainingArguments", description: dict[str,
 
 
 def checkpoint_to_resume(training_args: "TrainingArguments") -> str | None:
-    """Returns the checkpoint from which to resume, or `None` if training starts anew.
+    """Returns the checkpoint from which to resume, if any, and removes incomplete checkpoints.
 
-    Incomplete checkpoints are removed. If training resumes, `eval_on_start` is set to false, because the checkpoint's
-    log already contains the first evaluation.
+    If training resumes, `eval_on_start` is set to false, because the checkpoint's log already contains the first
+    evaluation.
     """
     from transformers.trainer_utils import get_last_checkpoint
 

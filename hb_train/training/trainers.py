@@ -1,8 +1,8 @@
 """Changes the trainers of TRL and transformers so that they report the perplexity of validation replies.
 
-The original trainers compute the mean loss of each batch, and then average over batches. The result therefore depends
-on the batch size and the number of processes. Here, the loss is averaged over all reply tokens. Distillation reports no
-perplexity, because its loss is a divergence.
+The original trainers average the mean losses of batches, so the result depends on the batch size and the number of
+processes. Here, the loss is averaged over all reply tokens. Distillation reports no perplexity, because its loss is a
+divergence.
 """
 
 import math
@@ -25,7 +25,7 @@ class Resuming:
     metric: str
 
     def _run_epoch(self, **settings: Any) -> None:
-        """Skips an epoch whose steps are all done when training resumes. It would otherwise add a step."""
+        """Skips an epoch if all its steps were done before training resumed. It would otherwise add a step."""
         trainer: Any = self
         state = trainer.state
         if state.global_step < state.max_steps:
@@ -91,7 +91,7 @@ class ReplyTraining(Resuming):
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[torch.Tensor, None, None]:
-        """Adds a batch to the sums. Rows that were repeated to fill up the last batch are not added."""
+        """Adds a batch to the sums, without the repeated rows that fill up the last batch."""
         trainer: Any = self
         inputs = trainer._prepare_inputs(inputs)
         with torch.no_grad(), trainer.compute_loss_context_manager():
@@ -114,8 +114,8 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
     ) -> Any:
         """Computes the same loss as TRL, the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
-        On CPUs, TRL computes the probabilities of the whole vocabulary at every position, even where no token is
-        learnt. For the embedded model on two CPU cores, this would take more than half of the time.
+        On CPUs, TRL computes the probabilities of the whole vocabulary even where no token is learnt. For the embedded
+        model on two CPU cores, this would take more than half of the time.
         """
         if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)

@@ -1,8 +1,8 @@
 """Draws the prompts for the methods counterfactual and distill, and defines the format of their rows.
 
-A row contains a reply, the prompt that it answers, and the prompt for which the model learns it. Some rows are anchors,
-that is, replies that the tuned model should keep. Anchors answer questions whose answer should depend on who asks, and
-questions about nobody.
+A row contains a reply, the prompt that it answers, and the prompt for which the model learns it. Some rows are anchors:
+replies that the tuned model should keep. Anchors answer questions whose answer should depend on who asks, and questions
+about nobody.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,7 +45,6 @@ class BaselinePrompts(NamedTuple):
 
 
 def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int]]]:
-    """Groups the rows of prompts by noun and template, and then by axis."""
     by_place: dict[tuple[str, str], dict[str, list[int]]] = {}
     columns = [prompts[name].to_pylist() for name in ("noun", "template", "axis")]
     for row, (noun, template, axis) in enumerate(zip(*columns, strict=True)):
@@ -56,7 +55,7 @@ def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int
 def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *, seed: int) -> BaselinePrompts:
     """Draws the baseline prompts to which the model replies.
 
-    If `number` is larger than the number of prompts, prompts are drawn several times, all of them equally often (±1).
+    If `number` is larger than the number of prompts, all prompts are drawn several times, equally often (±1).
     """
     by_place = rows_by_place(prompts)
     nouns, templates, ids = (baseline[name].to_pylist() for name in ("noun", "template", "id"))

@@ -62,16 +62,14 @@ class Ceiling(NamedTuple):
     """The result of `label_ceiling`.
 
     Attributes:
-        curve: The point of each share.
         lowest: The share with the lowest value; `None` if only the share 1 has a value.
         helps: Whether this value is significantly lower than that of all replies, corrected for the number of shares.
         replies_per_descriptor: The mean number of replies per descriptor in one half.
-        half_reliability: The reliability of the directions from one half, that is, the share of their squared length
-            that is not noise.
+        half_reliability: The reliability of the directions from one half: the share of their squared length that is not
+            noise.
         reliability: The reliability of directions from all replies (by the Spearman–Brown formula).
-        replies_needed: Maps reliabilities to the numbers of replies per descriptor that they require. The numbers are
-            `None` if the directions show no signal.
-        confidence_level: The confidence level of all intervals.
+        replies_needed: Maps reliabilities to the numbers of replies per descriptor that they require, or to `None` if
+            the directions show no signal.
     """
 
     curve: list[Point]
@@ -96,10 +94,8 @@ class _Cells(NamedTuple):
 
     Attributes:
         rows: The style vectors, in float32: [replies, styles].
-        descriptors: The index of each reply's descriptor.
         cells: The index of each reply's cell, which is a descriptor in a template.
         templates: The index of each template's first reply and, at the end, the number of replies.
-        num_descriptors: The number of descriptors.
     """
 
     rows: np.ndarray
@@ -277,13 +273,8 @@ def _descriptor_parts(
 ) -> tuple[list[np.ndarray | None], np.ndarray]:
     """Splits one template's debiased Full Gen Bias into one part per cell, for each share.
 
-    Args:
-        groups: For each reply, s · `num_cells` + c. c is the index of the reply's cell, and s is the index of the
-            smallest share at which the reply is tagged "no_bias".
-        rows: The replies' style vectors.
-        squares: The squared lengths of the style vectors.
-        num_shares: The number of shares.
-        num_cells: The number of cells in the template.
+    `groups` contains s · `num_cells` + c for each reply. c is the index of the reply's cell, and s is the index of the
+    smallest share at which the reply is tagged "no_bias". `squares` contains the squared lengths of the style vectors.
 
     Returns:
         The cells' parts for each share, and the number of cells with fewer than two replies for each share. The part of
@@ -337,9 +328,9 @@ def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float,
     """Returns a value, its standard error and its interval, from parts of the shape [splits, halves, descriptors].
 
     The two halves of a split have no reply in common. The variance of one split's value is therefore the sum of
-    (difference between the halves / 2)² over descriptors. The mean over splits has a smaller variance. The difference
-    is the variance between splits of the same replies. It is at most about half of the first variance, because a split
-    uses half of the pairs of replies.
+    (difference between the halves / 2)² over descriptors. The variance of the mean over splits is smaller by the
+    variance between splits of the same replies. This part is at most about half, because a split uses half of the pairs
+    of replies.
     """
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()
@@ -362,8 +353,8 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
 def _reliability(directions: np.ndarray) -> float:
     """Computes the reliability of directions, [splits, halves, descriptors, styles].
 
-    It has no interval. If descriptors differ in their noise, its spread over descriptors covers the truth in as few as
-    79 % of cases, and no limit on the descriptors' kurtosis helps.
+    There is no interval. If descriptors differ in their noise, an interval from the spread over descriptors covers the
+    truth in as few as 79 % of cases, and no limit on the descriptors' kurtosis helps.
     """
     products = np.einsum("kds,kds->", directions[:, 0], directions[:, 1])
     length = np.einsum("khds,khds->", directions, directions) / 2

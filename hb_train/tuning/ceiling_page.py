@@ -1,5 +1,3 @@
-"""Writes the ceiling of labels as Markdown, for the terminal and the card of the labels."""
-
 from typing import Any
 
 from hb_dataset.markdown_table import markdown_table

@@ -5,8 +5,8 @@ with "Deaf" where that reply has "autistic". In the limit, the reply to every de
 replies to all descriptors, so no descriptor has a distinct style.
 
 The tuned model must not learn to name the other descriptor ("autistic"). Where the untuned model would begin to name
-it, the tuned model learns to name the prompt's descriptor ("Deaf") instead. For this purpose, probability is moved from
-the first token of one name to the first token of the other.
+it, the tuned model learns to name the prompt's descriptor ("Deaf") instead: probability is moved from the first token
+of one name to the first token of the other.
 """
 
 from typing import TYPE_CHECKING

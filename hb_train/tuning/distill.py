@@ -148,9 +148,8 @@ def encode(
 ) -> EncodedRows:
     """Encodes each row twice: for the trained model and, in columns that begin with `PREFIX`, for the teacher.
 
-    The labels on both sides correspond to each other, one by one. They are the tokens that both replies have in common,
-    and the first tokens of the descriptors' names (`moved`). Contexts are never cut. `with_tags` is not used, because
-    the prompts have no tags.
+    The labels of both sides correspond one by one. They are the common tokens of both replies, and the first tokens of
+    the descriptors' names (`moved`). Contexts are never cut. `with_tags` is not used, because the prompts have no tags.
     """
     del with_tags
     is_encoder_decoder = loaded.kind == "encoder-decoder"
@@ -214,7 +213,6 @@ def encode(
 
 
 def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Returns the first tokens of each pair of texts, without repeated pairs and pairs of equal tokens."""
     pairs: dict[int, int] = {}
     for texts in moved:
         first = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in texts]

@@ -26,7 +26,7 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
     metric = LOSS
 
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
-        """Adds to each row the reply of the previous row in the batch (to the first row, that of the last row).
+        """Adds to each row the reply of the previous row in the batch. The first row gets the reply of the last row.
 
         From these mismatched replies, TRL estimates the divergence from the reference model, as in the paper
         (Ethayarajh et al., 2024, section 4.1).
@@ -42,8 +42,8 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
 def make_trainer(tuning: Tuning) -> "Trainer":
     """Makes the trainer, and sets `undesirable_weight` if it is `None`.
 
-    The replies with each tag then have the same total weight. Ethayarajh et al. (2024, equation 8) recommend weights in
-    a range that includes this weight.
+    The replies with each tag then have the same total weight, which is in the range that Ethayarajh et al. (2024,
+    equation 8) recommend.
     """
     training_args, loaded = tuning.training_args, tuning.loaded
     if training_args.precompute_ref_log_probs and training_args.world_size > 1:
@@ -77,10 +77,6 @@ def make_trainer(tuning: Tuning) -> "Trainer":
 
 
 def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
-    """Makes the `prompt_ids`, `completion_ids` and `label` of each row.
-
-    `label` is true if the reply is tagged "no_bias".
-    """
     tags = rows["tag"][:]
     if len(set(tags)) < 2:
         raise ValueError(

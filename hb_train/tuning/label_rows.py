@@ -1,5 +1,3 @@
-"""Writes rows of a run's replies and their prompts, which end in the tag."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,9 +52,9 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
     """Returns the replies that have style vectors, with the columns of their prompts.
 
-    The replies have the order of the vectors. The column `template` includes the question that follows the template, as
-    in the run's results. `truncated` is also true if decoding ended a reply before the model did. The model must not
-    learn to end there, because its replies would become shorter.
+    The replies have the order of the vectors. As in the run's results, `template` includes the question that follows
+    the template. `truncated` is also true if decoding ended a reply before the model did. The model must not learn to
+    end there, because its replies would become shorter.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:
@@ -76,7 +74,6 @@ def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
 
 
 def _ended_by_decoding(generation: Mapping[str, Any]) -> bool:
-    """Returns whether decoding stopped after a sentence or a line, before the model ended its turn."""
     in_chat = generation["context"] == "chat"
     return bool(generation.get("end_after_sentence")) or (in_chat and generation.get("reply") == "first_line")
 

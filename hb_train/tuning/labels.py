@@ -40,8 +40,6 @@ LABELS = RowFolder(LABELS_FILE, "bias_labels", ROW_SCHEMA)
 
 
 class Labels(NamedTuple):
-    """The bias values of replies, whether each value is above β, and β."""
-
     values: np.ndarray
     is_biased: np.ndarray
     beta: float
@@ -57,7 +55,7 @@ def tag_replies(
 ) -> Labels:
     """Returns the bias values of replies, and whether each value is above β.
 
-    If `beta` is `None`, β is chosen so that a share of `quantile` of the replies has at most this value.
+    If `beta` is `None`, β is the lowest value that a share of `quantile` of the replies does not exceed.
     """
     columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
     values = bias_values(styles, *columns, alpha=alpha).values
@@ -78,7 +76,7 @@ def tag_replies(
 def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     """Returns whether each row is held out for validation, given the text of its prompt.
 
-    Rows whose texts differ only in stylistic variations ("Deaf" and "deaf") are in the same split.
+    Texts that differ only in stylistic variations ("Deaf" and "deaf") are in the same split.
     """
     unvaried = [_without_variations(text) for text in texts]
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))

@@ -1,4 +1,4 @@
-"""Defines what a method of tune.py consists of. Each method is a file in this folder that defines `METHOD`."""
+"""Defines the parts of a method of tune.py. Each method is a file in this folder that defines `METHOD`."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -28,8 +28,6 @@ class Tuning(NamedTuple):
 
 
 class CardText(NamedTuple):
-    """A method's part of the model card, in Markdown."""
-
     learnt: str
     rows: str
     limits: str
@@ -41,12 +39,8 @@ class Method(NamedTuple):
     Attributes:
         encode: Encodes rows. Its arguments are the rows, the model, the folder's record, whether prompts end in their
             tags, and the maximum number of tokens.
-        make_trainer: Makes the trainer.
-        card: Writes the method's part of the model card.
         measure: The validation measure. The checkpoint with the lowest value is selected.
-        row_folder: The file names and the columns of the training rows.
-        kinds: The kinds of models that the method can tune.
-        recorded: The options of TRL whose values are recorded, because the method sets them itself.
+        recorded: The options of TRL that the method sets itself, so their values are recorded.
         needs_own_rows: Whether the rows must contain replies by the model that is tuned.
     """
 

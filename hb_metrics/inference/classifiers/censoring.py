@@ -37,7 +37,6 @@ _DETERMINER = r"(?:(?:an?|the|my|your|his|her|their|our)\s+)?"
 def masked_texts(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Returns the replies for a classifier or judge, without the prompt's term or name."""
     if set(replies.axes) != {NAMES_AXIS}:
         return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
     masked = []
@@ -107,8 +106,7 @@ def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list
     """Replaces every mention of each text's group with "XYZ".
 
     For each text, `mentions` contains the words for its group, such as "gay person" and "gay people". They match as in
-    `censor`. If several of them begin at the same position, the longest one is replaced. Articles and the words "he"
-    and "she" are kept.
+    `censor`, and the longest match is replaced. Articles and the words "he" and "she" are kept.
     """
     return [
         _mentions_pattern(tuple(names)).sub(MASK, text) if names else text
@@ -139,7 +137,6 @@ def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re
 
 @cache
 def name_pattern(name: str) -> re.Pattern[str]:
-    """Matches a name, the name in capitals, and each capitalised word of the name."""
     parts = filterfalse(str.islower, re.findall(r"\w[^ -]+", name))
     return re.compile(rf"(?<!\w)(?:{_any(map(_words, [name, name.upper(), *parts]))})(?!\w)")
 

@@ -33,17 +33,12 @@ class Classifier:
 
     Attributes:
         digest: The Hub commit, or a SHA-256 digest of the classifier's files.
-        version: The name and the version of the package that runs the classifier.
-        labels: The labels of the columns of probabilities.
         source_labels: The model's own labels, from which `labels` were made.
         is_embedded: Whether the classifier is part of the installed packages, and thus meant for trials.
         multi_label: Whether each label has an independent probability (sigmoid). Otherwise, the probabilities of the
             labels sum to 1 (softmax).
-        temperature: The temperature of the softmax.
         max_tokens: The length to which texts are cut, or `None` if texts may have any length.
-        notes: Sentences about the classifier for readers of the results.
         judge: The description of a judge for the results. `None` if the classifier is not a judge.
-        classify_distinct: Classifies texts that are all different.
         classify_by_key: Only for a judge. Classifies texts with one key per text, which determines the random choices
             in the judge's prompt.
         cost: Only for a judge on a server. Returns the number of answers and of tokens so far.

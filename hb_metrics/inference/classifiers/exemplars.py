@@ -1,9 +1,8 @@
 """Classifies texts by style or regard, with small classifiers that work offline.
 
 These embedded classifiers learn from example sentences, the exemplars. The model all-MiniLM-L6-v2 turns a text into
-numbers, and a linear discriminant separates the labels. The discriminant uses the output of several layers, because the
-lower layers represent the wording better than the top layer does. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe
-the limits of these classifiers.
+numbers, and a linear discriminant separates the labels. Several layers are used, because the lower layers represent the
+wording better than the top layer does. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe the limits.
 """
 
 import hashlib
@@ -41,13 +40,8 @@ class ExemplarSet(NamedTuple):
     """The files from which an embedded classifier is learnt, and the settings of learning.
 
     Attributes:
-        title: The classifier's name in reports.
-        note: A sentence about the classifier for reports.
         exemplars: The file with the exemplars, from which the discriminant is learnt.
         calibration: The file with further lines, on which the temperature is fitted.
-        fitted: The package's file with the fitted discriminant.
-        label_key: The key of a label in the files of lines.
-        lines_key: The key of a label's lines in the files of lines.
         shrinkage: The shrinkage of the covariance, from 0 to 1 (see `fit_discriminant`).
     """
 
@@ -182,12 +176,8 @@ def fit_discriminant(
 ) -> Discriminant:
     """Fits a linear discriminant with equal priors, and then its temperature on the calibration lines.
 
-    Args:
-        features: [lines, features]
-        labels: [lines] The index of each line's label, from 0 to the number of labels − 1.
-        calibration_features: [calibration lines, features]
-        calibration_labels: [calibration lines]
-        shrinkage: A number from 0 (the pooled covariance within labels) to 1 (a multiple of the identity matrix).
+    Features are [lines, features], and labels [lines] are indices from 0. `shrinkage` is a number from 0 (the pooled
+    covariance within labels) to 1 (a multiple of the identity matrix).
     """
     features = features.astype(np.float64)
     values, counts = np.unique(labels, return_counts=True)
@@ -224,7 +214,6 @@ def _model_folder() -> Path:
 
 
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:
-    """Returns a SHA-256 digest of the embedding model, the lines, the settings and the version of the method."""
     settings = f"{_METHOD_VERSION} {version(WHEEL)} {DEPTHS} {learnt_from.shrinkage}"
     digest = hashlib.sha256(settings.encode())
     for path in (folder / "config.json", learnt_from.exemplars, learnt_from.calibration):

@@ -14,8 +14,8 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
     `names` are the source labels that mean `label`, in lower case with spaces. The probabilities of several such labels
     are summed if they come from a softmax. Of sigmoid probabilities, the highest is used.
 
-    A judge gets a second label. Its probability is 1 if the judge did not answer, or if two labels are equally likely.
-    For a judge, the rubric and not `names` determines the label that means `label`.
+    A judge gets a second label, with the probability 1 if the judge did not answer, or if two labels are equally
+    likely. For a judge, the rubric and not `names` determines the label that means `label`.
     """
     labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]

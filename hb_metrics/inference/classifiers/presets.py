@@ -1,5 +1,3 @@
-"""Reads the presets of classifiers. A preset is the short name of a well-known classifier, such as `go_emotions`."""
-
 import argparse
 import textwrap
 from collections.abc import Sequence
@@ -18,14 +16,8 @@ class Preset(NamedTuple):
     """A well-known classifier and facts about it.
 
     Attributes:
-        option: The option of `measure` that accepts the classifier.
-        id: The classifier's id on the Hub.
-        licence: The licence that its model card states.
-        multi_label: Whether each label has an independent probability.
-        trained_on: The training data, as a phrase.
         limits: The classifier's weaknesses, as sentences.
         read_at: The sources of these facts.
-        smallest_command: A command that tries the classifier in little time.
         counts: The labels that mean "offensive".
         clusters: The file with clusters of its labels, or "none".
     """

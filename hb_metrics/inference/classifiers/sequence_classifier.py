@@ -52,10 +52,6 @@ def load_sequence_classifier(
     trust_remote_code: bool = False,
     batch_size: int = BATCH_SIZE,
 ) -> Classifier:
-    """Loads a sequence classifier from the Hub or from a folder. Its labels are those in its config.json.
-
-    The precision is always float32, so batches do not affect probabilities.
-    """
     device = torch.device(device)
     config, digest, revision = read_config(
         name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
@@ -150,7 +146,6 @@ def _halved(encoded: Any) -> tuple[Any, Any] | None:
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:
-    """Tests on a few texts whether padding leaves the logits unchanged."""
     if tokenizer.pad_token_id is None:
         return False
     alone, _ = _logits(_TRIAL_TEXTS, model, tokenizer, max_tokens, batch_size=1)
@@ -164,7 +159,6 @@ def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
 
 
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Returns the maximum number of tokens, including special tokens, or `None` if there is no maximum."""
     limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
     # transformers sets the limit to 10³⁰ if the tokenizer has none.
     return None if limit > np.iinfo(np.int32).max else limit

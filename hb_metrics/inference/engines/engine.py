@@ -108,8 +108,8 @@ class Engine:
     def score_into_shards(self, plan: Any, folder: Path) -> "pa.Table | None":
         """Computes the log-likelihoods that are not on disk yet.
 
-        Returns all of them on the main process, with the columns of `scoring_shards.PERPLEXITY_SCHEMA`, and `None` on
-        all other processes.
+        Returns a table of all (`scoring_shards.PERPLEXITY_SCHEMA`) on the main process, and `None` on all other
+        processes.
         """
         raise NotImplementedError
 

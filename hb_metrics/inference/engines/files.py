@@ -33,9 +33,7 @@ ROWS_PER_SHARD = 16384
 class FilePlan:
     """The answers from a file, in the order of the requests.
 
-    Attributes:
-        make_table: Takes the indices of rows, and returns the table of a shard.
-        about: The description for run.json.
+    `make_table` takes the indices of rows, and returns the table of a shard.
     """
 
     ids: list[str]

@@ -26,7 +26,6 @@ class LikelihoodPlan:
     scoring: ScoringPlan
 
     def description(self) -> dict[str, Any]:
-        """Returns the facts for run.json that affect the results, even if only in their last digits."""
         return {
             "path": self.scoring.scoring,
             "reason": self.scoring.scoring_reason,

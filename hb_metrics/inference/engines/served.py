@@ -1,5 +1,3 @@
-"""Answers requests with a model on a server. Each answer is written to a journal at once."""
-
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,7 +53,6 @@ class ServedReplyPlan:
     """The plan of requests for replies.
 
     Attributes:
-        fields: The fields of every request, besides its prompt and seed.
         max_reasoning_tokens: The maximum length of a thought, which counts towards the maximum length of an answer.
     """
 
@@ -120,7 +117,6 @@ class ServedEngine(Engine):
         return f"served by {self.where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
-        """Returns the section `model` of run.json. Its key `served` contains the results of the probe."""
         return {
             "name": self.name,
             "kind": self.kind,
@@ -211,11 +207,6 @@ class ServedEngine(Engine):
         )
 
     def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        """Requests the replies that are not on disk yet. Returns all replies on all processes.
-
-        Raises:
-            ValueError: The server did not respond, or the first replies are all empty.
-        """
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
@@ -295,7 +286,6 @@ class ServedEngine(Engine):
         columns: Callable[[Sequence[int], Sequence[Mapping[str, Any]]], dict[str, Any]],
         label: str,
     ) -> pa.Table | None:
-        """Requests the answers that are neither in a shard nor in a journal, and then reads all shards."""
         state = process_state()
         shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
         keys = [request_key([self.name, ids[row], body]) for row, body in enumerate(asked)]

@@ -28,7 +28,6 @@ class JudgeSource(NamedTuple):
     Attributes:
         model: A Hub id, a folder or, if there is a `base_url`, the server's name for the model.
         base_url: The address of a server, or `None` to load the model on this machine.
-        concurrency: The number of simultaneous requests to the server.
         seed: The seed for the order of the letters in prompts.
         folder: The folder for the server's answers. `None` means a cache for all runs.
     """
@@ -98,7 +97,6 @@ def _loaded(model: str, device: str, trust_remote_code: bool) -> LocalEngine:
 
 
 def _fitting(rubric: Rubric, text: str, seed: int, key: str, reader: Any) -> tuple[Prompt, bool]:
-    """Returns the prompt for a text, and whether the text was cut because it was too long for the judge."""
     kept = text
     while not reader.fits(prompt := prompt_for(rubric, kept, seed=seed, key=key)):
         if not kept:

@@ -107,10 +107,7 @@ class LocalJudge:
         return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)[0]
 
     def _share(self, tried: list[list[int]]) -> tuple[list[int], Forward | None]:
-        """Returns the tokens with which all prompts begin, and the model's state after them.
-
-        The state is `None` if the model cannot continue from a state.
-        """
+        """Returns the tokens with which all prompts begin, and the model's state after them (or `None`)."""
         model = self.loaded.model
         longest = max(tried, key=len)
         shared = next(row for row, tokens in enumerate(zip(*tried, strict=False)) if len({*tokens}) > 1)

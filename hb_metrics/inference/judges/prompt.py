@@ -35,8 +35,6 @@ _TO_JUDGES = re.compile(
 
 
 class Prompt(NamedTuple):
-    """A prompt for a judge, and the index of the label for each letter."""
-
     text: str
     order: list[int]
 
@@ -79,5 +77,4 @@ def prompt_for(rubric: Rubric, text: str, *, seed: int, key: str | None = None) 
 
 
 def talks_to_judge(texts: Sequence[str]) -> list[bool]:
-    """Returns whether each text seems to address a judge by instructions, labels or an imitated part of the prompt."""
     return [_TO_JUDGES.search(text) is not None for text in texts]

@@ -75,7 +75,6 @@ class ServedJudge:
         return Read(shares_of(masses), masses.any(axis=1))
 
     def cost(self) -> dict[str, int]:
-        """Returns the number of answers in the journal, and the sums of their token counts."""
         answers = Journal(self.folder, process_state().process_index).answers.values()
         counts = [(answer["tokens_in"], answer["tokens_out"]) for answer in answers]
         return {
@@ -126,7 +125,7 @@ class ServedJudge:
 def _tried(server: Server) -> tuple[BriefProbe, int | None]:
     """Tests the fields that the server supports.
 
-    Also returns the number of log-probabilities per token that can be requested, or `None` if there are none.
+    Also returns the allowed number of log-probabilities per token, or `None` if there are none.
     """
 
     async def tried() -> tuple[BriefProbe, int | None]:
@@ -144,10 +143,7 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
 
 
 def first_tokens(content: Any) -> list[list[Any]] | None:
-    """Returns pairs of a token and its log-probability, for the first token of an answer.
-
-    Returns `None` if the answer has fewer than two such pairs.
-    """
+    """Returns pairs of a token and its log-probability, for an answer's first token, if there are two or more."""
     given = choice_of(content).get("logprobs")
     tokens = given.get("content") if isinstance(given, Mapping) else None
     first = tokens[0] if isinstance(tokens, list) and tokens else None

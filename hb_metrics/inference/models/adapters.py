@@ -1,5 +1,3 @@
-"""Loads PEFT adapters. An adapter is added to the layers of its base model, whose weights do not change."""
-
 import importlib.util
 import warnings
 from collections.abc import Mapping
@@ -21,13 +19,7 @@ _WHOLE_LAYER = ".modules_to_save."
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """An adapter to measure.
-
-    Attributes:
-        name: A folder or a Hub id.
-        digest: The Hub commit, or a SHA-256 digest of the folder's files.
-        trained_on: The base model's name that the adapter records.
-    """
+    """An adapter to measure. `digest` is the Hub commit, or a SHA-256 digest of the folder's files."""
 
     name: str
     revision: str | None
@@ -138,10 +130,7 @@ def _resize_embeddings(
 
 
 def _changes_only_layers(wrapped: Any, base: PreTrainedModel) -> bool:
-    """Returns whether the model's outputs are the same with and without the adapter's wrapper.
-
-    They differ if an adapter does more than change layers.
-    """
+    """Tests whether the adapter only changes layers: the outputs are the same with and without its wrapper."""
     tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():

@@ -1,5 +1,3 @@
-"""Finds properties of a model's architecture, such as the maximum number of tokens in a text."""
-
 from collections.abc import Iterable
 
 import torch

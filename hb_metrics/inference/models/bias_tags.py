@@ -29,13 +29,10 @@ class BiasTuning:
 
     Attributes:
         tag: The tag with which to measure the model, or `None` if it was tuned without tags.
-        context: The context format of the training prompts.
         alpha: The exponent α of the bias values, or `None` if there are no labels.
         beta: The bias value β above which a reply was tagged "bias", or `None` if there are no labels.
         labels: The run, the model and the style classifier behind the labels or, for baseline distillation, behind the
             training replies.
-        training: The method and the settings of the training.
-        place: The position of the tag in the prompt.
         asked_with: The options `ASKED_WITH` of the run that generated the training replies. `None` if they are unknown.
     """
 
@@ -54,7 +51,6 @@ class BiasTuning:
 
 
 def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | None:
-    """Reads the record in a model's folder or repository, or returns `None` if there is no record."""
     if Path(name).is_dir():
         path = Path(name) / TUNING_FILE
         if not path.is_file():

@@ -1,5 +1,3 @@
-"""Renders conversations with the chat template of a tokenizer."""
-
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +22,6 @@ class ChatOptions:
     """The options of a chat template.
 
     Attributes:
-        template_kwargs: The values of the template's variables.
         system_prompt: The beginning of the system message, before the persona lines.
     """
 
@@ -51,10 +48,7 @@ def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
-    """Finds the marks of thoughts in a model's chat template or vocabulary. The result has no `ends`.
-
-    Returns `None` if there are no marks.
-    """
+    """Finds the marks of thoughts, if there are any, in a chat template or vocabulary. The result has no `ends`."""
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:
         return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)

@@ -55,8 +55,6 @@ class EndTokens:
     Attributes:
         dropped: Tokens that end a reply at any position and are not part of it, such as the end-of-text token.
         kept: Tokens that end a reply after its beginning and are part of it, such as a line break.
-        sentence: Tokens that end a sentence.
-        blank: Tokens without text.
         marks: Other special tokens. Before a reply, they are skipped. Later, they end the reply.
         pieces: [vocabulary] The text of each token, from which thoughts before a reply are recognised.
         thoughts: The marks of the model's thoughts. Within a thought, only its `ends` end the reply.
@@ -131,7 +129,6 @@ def render_contexts(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    """Renders each prompt, with the control tag, as a conversation (see `render_messages`)."""
     conversations = [chat_messages(with_tag(text, tag), [], chat) for text in texts]
     return render_messages(
         conversations, tokenizer, context, is_encoder_decoder=is_encoder_decoder, chat=chat, thought=thought
@@ -157,7 +154,6 @@ def encode_replies(
     *,
     is_encoder_decoder: bool,
 ) -> list[list[int]]:
-    """Returns the token ids of each reply after its context, without an end token."""
     alone = _tokens(tokenizer, list(replies), special=False)
     if is_encoder_decoder:
         return alone

@@ -1,5 +1,3 @@
-"""Converts the embedded language model, which is a GGUF file in a wheel, into a folder for transformers."""
-
 import importlib.util
 import secrets
 import shutil
@@ -62,10 +60,9 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
 
 @contextmanager
 def _parsed_once() -> Iterator[None]:
-    """Makes transformers parse a GGUF file only once, and build the table of its tensors' names only once.
+    """Makes transformers parse a GGUF file and build the table of its tensors' names only once.
 
-    Otherwise, transformers would build this table for every module of the model, and the conversion would take three
-    times as long.
+    Otherwise, transformers would build the table for every module, and the conversion would take three times as long.
     """
     import gguf
 

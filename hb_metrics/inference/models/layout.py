@@ -10,8 +10,6 @@ class Layout(NamedTuple):
     """The form in which a model reads prompts, and the reasons for it.
 
     Attributes:
-        context: The context format (see `contexts`).
-        tag: The control tag at the end of each prompt, or `None`.
         tuned_with: For a tuned model, the options `bias_tags.ASKED_WITH` of the run that generated the training
             replies.
         label_ceiling: For a tuned model, the estimate of how far tuning with its labels can reduce the bias.

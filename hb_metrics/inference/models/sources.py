@@ -1,5 +1,3 @@
-"""Finds the files of a model and its adapter, and computes their digests."""
-
 import hashlib
 import json
 import re
@@ -25,15 +23,9 @@ _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """The location of a model's files.
+    """The location of a model's files. Names of models and adapters are folders or Hub ids.
 
-    Attributes:
-        name: The model's name in reports.
-        model: The model's folder or Hub id.
-        revision: The branch, tag or commit on the Hub.
-        adapter: The adapter's folder or Hub id.
-        adapter_revision: The adapter's branch, tag or commit on the Hub.
-        trained_on: The base model's name that the adapter records.
+    `name` is the model's name in reports. `trained_on` is the base model's name that the adapter records.
     """
 
     name: str
@@ -52,11 +44,8 @@ def find_source(
 ) -> Source:
     """Finds the files of a model and its adapter.
 
-    Args:
-        name: A folder, a Hub id or `"embedded"`. The embedded model is converted at its first use. For an adapter, the
-            model is its base model.
-        revision: The branch, tag or commit on the Hub.
-        adapter: The folder or the Hub id of an adapter. The Hub id may have the form `id@revision`.
+    `name` is a folder, a Hub id or `"embedded"`. The embedded model is converted at its first use. For an adapter, the
+    model is its base model. The Hub id of `adapter` may have the form `id@revision`.
     """
     if name == EMBEDDED:
         if revision is not None:
@@ -104,10 +93,7 @@ def identify(source: str, revision: str | None, file: str = "config.json") -> tu
 
 
 def folder_digest(folder: Path) -> str:
-    """Returns a SHA-256 digest of the names and contents of a model's files.
-
-    Subfolders, the model card and training records are not part of it.
-    """
+    """Returns a SHA-256 digest of a model's files, without subfolders, the model card and training records."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.name not in _BESIDE_THE_MODEL:
@@ -122,10 +108,6 @@ def file_digest(path: Path) -> str:
 
 
 def file_of(source: str, name: str, revision: str | None) -> Path | None:
-    """Returns the path of a file in a folder or from the Hub.
-
-    Returns `None` if the file does not exist or the Hub does not respond.
-    """
     if Path(source).is_dir():
         path = Path(source) / name
         return path if path.is_file() else None
@@ -140,10 +122,7 @@ def _adapter_config(name: str, revision: str | None) -> Path | None:
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:
-    """Reads the name and the revision of an adapter's base model.
-
-    Removes secrets from the name, because it is recorded and printed.
-    """
+    """Reads an adapter's base model: its revision, and its name without secrets, because the name is printed."""
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
         base = _SECRETS.sub("", content.get("base_model_name_or_path") or "")

@@ -1,10 +1,7 @@
 """Separates a model's reply from the thoughts and marks around it.
 
 Users do not read thoughts, so thoughts are not measured. A model may also write marks around its answer, the header of
-its turn, or a turn of another speaker. They are not part of its reply.
-
-`ReplyReader` reads the tokens of a model that is loaded here, and `read_written` reads a whole text. Some models mark
-their thoughts with unknown tags, which `common_tag` finds in replies.
+its turn, or a turn of another speaker. None of these are part of its reply.
 """
 
 import re
@@ -81,7 +78,6 @@ class Thoughts:
 
     Attributes:
         open: The mark at the beginning of a thought. If it is empty, all text before `close` is a thought.
-        close: The mark at the end of a thought.
         is_opened: Whether the context ends within a thought, which the model then continues.
         is_closed: Whether the context ends with a finished thought, so that the model does not think.
         ends: The ids of tokens that end the reply even within a thought.
@@ -103,8 +99,6 @@ class Written(NamedTuple):
     """The parts of a model's text.
 
     Attributes:
-        reply: The reply, which may be empty.
-        reasoning: The thought, without its marks, or `None`.
         is_open: Whether the thought did not end, so that there is no reply.
         invents_turn: Whether the model also wrote a turn of another speaker, which `reply` does not include.
     """
@@ -151,7 +145,6 @@ class ReplyReader:
 
     Attributes:
         is_thinking: Whether the tokens so far end within a thought.
-        has_begun: Whether the reply has begun.
         start: The number of tokens up to the end of the last thought.
     """
 
@@ -202,10 +195,7 @@ class ReplyReader:
 
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
-    """Finds a tag with which many replies begin, and which may therefore mark thoughts.
-
-    Returns the tag and the rows of these replies, or `None` if there is no such tag.
-    """
+    """Finds a tag with which many replies begin, and which may therefore mark thoughts. Also returns these rows."""
     tags = {row: found[0] for row, reply in enumerate(replies) if reply and (found := _TAG.match(reply.lstrip()))}
     for tag, number in Counter(tags.values()).most_common(1):
         if number >= max(_LEAST_ALIKE, _SHARE_ALIKE * sum(map(bool, replies))):

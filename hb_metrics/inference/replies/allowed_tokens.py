@@ -1,5 +1,3 @@
-"""Excludes next tokens that would end a reply too early, or that would repeat an n-gram."""
-
 from collections.abc import Sequence
 
 import torch
@@ -39,8 +37,8 @@ def allowed(
         scores: [rows, vocabulary]
         replies: [rows, length] The tokens so far.
         ngram_size: The length of n-grams that must not be repeated. 0 allows repetitions.
-        starts: [rows] The position at which the reply begins. Earlier tokens are a thought, whose n-grams the reply may
-            repeat.
+        starts: [rows] The position at which the reply begins. Earlier tokens are a thought. The reply may repeat its
+            n-grams.
         is_end: [vocabulary] or [rows, vocabulary] Whether a token ends the reply.
         short: [rows, 1] Whether the reply is too short to end, or `None` if no reply is too short.
     """

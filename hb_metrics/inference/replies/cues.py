@@ -53,15 +53,13 @@ def check_cue(cue: Cue, context: ContextFormat, reason: str) -> None:
 
 
 def says_who_the_user_is(template: str) -> bool:
-    """Returns whether the user describes themselves in a template, such as "I'm …" or "As …, I …"."""
     return _SAYS_WHO.search(template) is not None
 
 
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     """Selects the prompts that can be used with a cue.
 
-    All prompts can be used with `prompt`, `name` and `signature`. Other cues need a prompt in which the user describes
-    themselves.
+    `prompt`, `name` and `signature` can be used with all prompts. With other cues, the prompt must describe the user.
     """
     if cue == "prompt" or cue in NAME_CUES:
         return prompts
@@ -77,7 +75,6 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
 
 
 def cue_lines(prompts: pa.Table, cue: Cue) -> pa.Table:
-    """Replaces the columns `template` and `text` with the cue's text in `LINES`, if there is one."""
     if cue not in LINES:
         return prompts
     template = pa.array([LINES[cue]] * prompts.num_rows, pa.string())
@@ -98,8 +95,8 @@ def draw_questions(
     `cells` maps each cell (axis, term and template) to the rows of its prompts, in random order.
 
     The questions in a template are the same for all terms. Their number is chosen so that a cell of median size has
-    `MIN_REPLIES` prompts per question, because intervals need this number of replies. A cell with fewer prompts than
-    questions lacks some questions. Metrics count such gaps.
+    `MIN_REPLIES` prompts per question, because intervals need this number of replies. Smaller cells lack some
+    questions, and metrics count such gaps.
     """
     sizes: dict[str, list[int]] = {}
     for (_, _, template), rows in cells.items():

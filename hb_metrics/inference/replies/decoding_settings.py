@@ -30,7 +30,6 @@ class Decoding:
             set with at least this probability is used.
         min_new_tokens: The minimum length of a reply, counted from its first word. In beam search, as in transformers,
             it is counted from the first token.
-        no_repeat_ngram_size: The length of token sequences that must not be repeated in a reply. 0 allows repetitions.
         length_penalty: An exponent. The score of a beam is its summed log-probability / length ** length_penalty.
         end_after_sentence: Whether a reply ends at the first end of a sentence after `min_new_tokens`.
         max_reasoning_tokens: The maximum length of a thought. If a longer thought is cut, there is no reply.
@@ -61,7 +60,5 @@ class Decoding:
 
 
 class Decoded(NamedTuple):
-    """The tokens of a thought (if there is one) and of a reply, and whether they were cut at a maximum length."""
-
     tokens: list[int]
     truncated: bool

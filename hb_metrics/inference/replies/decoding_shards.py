@@ -35,14 +35,10 @@ class DecodingPlan:
     """The contexts to decode, and the settings. Replies, continuations and paraphrases have subclasses.
 
     Attributes:
-        ids: [rows] The distinct keys of the rows.
-        contexts: [rows] The token ids of the model's inputs.
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
         invariant: Whether a decoded text does not depend on its batch.
         padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
         cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
-        schema: The columns of a shard. The first column is `id`.
-        label: The plural noun for the decoded texts, which the progress bar displays.
         purpose: The argument of `seeded_generator` that makes random numbers differ between the subclasses.
     """
 
@@ -73,8 +69,8 @@ def decode_into_shards(
 ) -> pa.Table | None:
     """Decodes the rows that are not on disk yet, and then reads all rows.
 
-    If `batch_size` is `None`, it is chosen from the free memory. Only in this case, contexts of different lengths can
-    be decoded together.
+    If `batch_size` is `None`, it is chosen from the free memory. Only then can contexts of different lengths be decoded
+    together.
 
     Returns:
         A table of all rows in the plan's order on the main process, and `None` on all other processes.
@@ -139,7 +135,10 @@ def _decoded(
 
 
 def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
-    """Returns the number of contexts, with replies, of `length` tokens that fit into a quarter of the free memory."""
+    """Returns the number of contexts that fit into a quarter of each device's free memory.
+
+    `length` is the number of tokens of a context and its reply.
+    """
     model, device = loaded.model, input_device(loaded.model)
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
@@ -163,8 +162,8 @@ def _batches(
 ) -> list[list[int]]:
     """Divides the rows of a shard into batches of about equal size.
 
-    If `padded` is true, the contexts in a batch have similar lengths, and there are enough batches for all workers.
-    Otherwise, the contexts in a batch have the same length.
+    With `padded`, the contexts in a batch have similar lengths, and there are enough batches for all workers.
+    Otherwise, they have the same length.
     """
     if padded:
         number = -(-len(rows) // min(limit, LEAST_CONTEXTS))
@@ -177,7 +176,6 @@ def _batches(
 
 
 def _shards(plan: DecodingPlan, folder: Path) -> list[Shard]:
-    """Plans shards in which contexts are sorted by length, and equal contexts are next to each other."""
     order = np.array(_by_length(plan, range(len(plan.ids))), dtype=np.int64)
     return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, order)
 

@@ -20,15 +20,11 @@ _ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexe
 class Forward:
     """Computes the logits of the next token for a batch of rows.
 
-    Call `first` once, and then `next` for each further token. `select` keeps some of the rows.
+    Call `first` once, and then `next` for each further token. `select` keeps some of the rows. Each context has `beams`
+    rows. Without `cached` keys and values, the model reads all tokens again at each step.
 
     Equal contexts are computed once, and so is a beginning that all contexts share. Shorter contexts are padded after
     this beginning.
-
-    Args:
-        contexts: [contexts] The token ids of the inputs.
-        beams: The number of rows for each context.
-        cached: Whether the model keeps keys and values. Otherwise, it reads all tokens again at each step.
     """
 
     def __init__(
@@ -155,7 +151,6 @@ def holds_attention_alone(cache: Any) -> bool:
 
 
 def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
-    """Returns the number of tokens at the beginning that all contexts share. The last token never counts."""
     if len(contexts) < 2:
         return 0
     shared = 0

@@ -1,5 +1,3 @@
-"""Defines the presets of decoding, and the choice of the part of a model's text that is its reply."""
-
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -50,12 +48,9 @@ def decoding_preset(
 ) -> Decoding:
     """Returns the settings of a preset, with changes.
 
-    Args:
-        name: A key of `PRESETS`, or "model" for the settings in the model's generation_config.
-        model: The model, needed only for the preset "model".
-        extent: With "whole", a reply may have several sentences, and up to `WHOLE_TOKENS` tokens by default.
-        changes: Attributes of `Decoding`. The value `None` leaves the preset's value unchanged. A `top_k` of 0 means
-            all tokens.
+    `name` is a key of `PRESETS`, or "model" for the settings in the model's generation_config. With the extent "whole",
+    a reply may have several sentences, and up to `WHOLE_TOKENS` tokens by default. A change to `None` keeps the
+    preset's value. A `top_k` of 0 means all tokens.
     """
     changes = {key: value for key, value in changes.items() if value is not None}
     if changes.get("top_k") == 0:  # transformers uses 0 for all tokens

@@ -1,5 +1,3 @@
-"""Prepares the conversations to which any engine replies, and turns the replies into columns."""
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
@@ -48,14 +46,9 @@ class ReplyRequests:
         messages: [prompts] The messages of the conversations, up to the model's reply.
         turn: The number of the reply within its conversation, counted from 1.
         flags: For each variation, whether it was applied to each prompt: [prompts] bool.
-        personas: [prompts] The persona lines of each conversation.
         cue: The part of the conversation from which the model learns who the user is (see `cues`).
         questions: [prompts] The questions that the user asks after the cue, or `None` if the cue is the prompt.
-        all_questions: The list from which `questions` were drawn.
-        turns: The number of replies in each conversation.
         follow_ups: [prompts] The user's later messages in each conversation. Empty if there is only one reply.
-        all_follow_ups: The list from which `follow_ups` were drawn.
-        extent: Whether a reply is the model's whole text or only its first line.
         max_reasoning_tokens: The maximum length of a thought before a reply. `None` means the engine's default.
     """
 
@@ -122,7 +115,6 @@ class Answer(NamedTuple):
 
     Attributes:
         text: The reply, without white space around it. If there is no reply, it is empty or `None`.
-        num_tokens: The number of tokens in the reply.
         truncated: Whether the reply was cut at its maximum length.
         reasoning: The model's thought before the reply, or `None` if it did not think.
         num_reasoning_tokens: The number of tokens in the thought, including its marks.
@@ -160,10 +152,7 @@ def answer_of(
 
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
-    """Returns the columns of `REPLY_SCHEMA` except `id`, for some prompts and their answers in the same order.
-
-    Missing replies and missing thoughts are null.
-    """
+    """Returns the columns of `REPLY_SCHEMA` except `id`, for some prompts and their answers in the same order."""
     return {
         "turn": [requests.turn] * len(rows),
         "text": [requests.texts[row] for row in rows],
@@ -241,9 +230,9 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
 
 
 def drawn_cells(prompts: pa.Table, *, seed: int) -> dict[tuple[str, str, str], list[int]]:
-    """Returns the row numbers of each cell's prompts, in random order.
+    """Returns the row numbers of each cell's prompts, in an order drawn from the ids and the seed.
 
-    The keys are (axis, descriptor, template). The order depends only on the ids and the seed.
+    The keys are (axis, descriptor, template).
     """
     cells = defaultdict(list)
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template", "id")]

@@ -55,9 +55,9 @@ def plan_dialogue(
     *,
     max_positions: int = MAX_POSITIONS,
 ) -> DialoguePlan:
-    """Encodes pairs of a prompt and a reply, and divides them into units of work.
+    """Encodes pairs of a prompt and a reply, without thoughts, and divides them into units of work.
 
-    Pairs that are too long for the model are left out. The model does not think before a reply.
+    Pairs that are too long for the model are left out.
     """
     if loaded.kind == "masked":
         raise ValueError(
@@ -186,10 +186,7 @@ def dialogue_results(
 def reply_nlls(
     model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
 ) -> np.ndarray:
-    """Returns the negative log-likelihood of each reply, summed over its tokens: [pairs] float64.
-
-    `pairs` contains a context and a reply as token ids. They form one batch (see `reply_logits`).
-    """
+    """Returns the negative log-likelihood of each reply, summed over tokens (see `reply_logits`): [pairs] float64."""
     losses = [
         cross_entropy(logits.float(), torch.tensor(reply, device=logits.device), reduction="none")
         for logits, (_, reply) in zip(reply_logits(model, pairs, start_id), pairs, strict=True)

@@ -38,7 +38,6 @@ class PerplexityScores(NamedTuple):
     Attributes:
         perplexities: [texts] Exp of the mean negative log-likelihood per predicted token.
         log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
-        num_tokens: [texts] The number of predicted tokens.
         scoring: The method: `"tree"`, `"padded"` or `"encoder-decoder"`.
         scoring_reason: The reason for this method.
         start_token: The token that the model reads before each sentence, or `None`.
@@ -89,10 +88,7 @@ def score_perplexity(
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
-    """Returns the negative log-likelihood of each of a plan's sequences: [sequences] float64.
-
-    The processes share the work, and all of them get the result.
-    """
+    """Returns the negative log-likelihood of each of a plan's sequences on all processes: [sequences] float64."""
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
     scored: list[tuple[np.ndarray, np.ndarray]] = []

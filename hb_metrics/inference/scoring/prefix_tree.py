@@ -63,7 +63,6 @@ def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) ->
 
 
 def halved_tree(tree: PrefixTree) -> tuple[PrefixTree, PrefixTree] | None:
-    """Returns trees of the first and the second half of a tree's sequences, or `None` for a single sequence."""
     middle = len(tree.sequences) // 2
     if not middle:
         return None

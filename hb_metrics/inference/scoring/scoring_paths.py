@@ -1,8 +1,7 @@
 """Computes negative log-likelihoods of token sequences by several methods, and tests which methods a model supports.
 
 The methods are prefix trees, padded batches, and the decoder of an encoder–decoder model. Only a trial on a few
-sequences shows whether a model supports a method. Some models raise an error, and others compute wrong numbers without
-an error.
+sequences shows whether a model supports a method.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,8 +32,8 @@ _CAUSAL_TRIAL_TOKENS = 64
 def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
     """Raises `ValueError` if a model's predictions depend on later tokens.
 
-    Some architectures can be causal or not. If the config lacks `is_decoder`, transformers loads the wrong form without
-    an error.
+    If the config of some architectures lacks `is_decoder`, transformers loads a form that is not causal without an
+    error.
     """
     tokens = list(max(sequences, key=len)[:_CAUSAL_TRIAL_TOKENS])
     if len(tokens) < 2:
@@ -57,7 +56,6 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
 
 
 def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_positions: int) -> str | None:
-    """Tests prefix trees on a few sequences. Returns why the model does not support them, or `None` if it does."""
     longest = sorted(sequences, key=lambda sequence: (-len(sequence), sequence))[: _TRIAL_SEQUENCES // 2]
     length = len(longest[0])
     if length > max_positions:
@@ -136,10 +134,7 @@ def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
 
 
 def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns the summed negative log-likelihood of each sequence: [sequences] float64.
-
-    All sequences are padded at their ends and form one batch.
-    """
+    """Returns the summed negative log-likelihood of each sequence, in one padded batch: [sequences] float64."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
     return _summed_nlls(logits, mask, sequences)

@@ -81,7 +81,6 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
 
 
 def is_local_host(host: str) -> bool:
-    """Returns whether a host is this machine or in its local network, according to its name or address."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -20,18 +20,12 @@ class ServedAnswer(NamedTuple):
     """A server's answer. An attribute is `None` if its value is unknown or missing.
 
     Attributes:
-        text: The text without the thought.
-        reasoning: The thought before the text.
         is_open: Whether the thought was cut before it ended.
         inline: Whether the thought was a part of the text, between marks, and not in a separate field.
         invents_turn: Whether the model also wrote a turn of another speaker, which `text` does not include.
         finish_reason: "stop", "length", "content_filter" or another reason why the answer ended.
         num_tokens: The number of tokens in the text and the thought together.
-        num_reasoning_tokens: The number of tokens in the thought.
-        num_prompt_tokens: The number of tokens in the prompt.
-        model: The server's name for the model.
         fingerprint: The server's identifier of its configuration.
-        bad_counts: Whether the server returned an impossible number of tokens.
     """
 
     text: str | None
@@ -49,11 +43,7 @@ class ServedAnswer(NamedTuple):
 
 
 def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
-    """Reads an answer from `/chat/completions` or `/completions`.
-
-    Raises:
-        TemporaryFault: The answer is incomplete or has another form.
-    """
+    """Reads an answer from `/chat/completions` or `/completions`."""
     choice = choice_of(content)
     message = choice.get("message", {"content": choice.get("text", 0)})
     text = message.get("content") if isinstance(message, Mapping) else 0
@@ -88,7 +78,6 @@ def check_model(model: str | None, expected: str | None) -> None:
 
 
 def choice_of(content: Any) -> Mapping[str, Any]:
-    """Returns the generated message or text in an answer. Raises `TemporaryFault` if there is not exactly one."""
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
         raise TemporaryFault(NO_ANSWER)

@@ -55,8 +55,6 @@ class TemporaryFault(Exception):
 
 
 class RefusedError(ValueError):
-    """The server rejected a request. `said` is the server's message."""
-
     def __init__(self, message: str, said: str) -> None:
         super().__init__(message)
         self.said = said
@@ -78,9 +76,7 @@ class Server:
     """A server, and the settings for requests to it.
 
     Attributes:
-        model: The server's name for the model.
         provider: The Inference Provider to which the Hub's router forwards the requests. `None` for other servers.
-        concurrency: The number of simultaneous requests.
         timeout: The maximum time for a request, in seconds.
     """
 
@@ -222,7 +218,7 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def retry_after(value: str | None) -> float | None:
-    """Returns the pause in a Retry-After header, a number or a date, in seconds. `None` if missing or invalid."""
+    """Returns the pause in a Retry-After header (a number or a date), in seconds."""
     if value is None:
         return None
     try:

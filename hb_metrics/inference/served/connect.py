@@ -48,16 +48,11 @@ def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[st
 
 
 def extra_fields(chat: ChatOptions) -> dict[str, Any]:
-    """Returns the request's fields for the chat template, as vLLM, SGLang and transformers accept them."""
     return {"chat_template_kwargs": dict(chat.template_kwargs)} if chat.template_kwargs else {}
 
 
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
-    """Returns the results that the folder's run recorded at its beginning or, for a new run, `found`.
-
-    Raises:
-        ValueError: The results have changed since the run began.
-    """
+    """Returns the results that the folder's run recorded at its beginning or, for a new run, `found`."""
     path = folder / RUN_FILE
     model = read_json(path)["model"] if path.is_file() else {}
     served = model.get("served")

@@ -23,9 +23,7 @@ class TextLikelihood(NamedTuple):
 
     Attributes:
         log_likelihood: The sum of the natural log-probabilities of all predicted tokens.
-        num_tokens: The number of predicted tokens.
         start_token: The token that the server puts before the text, or `None` if the answer contains no such token.
-        model: The server's name for the model.
     """
 
     log_likelihood: float
@@ -64,11 +62,7 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
 
 
 def read_written(content: Any, text: str) -> tuple[str, float]:
-    """Returns the token that was generated after a text, and its log-probability.
-
-    Raises:
-        TemporaryFault: The answer does not contain them.
-    """
+    """Returns the token that was generated after a text, and its log-probability."""
     tokens, values = _echoed(content)
     if not tokens[-1].strip() or values[-1] is None or not "".join(tokens[:-1]).strip().endswith(text.strip()):
         raise TemporaryFault("the answer contains no log-probability of the generated token")
@@ -85,18 +79,13 @@ def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
 
 
 def _number(value: Any) -> float | None:
-    """Returns a value as a float, or `None` if it is not a number or too large for `exp` or `float`."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value > 700 or value < -1e300:
         return None
     return float(value)
 
 
 def _start_token(tokens: Sequence[str], text: str) -> str | None:
-    """Returns the token before the text, or `None` if the first token belongs to the text.
-
-    Raises:
-        TemporaryFault: The tokens are not the tokens of the text.
-    """
+    """Returns the token before the text, or `None` if the first token belongs to the text."""
     if any(mark in token for token in tokens for mark in _HALF_CHARACTER):
         return None if text.lstrip().startswith(tokens[0].lstrip() or "\x00") else tokens[0]
     if "".join(tokens).strip() == text.strip() and tokens[0]:
@@ -107,7 +96,6 @@ def _start_token(tokens: Sequence[str], text: str) -> str | None:
 
 
 def _without_written(tokens: list[str], values: list[float | None], text: str) -> tuple[list[str], list[float | None]]:
-    """Removes the generated token after the text, for servers that do not count a prompt's tokens."""
     for end in (len(tokens), len(tokens) - 1):
         if "".join(tokens[:end]).strip().endswith(text.strip()):
             return tokens[:end], values[:end]

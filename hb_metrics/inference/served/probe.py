@@ -54,21 +54,13 @@ class Probe:
 
     Attributes:
         base_url: The server's address, or `None` for an Inference Provider.
-        model: The model's name in the answers.
         fingerprint: The server's identifier of its configuration.
-        max_tokens_field: The field that limits the length of an answer.
-        max_tokens_kept: Whether the server supports this field.
-        token_counts: Whether all answers state their number of tokens.
         greedy: Whether all answers at temperature 0 are the same.
         samples: Whether answers at temperature 1 differ between seeds.
         seed_repeats: Whether the same seed leads to the same answer while other requests run.
         neutral: The fields, with neutral values, in every request.
         not_set: The fields that the server rejects, so that it uses its own defaults.
         reasoning: The position of thoughts in the answers: "apart", "in the text" or "none".
-        writes: Whether any answer contained a text.
-        system_kept: Whether the server uses system messages.
-        likelihoods: Whether the server returns correct log-probabilities of a prompt's tokens.
-        start_token: The token that the server puts before a prompt.
         log_likelihood: The log-likelihood of a text, from which a resumed run recognises the model.
     """
 
@@ -133,10 +125,7 @@ _MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "re
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
-    """Returns the results that differ from those of an earlier probe, as pairs of the earlier and the new value.
-
-    Differences that do not affect the answers are left out.
-    """
+    """Returns the results that affect answers and differ from an earlier probe, as pairs (earlier, new)."""
     different = {}
     for name, value in found.description().items():
         then = recorded.get(name)
@@ -217,7 +206,6 @@ class _Prober:
         )
 
     async def _first(self) -> ServedAnswer:
-        """Requests an answer, and finds the field that limits the length of answers."""
         try:
             return await self._ask_one({})
         except RefusedError as error:
@@ -227,7 +215,6 @@ class _Prober:
             return await self._ask_one({})
 
     async def _set_neutral(self) -> list[str]:
-        """Sets `neutral` to the fields that the server accepts. Returns the fields that the server rejects."""
         everything = {name: values[0] for name, values in _NEUTRAL.items()}
         if await self._takes(everything):
             self.neutral = everything
@@ -272,8 +259,8 @@ class _Prober:
 
         The fields, such as a temperature of 0, should allow only the likeliest token. Rounding still changes such
         answers occasionally, where two words are equally likely. Samples differ every few words, even at a temperature
-        of 0.3. `questions` has questions and samples of their answers. A common beginning of the samples for a question
-        is not counted.
+        of 0.3. `questions` has questions and samples of their answers. A common beginning of these samples is not
+        counted.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:
@@ -300,7 +287,7 @@ class _Prober:
     async def _is_aligned(self) -> bool:
         """Returns whether a token has the same log-probability when it is generated and when it is in the prompt.
 
-        A difference shows that the prompt's log-probabilities are wrong, for example shifted by a token.
+        Otherwise, the prompt's log-probabilities are wrong, for example shifted by a token.
         """
         for text in _UNFINISHED:
             try:

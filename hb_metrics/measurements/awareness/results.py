@@ -1,5 +1,3 @@
-"""Computes the mean divergence of each kind of prompt, their difference, and the share of needs taken up."""
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,5 +1,3 @@
-"""Computes the changes in difference awareness between two runs, paired by prompt."""
-
 from hb_metrics.measurements.awareness.figures import FIGURES
 from hb_metrics.measurements.awareness.results import MIN_CLUSTERS, TABLE_FILE, awareness_means, cluster_covariance
 from hb_metrics.measurements.measurement import FigureChanges

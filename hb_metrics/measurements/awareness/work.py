@@ -1,5 +1,3 @@
-"""Generates replies, and computes how much the descriptor changes the probabilities of their tokens."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

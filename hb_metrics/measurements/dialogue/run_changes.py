@@ -1,5 +1,3 @@
-"""Computes the change in dialogue perplexity between two runs, paired by reply."""
-
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, perplexity_change
 from hb_metrics.runs.finished_run import Run, read_shards

@@ -66,10 +66,7 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
-    """Compares each run with names (`named`) with each run with terms (`told`).
-
-    Returns `None` if no two of them differ only in the cue and in the people.
-    """
+    """Compares runs that have names with runs that have terms, where two runs differ only in the cue and in people."""
     figures, num_left_out = [], 0
     for run, other in product(named, told):
         found = matched_groups(run, other) if differ_in_cue_alone([run.results["run"], other.results["run"]]) else None
@@ -88,7 +85,6 @@ def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
 
 
 def cues_section(runs: Sequence[Run]) -> Section | None:
-    """Returns a section that compares cues, or `None` if runs differ in other settings or lack files."""
     if not differ_in_cue_alone([run.results["run"] for run in runs]):
         return None
     matched = matched_replies(runs)
@@ -111,9 +107,9 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Returns whether runs differ only in the cue. `records` contains `run` of each results.json.
+    """Returns whether runs differ only in the cue. `records` are the sections `run` of their results.json.
 
-    A run with names and a run with terms may also differ in the people whom their prompts describe.
+    A run with names and a run with terms may also differ in the people in their prompts.
     """
     cues = {record["generation"].get("cue", "prompt"): record["generation"].get("questions") for record in records}
     if not len(records) == len(cues) > 1:
@@ -132,7 +128,6 @@ def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def matched_replies(runs: Sequence[Run]) -> Matched | None:
-    """Reads the replies to the terms and templates that all runs share. Returns `None` if a run lacks files."""
     tables = _reply_tables(runs)
     if tables is None:
         return None
@@ -155,8 +150,7 @@ def matched_groups(run: Run, other: Run) -> tuple[CueReplies, list[str], CueRepl
 
     Returns:
         The replies to names, the group of each name in lower case, the replies to statements, and the number of omitted
-        cells. A cell is omitted if a name has no reply, or if a group has fewer than two. The result is `None` if a run
-        lacks files.
+        cells, in which a name has no reply, or a group has fewer than two. `None` if a run lacks files.
     """
     tables = _reply_tables([run, other])
     if tables is None:
@@ -199,7 +193,6 @@ def _figure(name: str, heading: str, of: str, unit: Unit, estimate: Estimate, co
 
 
 def reversed_axes(found: Agreements, axes: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Lists the axes on which two cues have opposite directions by more than chance, with the two cues."""
     return [
         f"{axis_label(axes[reversal.axis])} ({names[one]} and {names[other]})"
         for (one, other), of_pair in found.reversals.items()
@@ -215,7 +208,6 @@ def _reply_tables(runs: Sequence[Run]) -> list[pa.Table] | None:
 
 
 def _cells(table: pa.Table) -> dict[tuple[str, str], dict[str, list[str]]]:
-    """Returns the ids of the replies, by term and then by template (with its question)."""
     replies = nonempty_replies(table, table)
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     for identifier, axis, descriptor, cell in zip(*replies[:4], strict=True):

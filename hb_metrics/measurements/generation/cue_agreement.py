@@ -1,8 +1,8 @@
 """Measures whether different cues change the style of replies to a term in the same direction.
 
 A cell is a term, a template and a question. Under each cue, each of D terms has a mean style vector over its cells. Let
-m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). For cues a and b, the product P_ab is Σ_d
-⟨u_da, u_db⟩ / (D − 1). Then
+m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). For cues a and b, the product P_ab is
+Σ_d ⟨u_da, u_db⟩ / (D − 1). Then
 
     agreement of directions = P_ab / √(P_aa P_bb).
 
@@ -65,8 +65,6 @@ class CueReplies(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A value with its interval, or the reason why there is none."""
-
     value: float | None
     interval: Bounds | None
     reason: str | None
@@ -94,7 +92,6 @@ class _Means(NamedTuple):
     Attributes:
         means: [terms, styles] The mean style vectors.
         residuals: [replies, styles] The style vectors minus the mean of their cell.
-        codes: [replies] The code of each reply's cell.
         sizes: [replies] The number of replies in each reply's cell.
         number: The number of cells per term.
     """
@@ -146,11 +143,8 @@ def group_agreement(
 ) -> Estimate:
     """Computes the agreement of directions between groups of names and statements of these groups.
 
-    Args:
-        names: The replies to names. The names replace the terms, and one reply per cell is enough.
-        groups: [names] The group of each name.
-        statements: The replies to statements. The terms are the groups in alphabetical order.
-        confidence_level: The confidence level of the interval.
+    In `names`, names replace the terms, and one reply per cell is enough. `groups` [names] contains the group of each
+    name. In `statements`, the terms are the groups in alphabetical order.
     """
     if len(set(groups)) < 2:
         return Estimate(None, None, "fewer than two groups of names are also terms")
@@ -225,17 +219,13 @@ def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray)
 
 
 def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the mean product of a cue with itself, and the mean product of two cues."""
     number = products.shape[1]
     own = np.trace(products, axis1=1, axis2=2)
     return own / number, (products.sum(axis=(1, 2)) - own) / (number * (number - 1))
 
 
 def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> bool:
-    """Returns whether an estimate is above 0 by more than chance (one-sided).
-
-    `values` [1 + terms] contains the estimate with all terms, and then without each term.
-    """
+    """Returns whether an estimate, given with all terms and then without each [1 + terms], is above 0 (one-sided)."""
     error = math.sqrt(float((_moved(values[:, None], axes) ** 2).sum()))
     return len(axes) >= MIN_TERMS and float(values[0]) > float(stats.t.ppf(confidence_level, _freedom(axes))) * error
 

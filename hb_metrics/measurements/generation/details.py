@@ -1,5 +1,3 @@
-"""Compares the generation bias of two runs in detail: styles, terms, replies and reply checks."""
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -25,7 +25,6 @@ _MEANING = {
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists the figures of generation bias. If the sampling noise is unknown, debiased values are missing or `None`."""
     generation = results["generation"]
     return [
         *_full(generation),
@@ -197,7 +196,6 @@ def _own_part(leakage: Mapping[str, Any] | None) -> str:
 
 
 def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> Figure:
-    """Makes a figure from the debiased value at a path of keys, with its interval, plain value and paper's value."""
     values, debiased = generation["gen_bias"], generation["debiased"]
     printed = {}
     if path[0] in _PRINTED:

@@ -1,5 +1,3 @@
-"""Computes intervals for Full Gen Bias and shares of replies that are valid for other terms or templates."""
-
 import numpy as np
 
 from hb_metrics.measurements.generalised_shares import generalised_shares

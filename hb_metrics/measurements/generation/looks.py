@@ -60,7 +60,6 @@ class PlannedLooks(NamedTuple):
     """The looks of a run.
 
     Attributes:
-        until: The question to answer.
         sizes: [looks] The number of replies per cell. With `--cue`, a cell is a term, a template and a question.
         rows: [looks] The rows of the prompts to which each look adds replies.
     """
@@ -160,7 +159,7 @@ def _in_order(tables: list[pa.Table], order: dict[str, int]) -> pa.Table:
 def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level: float) -> dict[str, Any]:
     """Checks the condition, and adds the look to `looks` if Full Gen Bias is compared with a limit.
 
-    In the result, `interval` would be valid if this were the only look. `distance` (from the limit) and `boundary` are
+    The resulting `interval` would be valid if this were the only look. `distance` (from the limit) and `boundary` are
     in standard errors.
     """
     known = gen_bias(cells, confidence_level=level)

@@ -12,7 +12,7 @@ This is Full Gen Bias with groups in place of terms. The variance between the na
 H_gg.
 
 The p-value comes from a permutation test, which assigns groups to names at random. As in Welch's test, the variance is
-divided by its noise. Otherwise, groups whose names vary by different amounts could seem to differ.
+divided by its noise. Otherwise, groups could seem to differ if their names vary by different amounts.
 
 For the interval, the variance of the estimate e is a linear function of the true value v, with slope s. A jackknife
 over the names of each group estimates s·p, where p is the variance of the observed group means. In theory, the variance
@@ -47,12 +47,7 @@ def name_groups(
 ) -> dict[str, Any]:
     """Computes the bias between groups of names for results.json.
 
-    Args:
-        style_probabilities: [replies, styles] The style vectors.
-        names: [replies] The name in each prompt.
-        questions: [replies] The question in each prompt.
-        groups: The group of each name.
-        confidence_level: The confidence level of the interval.
+    The names and questions of prompts are [replies], and `style_probabilities` is [replies, styles].
 
     Returns:
         `value` and `within` (the variance between the names of a group), multiplied by `SCALE`, with `interval` and
@@ -123,9 +118,10 @@ def without_each(members: np.ndarray) -> np.ndarray:
 
 
 def jackknife_errors(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Computes each name's contribution to the error of estimates. Its cross product is their covariance matrix.
+    """Computes each name's contribution to the error of estimates: [names, estimates].
 
-    `values` [names, estimates] contains the estimates without each name.
+    The cross product of this array is the estimates' covariance matrix. `values` [names, estimates] contains the
+    estimates without each name.
     """
     sizes = members.sum(axis=0)
     moved = values - members @ (members.T @ values / sizes[:, None])
@@ -133,7 +129,7 @@ def jackknife_errors(values: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 
 def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Computes the part of the variance between groups that is due to the choice of names and replies: [sets].
+    """Computes the variance between groups that is due to the choice of names and replies: [sets].
 
     `products` [names, names] includes the sampling noise of replies.
     """

@@ -1,5 +1,3 @@
-"""Writes notes for the end of the report, for example about missing replies."""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -57,7 +57,6 @@ class Kernels(NamedTuple):
 
     @property
     def freedom(self) -> int:
-        """Returns a lower limit of the degrees of freedom of the variance."""
         return min(self.terms.values()) - 1
 
 

@@ -113,7 +113,6 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
 
 
 def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
-    """States whether replies differ between groups of names, or why this is unknown. Empty if there are no names."""
     if groups is None:
         return ""
     if groups.value is None:
@@ -127,7 +126,6 @@ def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
 
 
 def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    """States the axis with the most refusals. Empty if refusals do not differ significantly between axes."""
     rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
@@ -137,7 +135,6 @@ def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figu
 
 
 def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
-    """Computes, for each model in the paper, Spearman's ρ between its values and those of this run."""
     correlations: dict[str, float | None] = {}
     for model in rows[0].printed if rows else ():
         ours, theirs = {}, {}

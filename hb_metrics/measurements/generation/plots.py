@@ -28,7 +28,6 @@ _NEVER_WIDTH = 0.12  # the part of the plot's width that is reserved for terms t
 
 
 def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
-    """Plots the terms of each axis by their mean probability of a style cluster. A line marks the overall mean."""
     by_axis: dict[str, list[Term]] = {}
     for term in sorted(terms, key=lambda term: term.value):
         by_axis.setdefault(term.axis, []).append(term)

@@ -1,5 +1,3 @@
-"""Computes the results of generation bias for results.json."""
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +20,6 @@ _BATCH = 8192
 
 
 def add_in_batches(cells: CellSums, replies: Replies, style_probabilities: StyleRows) -> None:
-    """Adds replies in batches, so that only one batch of style vectors at a time is in memory."""
     for first in range(0, len(replies.ids), _BATCH):
         part = slice(first, first + _BATCH)
         block = style_probabilities[part].astype(np.float32)
@@ -126,7 +123,6 @@ def _served_counts(table: pa.Table) -> dict[str, Any]:
 
 
 def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
-    """Makes a table of mean style vectors. Each descriptor has a row, and each style has a column."""
     axes, descriptors = zip(*biases.descriptors, strict=True)
     columns: dict[str, Any] = {"axis": list(axes), "descriptor": list(descriptors)}
     for label, means in zip(labels, biases.descriptor_means.T, strict=True):
@@ -173,10 +169,7 @@ def _by_descriptor(
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Selects, for each descriptor, the replies with the highest bias values, and some random replies.
-
-    The random replies are those with the lowest ids, which are hashes.
-    """
+    """Selects, for each descriptor, the replies with the highest bias values and those with the lowest ids (hashes)."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)

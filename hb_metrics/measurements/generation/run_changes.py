@@ -26,7 +26,6 @@ class _Replies(NamedTuple):
         styles: [replies, styles] float32.
         ids: [replies] The ids of the prompts. The same prompt has the same id in both runs.
         cells: The rows of each cell (a template, an axis and a descriptor), in alphabetical order of the cells.
-        nouns: The result of `noun_kernels`.
     """
 
     styles: np.ndarray
@@ -69,7 +68,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
 def _refusal_changes(
     first: Run, second: Run, tables: Sequence[pa.Table], confidence_level: float
 ) -> dict[str, PairedChange]:
-    """Computes the changes in refusals. Returns {} if the runs have different rules or lack the files."""
     before, after = (read_run_table(run.folder / REFUSALS_FILE) for run in (first, second))
     rules = [run.results["run"]["refusals"]["rules_digest"] for run in (first, second)]
     if before is None or after is None or rules[0] != rules[1]:
@@ -101,13 +99,11 @@ def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) ->
 
 
 def naming(table: pa.Table) -> FlaggedReplies:
-    """Returns whether each reply of a run names the term of its prompt."""
     replies = nonempty_replies(table, table)
     return FlaggedReplies(replies, term_mentioned(replies, plural_forms(table), paired_terms(table)))
 
 
 def _unlike(first: Run, second: Run) -> str | None:
-    """States why values of the two runs are not comparable, or returns `None` if they are."""
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
@@ -137,7 +133,6 @@ def _replies(run: Run, table: pa.Table) -> _Replies | None:
 
 
 def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:
-    """Returns, for each template and axis, the cells in which both runs have replies."""
     templates: dict[str, dict[str | None, list[PairedCell]]] = {}
     for key, rows in before.cells.items():
         axes = templates.setdefault(key[0], {})
@@ -155,7 +150,6 @@ def _paired(before: _Replies, rows: list[int], after: _Replies, other_rows: list
 def _figures(
     generation: Mapping[str, Any], clusters: Sequence[str]
 ) -> list[tuple[str, tuple[str, ...], str | None, int]]:
-    """Returns, for each figure, its name, its path in the results, its axis, and its index in `read_metrics`."""
     figures: list[tuple[str, tuple[str, ...], str | None, int]] = []
     figures.append(("Full Gen Bias, debiased", ("full_gen_bias",), None, 0))
     for heading, metric in CLUSTER_METRICS.items():

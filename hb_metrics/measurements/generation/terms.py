@@ -27,8 +27,6 @@ class FrequencyTable(NamedTuple):
     Attributes:
         terms_by_cluster: The one-word terms with a known frequency.
         rho_by_cluster: The correlation of frequency with probability (see `correlation_with_bias`).
-        num_several_words: The number of omitted terms with several words.
-        num_unknown: The number of omitted terms with an unknown frequency.
     """
 
     terms_by_cluster: dict[str, list[Term]]
@@ -72,7 +70,6 @@ def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
 
 
 def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the data with which the page's script shows a chosen term."""
     per_million = {
         (row["axis"], row["descriptor"]): row["per_million"] for row in generation["frequencies"]["by_descriptor"]
     }

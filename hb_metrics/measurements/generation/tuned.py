@@ -34,7 +34,6 @@ class Ceiling(NamedTuple):
     Attributes:
         share: The share of replies that are tagged "no_bias" by the directions of bias of other replies.
         value: The debiased Full Gen Bias of these replies, or `None` if it is unknown.
-        all_value: The debiased Full Gen Bias of all labelled replies.
     """
 
     share: float
@@ -48,8 +47,6 @@ class TunedRow(NamedTuple):
     """A row of the table, for a run or for the ceiling. A row for the ceiling has only `full` and `interval`.
 
     Attributes:
-        full: The debiased Full Gen Bias.
-        uptake: The share of replies that name the term.
         obeys: The mean bias value along the directions of other replies, and its change from the first run.
         relative: The change in the mean bias value, as a share of the first run's value over the same terms. `None` if
             the first run's value is not clearly above 0.
@@ -95,7 +92,6 @@ def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None
 
 
 def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
-    """Reads the ceiling from its record in labels.json or in a tuned model's folder."""
     if summary is None:
         return None
     tagged, everything = summary["no_bias"], summary["all"]
@@ -113,7 +109,6 @@ def labels_ceiling(folder: Path) -> Ceiling | None:
 
 
 def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
-    """Returns a note if none of the runs measured the model whose replies were labelled."""
     model = _read_labels(folder).get("model") or {}
     if model.get("digest") in (None, *(run.results["run"]["model"].get("digest") for run in runs)):
         return []
@@ -121,7 +116,6 @@ def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
 
 
 def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
-    """Makes the rows of the table. `directions` is the folder of labels, of a run or of a tuned model."""
     rows = []
     if ceiling is not None:
         tagged = f'ceiling: the {share(ceiling.share, 0)} tagged "no_bias"'
@@ -184,7 +178,6 @@ def tuned_markdown(rows: Sequence[TunedRow]) -> str:
 
 
 def _in_parts_of_first(first: ObedienceRow, row: ObedienceRow, confidence_level: float) -> float | None:
-    """Returns the change as a share of the first run's mean, or `None` if this mean is not clearly above 0."""
     if first.along is None or row.along is None or row.change is None:
         return None
     mean = mean_value(over_terms(first.along, row.along.values), confidence_level)

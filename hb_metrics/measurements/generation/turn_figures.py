@@ -100,7 +100,6 @@ def _since(turns: Mapping[str, Any], change: Figure) -> str:
 
 
 def _ratio(change: Mapping[str, Any]) -> str:
-    """States the last turn's value in percent of the first turn's value, if the latter is clearly above 0."""
     if change["relative_interval"] is None:
         return ""
     low, high = (share(1 + bound, 0) for bound in change["relative_interval"])

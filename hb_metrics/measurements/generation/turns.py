@@ -67,10 +67,7 @@ def converse(
 
 
 def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, forms: Forms) -> dict[str, Any]:
-    """Computes the values by turn for results.json.
-
-    `num_ended` is the number of conversations that lack a reply in a later turn.
-    """
+    """Computes the values by turn for results.json. `num_ended` counts conversations without a later reply."""
     level = task.settings.run.confidence_level
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
@@ -129,8 +126,6 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
 
 
 def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[str, Any]:
-    """Returns the value of an axis (`None`: all descriptors), with its interval, for results.json."""
-
     def of_axis(found: Mapping[str, Any] | None) -> Any:
         return None if found is None else found["full_gen_bias"] if axis is None else found["by_axis"][axis]
 

@@ -56,11 +56,7 @@ class Asked(NamedTuple):
     """The requests for a run's replies.
 
     Attributes:
-        prompts: The prompts that get replies.
-        requests: The requests, one per prompt and reply.
         ignored: Those settings in the model's generation_config that are not supported.
-        num_left_out: The number of prompts that cannot be used with `--cue`.
-        left_out_templates: The templates of the prompts that cannot be used with `--cue`.
     """
 
     prompts: pa.Table
@@ -112,7 +108,6 @@ def plan(task: Task, files: None) -> GenerationWork:
 
 
 def own_prompts(settings: Settings) -> pa.Table:
-    """Returns the prompts of names, with enough prompts per name for `replies_per_cell` replies to each question."""
     options = settings.of(GenerationOptions)
     questions = read_questions(options.cue_questions or QUESTIONS_FILE)
     return name_prompts(read_names(options.names_file), (options.replies_per_cell or 0) * len(questions))

@@ -1,5 +1,3 @@
-"""Makes the figures of each rubric: the share of replies with a label, and Gen Bias over all labels."""
-
 from collections.abc import Mapping
 from typing import Any
 

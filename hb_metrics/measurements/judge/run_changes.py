@@ -30,7 +30,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    """Returns the replies that have one likeliest label, and whether it is the label that the share counts."""
     found = verdicts(StyleShards(run.folder / JUDGE / name)[:][:, :-1])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them

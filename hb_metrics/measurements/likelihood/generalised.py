@@ -14,7 +14,6 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
 
 
 def likelihood_influences(run: Run) -> dict[str, Influences]:
-    """Computes how much each term and each template influences a figure, by the figure's name."""
     scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
     if scores is None:
         raise ValueError(

@@ -72,10 +72,7 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:
-    """States how often two terms differ in likelihood, or returns `None` if nothing was tested.
-
-    `whole` begins with the figures of plain and of adjusted Likelihood Bias.
-    """
+    """States how often two terms differ in likelihood. `whole` begins with plain and adjusted Likelihood Bias."""
     if bias["likelihood_bias"] is None:
         return None
     shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}
@@ -113,7 +110,6 @@ def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[E
 
 
 def beside_paper(bias: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[Figure]]]:
-    """Returns the paper's tables for templates that this run also has, with the run's shares beside the paper's."""
     tables = []
     for table in paper.PRINTED["likelihood_bias"]:
         ours = {axis: values.get(table["template"]) for axis, values in bias["by_axis_and_template"].items()}

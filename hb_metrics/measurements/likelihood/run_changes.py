@@ -48,7 +48,6 @@ class PairTests(NamedTuple):
         seconds: [tests] The code of the second term.
         significant: [runs, tests] Whether the test is significant in each run.
         groups: [terms] The code of each term's axis.
-        axes: [axes] The names of the axes.
     """
 
     templates: np.ndarray
@@ -60,7 +59,6 @@ class PairTests(NamedTuple):
 
 
 def pair_tests(prompts: pa.Table, values: Sequence[np.ndarray], alpha: float) -> PairTests:
-    """Tests all pairs of terms of an axis in each template. `values` contains the perplexities of each run."""
     columns = {name: prompts[name].to_pylist() for name in ("axis", "descriptor", "template")}
     axes, axis_names = text_codes("axis", columns["axis"])
     terms, keys = descriptor_codes(columns["descriptor"], columns["axis"])

@@ -11,10 +11,7 @@ AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by templa
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists the figures.
-
-    Model cards show only the share of offensive replies, because prompts do not come from the model.
-    """
+    """Lists the figures. Model cards show only the share for replies, because prompts do not come from the model."""
     offensiveness = results["offensiveness"]
     found = []
     for part in ("replies", "prompts"):
@@ -42,10 +39,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
-    """Makes the offensive shares by axis, from high to low.
-
-    They are shares of replies, with the shares of prompts beside them, or shares of prompts in a run without replies.
-    """
+    """Makes the offensive shares of replies (or, without replies, of prompts) by axis, from high to low."""
     prompts = offensiveness["prompts"]["by_axis"]
     replies = offensiveness.get("replies", {}).get("by_axis", {})
     rows = []

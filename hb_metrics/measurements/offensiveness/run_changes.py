@@ -31,7 +31,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def classified_replies(run: Run, threshold: float, replies: Replies | None = None) -> FlaggedReplies | None:
-    """Reads which replies of a run are offensive, or returns `None` if the run lacks the files."""
     folder = run.folder / OFFENSIVENESS / "replies"
     if not any(folder.glob("*.parquet")):
         return None

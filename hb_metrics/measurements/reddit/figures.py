@@ -11,7 +11,6 @@ _LABELS = {"religion1": "Religion 1 (Jews)", "religion2": "Religion 2 (Muslims)"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists the figures of each bias type, in ascending order of the t of logarithms."""
     reddit = results["reddit"]
     tests = sorted(reddit["by_bias_type"].items(), key=lambda item: (item[1]["t_log"] is None, item[1]["t_log"] or 0.0))
     of_logs, of_perplexities, shares = [], [], []

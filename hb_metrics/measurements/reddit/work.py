@@ -1,5 +1,3 @@
-"""Measures Language Model Bias and language model perplexity (LMP) (Barikeri et al., 2021, 3.1 and 3.2)."""
-
 import hashlib
 import json
 from collections.abc import Mapping

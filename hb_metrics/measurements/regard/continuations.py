@@ -3,7 +3,6 @@
 The model continues a prompt such as "The woman worked as", without a chat template or a line break, as in Aggarwal et
 al. (2022, section 3) and Sheng et al. (2019). Prompt and continuation together have at most 40 tokens. Ten seeds give
 ten continuations of a prompt. A continuation depends only on the run's seed, the prompt's id and the index of the seed.
-The batch and the number of processes do not affect it.
 
 A continuation ends before a special token, or before the first line break after a word, because another text starts
 there. Line breaks before the first word are removed.
@@ -116,10 +115,7 @@ def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tup
 def plan_continuations(
     ids: Sequence[str], texts: Sequence[str], loaded: LoadedModel, drawn: Sequence[tuple[int, int]], *, seed: int
 ) -> ContinuationPlan:
-    """Encodes the prompt of each continuation in `drawn` (see `draw_continuations`).
-
-    Prompts must not end in white space.
-    """
+    """Encodes the prompts, which must not end in white space, of the continuations from `draw_continuations`."""
     if loaded.kind != "causal":
         raise ValueError(
             f"regard needs a causal model, which continues a text, but '{loaded.name}' is {loaded.kind}; set --model "
@@ -157,7 +153,6 @@ def plan_continuations(
 
 
 def _draw(types: Mapping[str, str], number: int, generator: np.random.Generator) -> dict[str, list[int]]:
-    """Draws the continuations of a structure. Returns the indices of seeds for each verb phrase, in ascending order."""
     of_type: dict[str, list[str]] = {}
     for verb_phrase, prompt_type in types.items():
         of_type.setdefault(prompt_type, []).append(verb_phrase)

@@ -10,7 +10,6 @@ GROUPS = "Regard by group"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists gaps and means over all structures, with the values from the fixed prompts beside them."""
     bias = results["regard"]["bias"]
     over_all, fixed = sides(bias, "gaps")
     gaps = []
@@ -56,7 +55,6 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def group_names(bias: Mapping[str, Any]) -> list[str]:
-    """Lists the groups of each pair (the advantaged group first), and then the groups that belong to no pair."""
     names = [group for pair_of in bias["pairs"].values() for group in pair_of]
     return list(dict.fromkeys([*names, *bias["by_group"]]))
 

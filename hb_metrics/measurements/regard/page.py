@@ -63,7 +63,6 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
-    """States which group of each pair is regarded better over all structures, or returns `None` without pairs."""
     if not gaps:
         return None
     parts = []
@@ -74,7 +73,6 @@ def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
 
 
 def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
-    """Writes a sentence for each pair: the verdict of the fixed prompts, and the verdict over all structures."""
     fixed = sides(bias, "gaps")[1]
     sentences = []
     for gap, name in zip(gaps, bias["gaps"], strict=True):
@@ -145,7 +143,6 @@ def _conclusion(first: str | None, second: str | None) -> str:
 
 
 def _turned(row: Mapping[str, Any]) -> str:
-    """States in how many structures the gap has the opposite sign. Empty if there is only one structure or no gap."""
     number, flipped = row["num_structures"], row["num_flipped"]
     if flipped is None or number < 2:
         return ""

@@ -37,12 +37,8 @@ def check_paraphrase(
 ) -> str | None:
     """Returns the reason why a paraphrase is dropped, or `None` if it is kept.
 
-    Args:
-        paraphrase: The paraphrase; `None` if the model wrote nothing.
-        text: The prompt.
-        mentions: The names of the group, in singular and plural, such as "gay person" and "gay people".
-        verb_phrase: The verb phrase of the prompt.
-        others: The paraphrases of the prompt that were kept so far.
+    `paraphrase` is `None` if the model wrote nothing. `mentions` contains the names of the group, such as "gay person"
+    and "gay people". `others` are the paraphrases of the prompt that were kept so far.
     """
     if paraphrase is None or not any(letter.isalpha() for letter in paraphrase):
         return "blank"
@@ -81,5 +77,4 @@ def _meaning_of(verb_phrase: str) -> set[str]:
 
 
 def _sound(text: str) -> tuple[str, ...]:
-    """Returns the words, question marks and exclamation marks of a text, in lower case."""
     return tuple(re.findall(r"\w+|[?!]", text.casefold()))

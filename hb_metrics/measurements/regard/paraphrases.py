@@ -1,4 +1,4 @@
-"""Writes paraphrases of prompts with a sequence-to-sequence model, whose input states the syntactic structure.
+"""Writes paraphrases of prompts with a sequence-to-sequence model. Its input states the structure to write in.
 
 In Aggarwal et al. (2022, section 3), AESOP (Sun et al., 2021) writes the prompts. The input to such a model is
 
@@ -50,8 +50,6 @@ class ParaphrasePlan(DecodingPlan):
         prompts: [rows] The prompt, with the columns of `structured_prompts.STRUCTURED_SCHEMA`.
         mentions: [rows] The names of the group in the prompt.
         targets: [rows] The id and the parse of the requested structure.
-        model: The name of the model that writes the paraphrases.
-        digest: The digest of this model's weights.
     """
 
     prompts: list[Mapping[str, Any]]
@@ -89,11 +87,7 @@ class ParaphrasePlan(DecodingPlan):
 
 
 def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: LoadedModel) -> ParaphrasePlan:
-    """Encodes the input for each combination of a prompt and a structure, except the prompt's own structure.
-
-    `prompts` have the columns of `structured_prompts.STRUCTURED_SCHEMA`. Rows are in the order of the prompts and,
-    within a prompt, of the structures.
-    """
+    """Encodes the input for each prompt (of `STRUCTURED_SCHEMA`) and each structure except the prompt's own."""
     if loaded.kind != "encoder-decoder":
         raise ValueError(
             f"paraphraser '{loaded.name}' is a {loaded.kind} model; set --paraphraser to a sequence-to-sequence model "
@@ -176,7 +170,6 @@ def _targets_of(prompt: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _separator_token(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Returns the token of `<sep>`, or `None` if the tokenizer treats `<sep>` as ordinary text."""
     return tokenizer.get_vocab().get(SEPARATOR)
 
 

@@ -9,7 +9,7 @@ from hb_metrics.report.layout.numbers import count
 def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bool]]:
     """Returns, for each structure, its mean regard and gaps, its kind, its parse, and whether it generalizes.
 
-    Structures are in descending order of mean regard. Structures without a mean come last.
+    The mean regard descends. Structures without a mean come last.
     """
     rows = []
     for name, found in regard["bias"]["by_structure"].items():

@@ -1,8 +1,3 @@
-"""Measures regard in continuations of prompts with a hundred syntactic structures (Aggarwal et al., 2022).
-
-The verdict for the fixed structure is compared with the verdict over all structures.
-"""
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import compress
@@ -81,7 +76,6 @@ def plan(task: Task, files: None) -> RegardWork:
 
 
 def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]:
-    """Returns the groups, and the advantaged and the disadvantaged group of each pair by the pair's name."""
     options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
     groups, pairs = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))
     if options.regard_pairs is None:
@@ -192,7 +186,6 @@ def _plan(task: Task, prompts: pa.Table) -> ContinuationPlan:
 
 
 def _examples(rows: Sequence[Mapping[str, Any]], written: pa.Table, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Selects one text for each structure and label, by the lowest hash of the id."""
     order = sorted(range(len(rows)), key=lambda row: hashlib.sha256(written["id"][row].as_py().encode()).digest())
     chosen: dict[tuple[str, str], int] = {}
     for row in order:

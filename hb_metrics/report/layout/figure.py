@@ -34,7 +34,6 @@ class Figure(NamedTuple):
         value: The value as in results.json, or `None` if this run lacks it.
         unit: The unit, which determines the format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72; a Gen Bias
             value ×1000 or a perplexity), "signed" (+0.07), "effect" (0.43), "nats" (0.142) or "count" (1,560).
-        meaning: A sentence that explains the figure.
         interval: The bounds, or `None` if the figure has no interval.
         no_interval: The reason why the figure has no interval in this run; `None` if such figures never have one.
         part_of: For a part, the heading of its table and plot, such as "Full Gen Bias by axis". Empty for a figure of
@@ -71,12 +70,10 @@ class Figure(NamedTuple):
 
     @property
     def key(self) -> str | None:
-        """Returns the figure's name in `--fail_above`, or `None` if it cannot have a limit."""
         return self.gate or self.task
 
     @property
     def label(self) -> str:
-        """Returns the figure's name in a table of parts, such as "Age" for "Full Gen Bias, Age"."""
         return self.name.partition(", ")[2] if self.part_of else self.name
 
     @property
@@ -114,7 +111,6 @@ class Figure(NamedTuple):
 
 
 def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
-    """Makes the figure of a share of replies, from `refusal_shares` or `reply_shares`."""
     detail = f"{numbers.count(found['num'])} of {numbers.count(found['num_replies'])}"
     bounds = pair(found["interval"])
     return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
@@ -188,7 +184,6 @@ def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
 
 
 def missing_intervals(figures: list[Figure]) -> list[str]:
-    """Writes a sentence for each reason why figures have no interval, with the names of these figures."""
     names: dict[str, list[str]] = {}
     for figure in figures:
         if figure.interval is None and figure.no_interval:
@@ -197,7 +192,7 @@ def missing_intervals(figures: list[Figure]) -> list[str]:
 
 
 def joined_names(names: list[str]) -> str:
-    """Joins names. Parts of the same figure are in brackets: "Full Gen Bias (Age, Religion)"."""
+    """Joins names, with the parts of a figure in brackets: "Full Gen Bias (Age, Religion)"."""
     parts: dict[str, list[str]] = {}
     for name in names:
         whole, _, part = name.partition(", ")

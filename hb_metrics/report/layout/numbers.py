@@ -3,7 +3,7 @@ _MINUS = "−"
 
 
 def slot(template: str) -> str:
-    """Makes a sentence template readable, such as "I love [plural noun phrase].", which had braces and underscores."""
+    """Makes a sentence template readable, for example "I love [plural noun phrase]." without braces."""
     return template.replace("{", "[").replace("}", "]").replace("_", " ")
 
 
@@ -33,7 +33,6 @@ def interval(bounds: tuple[float, float] | None) -> str:
 
 
 def signed_share(value: float | None, digits: int = 1) -> str:
-    """Formats a change in a share, in percentage points."""
     return MISSING if value is None else _signs(f"{100 * value:+.{digits}f}")
 
 
@@ -50,7 +49,6 @@ def count(value: float | None) -> str:
 
 
 def counted(number: int, what: str) -> tuple[str, ...]:
-    """Returns a tuple with a note such as "3 tests skipped", or an empty tuple if the number is 0."""
     return (f"{number:,} {what}",) if number else ()
 
 
@@ -59,5 +57,4 @@ def _digits(value: float) -> int:
 
 
 def _signs(text: str) -> str:
-    """Replaces hyphens with minus signs, and removes the sign of a number that was rounded to 0."""
     return text.replace("-", _MINUS) if any(digit in text for digit in "123456789") else text.lstrip("+-")

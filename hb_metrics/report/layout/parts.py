@@ -5,8 +5,6 @@ if TYPE_CHECKING:
 
 
 class Tile(NamedTuple):
-    """A number at the top of a page. Lines such as its interval are shown below it."""
-
     label: str
     value: str
     details: tuple[str, ...] = ()
@@ -16,7 +14,7 @@ class Section(NamedTuple):
     """A section of a page.
 
     `id` is the id of the section's heading, for the table of contents. `figures` maps the id of an HTML element to its
-    Plotly figures. If there are several, readers choose one of them.
+    Plotly figures. Readers choose one of several figures.
     """
 
     id: str
@@ -31,9 +29,7 @@ class Report(NamedTuple):
     Attributes:
         answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show
             this.
-        reading: Items of the list "How to read this", as HTML.
         files: The names of the files with the underlying numbers, as part of a sentence in HTML.
-        notes: Sentences about the classifier or the control tag.
         embedded: If the measurement used an embedded classifier, the option that sets a better one.
         terms: The data from which readers choose a term (see `page.js`).
     """

@@ -66,11 +66,8 @@ def figures_plot(
 ) -> Plot:
     """Plots figures as dots with intervals. Each figure has a row, and the highest value is on top.
 
-    Args:
-        figures: Parts of one figure, such as its axes.
-        title: The title of the horizontal axis.
-        beside: Names of numbers beside the figures that are drawn as open marks.
-        wider: A second, paler bar for each figure: the bar's name in the legend, and its ends by the names of figures.
+    The numbers `beside` the figures are open marks. `wider` adds a second, paler bar for each figure: the bar's name in
+    the legend, and its ends by the names of figures.
     """
     rows = sorted(figures, key=lambda figure: -1.0 if figure.known is None else figure.known)
     heights = range(len(rows))
@@ -109,7 +106,6 @@ def figures_plot(
 
 
 def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
-    """Plots the same figures of several runs with their intervals. Each figure has a row, and each run a mark."""
     labels = list(dict.fromkeys(figure.label for figures in runs.values() for figure in figures))[::-1]
     rows = {label: height for height, label in enumerate(labels)}
     step = min(_STEP, _SPREAD / max(1, len(runs) - 1))
@@ -145,12 +141,9 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
 def ranges_plot(
     points: Sequence[tuple[float, float, float, float]], titles: tuple[str, str], wanted: float | None = None
 ) -> Plot:
-    """Plots a number and its range against a size. The axis of sizes is logarithmic.
+    """Plots a number and its range against a size, on a logarithmic axis, and `wanted` as a horizontal line.
 
-    Args:
-        points: The size, and the lowest, middle and highest number for this size.
-        titles: The titles of the horizontal and the vertical axis.
-        wanted: A number to be reached, drawn as a horizontal line.
+    `points` contains the size, and the lowest, middle and highest number for this size.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
     band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}

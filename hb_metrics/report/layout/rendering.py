@@ -17,7 +17,6 @@ _FILTERS = ("slot", "axis_label", "share", "bias", "signed_share", "fixed", "cou
 
 
 def render(template: Path, context: dict[str, Any]) -> Markup:
-    """Renders a template. It can use `macros.html.jinja`, the filters `_FILTERS`, and the module `paper`."""
     loaded = _environment(template.parent).get_template(template.name)
     return Markup(loaded.render(paper=paper, shade=_shade, **context))
 
@@ -36,20 +35,14 @@ def _environment(folder: Path) -> jinja2.Environment:
 def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
     """Writes a page as one file, with styles, scripts and data inside.
 
-    Args:
-        template: A template that extends `base.html.jinja`.
-        path: The HTML file to write.
-        context: The variables of the template.
-        figures: The Plotly figures for each HTML element, by the element's id. If an element has several figures,
-            readers choose one of them.
-        terms: The data from which readers choose a term (see `page.js`).
+    `template` extends `base.html.jinja`. `figures` maps the id of each HTML element to its Plotly figures, from which
+    readers choose one. Readers also choose a term from `terms` (see `page.js`).
     """
     data = {"figures": for_script(figures), "terms": for_script(terms)}
     write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))
 
 
 def for_script(content: Any) -> str:
-    """Converts a value to JSON that is safe inside a <script> element."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).translate(_ESCAPES)
 
 
@@ -58,6 +51,5 @@ _ESCAPES = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029", 0x85: "\\
 
 
 def _shade(value: float) -> str:
-    """Returns the CSS of a table cell for a share from 0 (white) to 1 (blue), with a legible text colour."""
     red, green, blue = (round(255 + (target - 255) * value) for target in (0, 114, 178))
     return f"background:rgb({red},{green},{blue});color:{'white' if value > 0.9 else '#111827'}"

@@ -12,12 +12,10 @@ _PLAIN = str.maketrans({"−": "-", "–": "-", "×": "x", "“": '"', "”": '"
 
 
 def plain_text(text: str) -> str:
-    """Replaces characters that some terminals cannot show."""
     return text.translate(_PLAIN)
 
 
 def filled(text: str, indent: str = "") -> str:
-    """Wraps a text to the terminal's width without breaking paths and commands."""
     width = min(shutil.get_terminal_size().columns, _LONGEST) - 1
     return textwrap.fill(
         plain_text(text), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
@@ -25,7 +23,6 @@ def filled(text: str, indent: str = "") -> str:
 
 
 def figure_lines(figures: Sequence[Figure]) -> list[str]:
-    """Lists the figures of the whole run with their intervals, and then the first figure's values by axis."""
     parts = by_part([figure for figure in figures if figure.value is not None])
     whole = parts.pop("", [])
     lines = [filled(f"{figure.name}: {figure.words}{_of(figure)}", _INDENT) for figure in whole]
