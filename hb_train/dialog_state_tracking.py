@@ -126,7 +126,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     if trainer.is_world_process_zero():
         results = {
             **description,
-            **binary_scores(labels, (logits > 0).tolist())._asdict(),
+            **binary_scores(labels, (logits > 0).tolist()),
             "test_loss": float(np.logaddexp(0, np.where(np.asarray(labels) == 1, -logits, logits)).mean()),
             "train_loss": trained.training_loss,
             "num_steps": trained.global_step,

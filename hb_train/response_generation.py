@@ -141,7 +141,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
         metrics = response_metrics(replies["reply"].to_pylist(), [references for _, _, references in data.test])
         results = {
             **description,
-            **metrics._asdict(),
+            **metrics,
             "response_perplexity": evaluated.get("eval_perplexity"),
             "num_truncated": sum(replies["truncated"].to_pylist()),
             "train_loss": trained.training_loss,

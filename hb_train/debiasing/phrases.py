@@ -35,34 +35,6 @@ class Phrases(NamedTuple):
         return sum(t1 == t2 for t1, t2 in zip(self.texts_t1, self.texts_t2, strict=True))
 
 
-class EncodedPhrases(NamedTuple):
-    """Encoded phrases with marked terms, and counts of marked terms and of dropped phrases.
-
-    `dataset` has the following columns, all of shape [length]:
-
-    * `input_ids`
-    * `labels`: the same ids, because every token contributes to the loss.
-    * `targets`: for a marked token, 1 + form × number of terms + index of the term. `terms.form_of` defines the form.
-    * `attributes`: for a marked token, the number of the attribute in its row, counted from 1.
-    * `rest`, `targets_and_rest`: 1 for a marked token.
-
-    `num_first` counts the target terms at the first token. They are not marked, because the model does not predict the
-    first token. `num_too_short` counts dropped phrases of one token. `num_cut` counts truncated phrases.
-    """
-
-    dataset: Dataset
-    num_targets: int
-    num_first: int
-    num_attributes: int
-    num_rest: int
-    num_too_short: int
-    num_cut: int
-
-    def counts(self) -> dict[str, int]:
-        numbers = {name: value for name, value in self._asdict().items() if name != "dataset"}
-        return {"num_phrases": len(self.dataset), **numbers}
-
-
 def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[str, Phrases]:
     splits = load_reddit_bias(folder, specification)
     missing = {"train", "validation"} - splits.keys()
@@ -103,18 +75,31 @@ def encode_phrases(
     attributes: Sequence[str],
     *,
     max_length: int | None,
-) -> EncodedPhrases:
-    """Encodes phrases without start and end tokens, as in the bias measure, and marks their terms."""
+) -> tuple[Dataset, dict[str, int]]:
+    """Encodes phrases without start and end tokens, as in the bias measure, and marks their terms.
+
+    Returns:
+        The phrases, and counts of marked terms and of dropped phrases. The columns, all of shape [length], are:
+
+        * `input_ids`
+        * `labels`: the same ids, because every token contributes to the loss.
+        * `targets`: for a marked token, 1 + form × number of terms + index of the term (see `terms.form_of`).
+        * `attributes`: for a marked token, the number of the attribute in its row, counted from 1.
+        * `rest`, `targets_and_rest`: 1 for a marked token.
+
+        `num_first` counts the target terms at the first token. They are not marked, because the model does not predict
+        the first token. `num_too_short` counts dropped phrases of one token. `num_cut` counts truncated phrases.
+    """
     target_pattern = term_pattern(terms.terms)
     attribute_pattern = term_pattern(attributes) if attributes else None
     rows: list[dict[str, list[int]]] = []
-    num_targets = num_first = num_attributes = num_rest = num_too_short = num_cut = 0
+    counts = dict.fromkeys(("targets", "first", "attributes", "rest", "too_short", "cut"), 0)
     encoded = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
     for text, tokens, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
-        num_cut += max_length is not None and len(tokens) > max_length
+        counts["cut"] += max_length is not None and len(tokens) > max_length
         tokens, offsets = tokens[:max_length], offsets[:max_length]
         if len(tokens) < 2:
-            num_too_short += 1
+            counts["too_short"] += 1
             continue
         targets, spans = [0] * len(tokens), [0] * len(tokens)
         rest_start = len(tokens)
@@ -124,21 +109,19 @@ def encode_phrases(
                 targets[covering[0]] = 1 + form_of(text, match) * len(terms.terms) + match.term
             if covering:
                 rest_start = min(rest_start, covering[-1] + 1)
-            num_first += covering[:1] == [0]
+            counts["first"] += covering[:1] == [0]
         for match in find_terms(text, attribute_pattern) if attribute_pattern else ():
             number = max(spans) + 1
             for token in covering_tokens(offsets, match.start, match.end):
                 spans[token] = number
-        num_targets += sum(mark > 0 for mark in targets)
-        num_attributes += max(spans)
+        counts["targets"] += sum(mark > 0 for mark in targets)
+        counts["attributes"] += max(spans)
         rest = [int(token >= rest_start) for token in range(len(tokens))]
-        num_rest += sum(rest)
+        counts["rest"] += sum(rest)
         either = [int(mark > 0 or is_rest > 0) for mark, is_rest in zip(targets, rest, strict=True)]
         marks = dict(zip(MARKS, (targets, spans, rest, either), strict=True))
         rows.append({"input_ids": list(tokens), "labels": list(tokens), **marks})
-    return EncodedPhrases(
-        Dataset.from_list(rows), num_targets, num_first, num_attributes, num_rest, num_too_short, num_cut
-    )
+    return Dataset.from_list(rows), {"num_phrases": len(rows), **{f"num_{what}": counts[what] for what in counts}}
 
 
 def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Tensor]:
