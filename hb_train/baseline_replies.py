@@ -9,7 +9,6 @@ descriptor. With method counterfactual, the first prompt also has a descriptor, 
 replaced. With method distill, the first prompt has no descriptor.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -93,8 +92,8 @@ class BaselineArguments(ReplyArguments):
 
 def main(argv: list[str] | None = None) -> None:
     parser = HfArgumentParser(BaselineArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    run_script("baseline_replies.py", lambda: reply(BaselineArguments(**options)))
+    options = parser.parse_args(argv)
+    run_script("baseline_replies.py", lambda: reply(BaselineArguments(**vars(options))))
 
 
 def reply(arguments: BaselineArguments) -> None:

@@ -11,7 +11,6 @@ the test split.
 
 import hashlib
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,11 +60,10 @@ class StateTrackingArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    words = sys.argv[1:] if argv is None else argv
-    run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(words)))
+    run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(argv)))
 
 
-def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArguments]:
+def parse_options(argv: list[str] | None) -> tuple[StateTrackingArguments, TrainingArguments]:
     return parse_training_options(
         (StateTrackingArguments, TrainingArguments),
         argv,

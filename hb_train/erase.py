@@ -8,7 +8,6 @@ its directions are erased, no linear classifier predicts the descriptor better t
 an adapter, the output folder contains only the erasure and the name of the base model.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,8 +54,8 @@ class EraseArguments(ReplyArguments):
 
 def main(argv: list[str] | None = None) -> None:
     parser = HfArgumentParser(EraseArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    run_script("erase.py", lambda: erase(EraseArguments(**options)))
+    options = parser.parse_args(argv)
+    run_script("erase.py", lambda: erase(EraseArguments(**vars(options))))
 
 
 def erase(arguments: EraseArguments) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hb_metrics.harnesses.prompt_rows import TERMS
 from hb_metrics.inference.classifiers.censoring import censor
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
@@ -20,8 +21,6 @@ from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 logger = logging.getLogger(__name__)
 
 CONFIDENCE_LEVEL = 0.95
-
-_TERMS = ("descriptor", "first_descriptor", "second_descriptor")
 
 
 class Classifiers(NamedTuple):
@@ -156,7 +155,7 @@ def likelihood_figures(
 
 
 def _censored(reply: str, row: Mapping[str, Any]) -> str:
-    for name in _TERMS:
+    for name in TERMS:
         if row.get(name) is not None:
             reply = censor(reply, row[name], row.get(f"{name}_plural"))
     return reply

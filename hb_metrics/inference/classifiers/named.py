@@ -28,12 +28,12 @@ def load_named_classifier(name: str, *, judge: Callable[..., Classifier] | None 
     preset = presets().get(name)
     if preset is None:
         return load_sequence_classifier(name, **options)
-    classifier = load_sequence_classifier(preset.id, **options)
-    if {*classifier.labels} != {*preset.labels} or classifier.multi_label != preset.multi_label:
+    identifier, labels, multi_label = preset["id"], preset["labels"], preset["multi_label"]
+    classifier = load_sequence_classifier(identifier, **options)
+    if {*classifier.labels} != {*labels} or classifier.multi_label != multi_label:
         raise ValueError(
-            f"classifier '{name}' is recorded with the labels {_described(preset.labels, preset.multi_label)}, but "
-            f"'{preset.id}' now has {_described(classifier.labels, classifier.multi_label)}; to use these labels, "
-            f"pass '{preset.id}'"
+            f"classifier '{name}' is recorded with the labels {_described(labels, multi_label)}, but '{identifier}' "
+            f"now has {_described(classifier.labels, classifier.multi_label)}; to use these labels, pass '{identifier}'"
         )
     return classifier
 
