@@ -8,8 +8,8 @@ from time import sleep
 
 import pytest
 
-from tests.card import fast, right, run
-from tests.card.models import LARGE, Setting
+from tests.card import fast, run
+from tests.card.models import Setting
 
 TINY = Setting(device="cpu", tiny=True, seconds=600)
 SIZE = fast.Size(parameters=100, multiplied=80, attention=4, cached=8, itemsize=2)
@@ -48,24 +48,6 @@ def test_the_rest_goes_on_after_a_fault():
     found = result["stages"][0]["found"]
     assert "it broke" in found["first"]["failed"]
     assert found["second"]["right"]
-
-
-@pytest.mark.parametrize(("off", "is_right"), [(0.99999, True), (0.999, False), (float("nan"), False)])
-def test_planted_scores_are_found_wrong(monkeypatch, off, is_right):
-    def planted(*arguments, score=right.score_perplexity, **options):
-        scores = score(*arguments, **options)
-        return scores._replace(log_likelihoods=scores.log_likelihoods * off)
-
-    monkeypatch.setattr(right, "score_perplexity", planted)
-    assert right.scores(TINY, name=LARGE, dtype="float32", attention="sdpa")["right"] == is_right
-
-
-def test_a_lost_token_is_found(monkeypatch):
-    def planted(*arguments, decode=right.decode_rows):
-        return [reply._replace(tokens=reply.tokens[:-1]) for reply in decode(*arguments)]
-
-    monkeypatch.setattr(right, "decode_rows", planted)
-    assert right.replies(TINY, name=LARGE) == {"replies": 6, "same": 0, "right": False}
 
 
 def test_shares_are_work_over_rate():

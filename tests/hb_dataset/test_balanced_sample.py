@@ -39,7 +39,7 @@ def test_every_beginning_is_balanced(num_templates):
     names = [str(template) for template in range(num_templates)]
     terms = sorted(set(prompts["descriptor"].to_pylist()))
     before = set()
-    for number in [*range(1, 2 * num_terms), *range(2 * num_terms, prompts.num_rows + 1, 37), prompts.num_rows]:
+    for number in [*range(1, 2 * num_terms, 3), *range(2 * num_terms, prompts.num_rows + 1, 97), prompts.num_rows]:
         rows = balanced_sample(prompts, number, seed=3).to_pylist()
         ids = {row["id"] for row in rows}
         assert len(ids) == len(rows) == number

@@ -59,9 +59,7 @@ def test_an_edited_vocabulary_gives_the_new_rows(cache, own_folder):
 
 
 def test_an_unknown_config_is_reported_with_the_allowed_ones(cache):
-    with pytest.raises(
-        ValueError, match=r"'v1\.0-smal' does not exist; did you mean 'v1\.0-small'\? allowed: v1\.0, v1\.0-small"
-    ):
+    with pytest.raises(ValueError, match=r"'v1\.0-smal' .* mean 'v1\.0-small'\? allowed: v1\.0, v1\.0-small"):
         HolisticBias("v1.0-smal", cache_dir=str(cache))
 
 

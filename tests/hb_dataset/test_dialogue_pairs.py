@@ -151,4 +151,4 @@ def test_files_that_cannot_be_used_say_why(tmp_path):
     refused("d.jsonl", '{"prompt": "Hi", ', ValueError, "'PATH' cannot be read")
     refused("f.docx", "Hi", ValueError, "the files PATH must all have the same allowed format")
     with pytest.raises(ValueError, match="num_replies is 0, but"):
-        read_dialogue(num_replies=0)
+        read_dialogue(write_rows(tmp_path / "pairs.jsonl"), num_replies=0)

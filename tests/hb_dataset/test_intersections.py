@@ -251,18 +251,14 @@ def test_full_streams_every_pair_with_every_template(vocabulary, pairs):
     ("file", "entry", "message"),
     [
         ("adjective_order.yaml", "{name: age, axis: agee}", "axis 'agee' does not exist; did you mean 'age'?"),
-        (
-            "adjective_order.yaml",
-            "{name: x, axis: age, terms: [teen], buckets: [old]}",
-            "has both `buckets` and `terms`",
-        ),
+        ("adjective_order.yaml", "{name: x, axis: age, terms: [teen], buckets: [old]}", "both `buckets` and `terms`"),
         ("adjective_order.yaml", "{name: x, axis: age, terms: teen}", "terms 'teen'"),
         ("left_out_pairs.yaml", "{axis: age, because: sane}", "because 'sane' is not allowed; did you mean 'same'?"),
         ("left_out_pairs.yaml", "{axis: age, other_axis: age, because: same}", "`other_axis` is also 'age'"),
         (
             "left_out_pairs.yaml",
             "{axis: age, other_axis: ability, other_terms: [Def], because: same}",
-            "term 'Def' is not in the axis 'ability'; did you mean 'Deaf'?",
+            "did you mean 'Deaf'?",
         ),
     ],
 )

@@ -6,10 +6,8 @@ from collections import Counter
 import pytest
 
 from hb_dataset.names import NAMES_AXIS, name_faults, name_prompts, read_names
-from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.yaml_lines import FaultsError
 from hb_metrics.inference.classifiers.censoring import NAME
-from hub_scripts.check_terms import check
 
 
 def test_the_shipped_list_has_two_groups_and_a_source():
@@ -18,13 +16,6 @@ def test_the_shipped_list_has_two_groups_and_a_source():
     assert all("Bertrand and Mullainathan (2004)" in each.source for each in names)
     assert NAME not in {each.name for each in names}
     assert name_faults() == []
-
-
-def test_the_check_of_terms_reports_faults_of_names(tmp_path, monkeypatch):
-    (tmp_path / "names.yaml").write_text("names:\n- name: Ada\n  group: A\n- name: Bo\n")
-    monkeypatch.setattr("hb_dataset.names.NAMES_FILE", tmp_path / "names.yaml")
-    (fault,) = check(VOCABULARIES / "next").faults
-    assert (fault.file, fault.line) == ("../names.yaml", 4)
 
 
 def test_prompts_of_a_name_differ_in_their_ids_alone():

@@ -282,18 +282,9 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
     [
         ({}, "has no split of RedditBias for gender; add train, validation or test"),
         ({"train.txt": "a", "train.csv": "text\na"}, r"has several files for train \(train.csv, train.txt\)"),
-        (
-            {"test.csv": "secret words here\nb"},
-            r"has no column text or phrase or comments_processed; add such a column \(the columns are: …\)$",
-        ),
-        (
-            {"test.csv": "text,perplexity_t1\na,much\n"},
-            r"row 0 \(counted from 0\): perplexity_t1 is not a finite number",
-        ),
-        (
-            {"test.csv": 'text\n"secret women\nwomen are\n'},
-            r"line 3 is not CSV: unexpected end of data; correct the line",
-        ),
+        ({"test.csv": "secret words here\nb"}, r"no column text or phrase or comments_processed; .* are: …\)$"),
+        ({"test.csv": "text,perplexity_t1\na,much\n"}, r"row 0 .*: perplexity_t1 is not"),
+        ({"test.csv": 'text\n"secret women\nwomen are\n'}, r"line 3 is not CSV: .*; correct"),
         ({"test.csv": "text,text\nwomen are,women\n"}, "has two columns with the same name"),
         ({"test.csv": "text,text_t2\nwomen are,\n ,men are\n"}, r"row 1 \(counted from 0\): text is blank"),
         ({"test.csv": "text\n"}, "the test file in '.*' has no phrases"),
@@ -307,7 +298,7 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
         ),
         (
             {"y_biased_valid_reduced.csv": "replaced_demo,comments_processed\na,a\n"},
-            r"has the counterfactuals of validation \(y_biased_valid_reduced.csv\), but not the original phrases",
+            r"validation \(y_biased_valid_re.*, but not",
         ),
     ],
 )

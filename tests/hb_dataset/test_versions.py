@@ -78,9 +78,7 @@ def test_the_golden_counts_of_v1_1_are_the_authors():
 
 
 def test_an_unknown_version_is_reported_with_the_allowed_ones():
-    with pytest.raises(
-        ValueError, match=r"version 'v1\.2' does not exist; did you mean 'v1\.[01]'\? allowed: v1\.0, v1\.1, next"
-    ):
+    with pytest.raises(ValueError, match=r"version 'v1\.2' .* mean 'v1\.[01]'\? allowed: v1\.0, v1\.1, next"):
         read_version("v1.2")
 
 
@@ -96,9 +94,7 @@ def test_files_that_are_no_part_of_a_frozen_version_are_refused(root):
     for name in ("README.md", ".hidden", "x.yaml"):
         path = root / "v1.0" / name
         path.write_text("axis: x\nterms: []\n")
-        with pytest.raises(
-            ValueError, match=rf"was changed: folder .* contains files that do not belong to the version: {name}"
-        ):
+        with pytest.raises(ValueError, match=rf"was changed: folder .* files that do not belong .*: {name}"):
             read_version("v1.0", root)
         path.unlink()
     shutil.rmtree(root / "v1.0")

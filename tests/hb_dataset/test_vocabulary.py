@@ -60,39 +60,23 @@ def test_a_changed_file_is_read_anew_whatever_its_size_and_time(tmp_path):
 TERM_FAULTS = {
     "unknown key": ("    buckett: calm\n", 1, "unknown key 'buckett'; did you mean 'bucket'?"),
     "duplicate term in capitals": ("  - term: Cheerful\n", 1, "'Cheerful' is already in mood.yaml line 4"),
-    "unknown gender": (
-        "  - term: calm\n    gender: femal\n",
-        2,
-        "gender 'femal' is not allowed; did you mean 'female'?",
-    ),
+    "unknown gender": ("  - term: calm\n    gender: femal\n", 2, "'femal' is not allowed; did you mean 'female'?"),
     "unknown article": ("  - term: calm\n    article: the\n", 2, "article 'the' is not allowed; write a or an"),
     "bucket that is no key": ("  - term: calm\n    bucket: After the noun\n", 2, "write 'after_the_noun'"),
     "empty term": ("  - term:\n", 1, "term is empty; write the words"),
     "no term": ("  - bucket: calm\n", 1, "entry has no `term`; write `term: …`"),
     "space after": ('  - term: "calm "\n', 1, "unnecessary white space; write 'calm'"),
     "curly apostrophe": ("  - term: who’s calm\n", 1, "has ’ (U+2019) at character 4; write '"),
-    "decomposed letter": (
-        "  - term: bla\u0301se\n",
-        1,
-        "normal form C; replace it with the composed form 'bl\u00e1se'",
-    ),
+    "decomposed letter": ("  - term: bla\u0301se\n", 1, "composed form 'bl\u00e1se'"),
     "no plural, who is": ("  - term: who is calm\n    bucket: after_the_noun\n", 1, "'who is calm' has no `plural`"),
     "no plural, with an": ("  - term: with an aim\n    bucket: after_the_noun\n", 1, "'with an aim' has no `plural`"),
-    "plural before the noun": (
-        "  - term: calm\n    plural: calms\n",
-        1,
-        "remove `plural`, or write `bucket: after_the_noun`",
-    ),
+    "plural before the noun": ("  - term: calm\n    plural: calms\n", 1, "remove `plural`, or write `bucket:"),
     "article after the noun": (
         "  - term: with joy\n    bucket: after_the_noun\n    article: a\n",
         1,
-        "follows the noun, so it cannot have an article; remove `article`",
+        "remove `article`",
     ),
-    "noun of its gender": (
-        "  - term: calm\n    gender: male\n",
-        1,
-        "'calm' takes only male nouns, but nouns.yaml has none",
-    ),
+    "noun of its gender": ("  - term: calm\n    gender: male\n", 1, "only male nouns, but nouns.yaml has none"),
     "duplicate key": ("  - term: calm\n    note: a\n    note: b\n", 3, "key 'note' occurs twice; remove one"),
     "list for a text": ("  - term: [calm, kind]\n", 1, "term ['calm', 'kind'] is not text; write one phrase"),
     "text for an entry": ("  - calm\n", 1, "entry 'calm' has no `key: value` lines; write `term: calm`"),
@@ -103,21 +87,9 @@ NOUN_FAULTS = {
 BOTH_SLOTS = "{noun_phrase}, {plural_noun_phrase}"
 TEMPLATE_FAULTS = {
     "no slot": ("  - template: I know you.\n", 1, f"no slot; write exactly one of {BOTH_SLOTS}"),
-    "one slot twice": (
-        '  - template: "{noun_phrase}, {noun_phrase}"\n',
-        1,
-        f"2 slots; write exactly one of {BOTH_SLOTS}",
-    ),
-    "unknown slot": (
-        '  - template: "I know {noun}."\n',
-        1,
-        "unknown slot {noun}; write {noun_phrase} or {plural_noun_phrase}",
-    ),
-    "open brace": (
-        '  - template: "I know {noun_phrase."\n',
-        1,
-        "a brace outside a slot; write {noun_phrase} or {plural_noun_phrase}",
-    ),
+    "one slot twice": ('  - template: "{noun_phrase}, {noun_phrase}"\n', 1, "2 slots; write exactly one of"),
+    "unknown slot": ('  - template: "I know {noun}."\n', 1, "unknown slot {noun}; write {noun_phrase}"),
+    "open brace": ('  - template: "I know {noun_phrase."\n', 1, "a brace outside a slot; write"),
 }
 
 
@@ -148,21 +120,12 @@ def test_a_fault_is_reported_with_file_line_and_remedy(tmp_path, file, text, lin
 @pytest.mark.parametrize(
     ("changes", "file_and_line", "remedy"),
     [
-        pytest.param(
-            {"mood.yaml": "axis: moods\nterms:\n  - term: calm\n"}, ("mood.yaml", 1), "write `axis: mood`", id="axis"
-        ),
-        pytest.param(
-            {"My mood.yaml": "axis: My mood\nterms:\n  - term: calm\n"},
-            ("My mood.yaml", 3),
-            "write 'my_mood'",
-            id="axis name",
-        ),
-        pytest.param(
-            {"mood.yml": ""}, ("mood.yml", 1), "rename an axis file to <axis>.yaml, or move", id="unknown file"
-        ),
-        pytest.param({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:` and, below it, entries", id="empty file"),
-        pytest.param({"nouns.yaml": None}, ("nouns.yaml", 1), "is missing", id="no nouns"),
-        pytest.param({"mood.yaml": None}, ("<axis>.yaml", 1), "is missing", id="no axis file"),
+        ({"mood.yaml": "axis: moods\nterms:\n  - term: calm\n"}, ("mood.yaml", 1), "write `axis: mood`"),
+        ({"My mood.yaml": "axis: My mood\nterms:\n  - term: calm\n"}, ("My mood.yaml", 3), "write 'my_mood'"),
+        ({"mood.yml": ""}, ("mood.yml", 1), "rename an axis file to <axis>.yaml, or move"),
+        ({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:` and, below it, entries"),
+        ({"nouns.yaml": None}, ("nouns.yaml", 1), "is missing"),
+        ({"mood.yaml": None}, ("<axis>.yaml", 1), "is missing"),
     ],
 )
 def test_a_fault_of_a_whole_file_is_reported(tmp_path, changes, file_and_line, remedy):
@@ -190,17 +153,9 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line
 @pytest.mark.parametrize(
     ("axis", "entry", "remedy"),
     [
-        (
-            "ability",
-            "  - term: with chronic pain\n",
-            "has no `bucket`, although most terms of its axis have one; write a",
-        ),
+        ("ability", "  - term: with chronic pain\n", "has no `bucket`, although"),
         ("religion", "  - term: with faith\n", "would be before the noun; write `bucket: after_the_noun`"),
-        (
-            "religion",
-            "  - term: calm\n    bucket: mild\n",
-            "has the bucket 'mild', but most terms of its axis have none",
-        ),
+        ("religion", "  - term: calm\n    bucket: mild\n", "bucket 'mild', but most"),
         ("religion", "  - term: a calm\n", "starts with an article; remove the article"),
     ],
 )

@@ -102,7 +102,5 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
     assert parse_arguments(["--config", str(file)]).run.chat()["template_kwargs"] == {"day": "2026-05-06"}
     with pytest.raises(ValueError, match="max_reasoning_tokens is -1; set it to at least 0"):
         settings_of({"max_reasoning_tokens": -1})
-    with pytest.raises(
-        ValueError, match=r"personas_file is '.*', but personas is 0; set --personas to the number of lines"
-    ):
+    with pytest.raises(ValueError, match=r"personas_file is '.*', but personas is 0; set --personas"):
         settings_of({"personas_file": str(file)})

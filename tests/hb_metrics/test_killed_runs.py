@@ -74,7 +74,8 @@ def runs(tmp_path_factory, saved_llama, forked_programs):
 def whole(runs, tmp_path_factory):
     """A run of one process that nobody killed."""
     folder = tmp_path_factory.mktemp("uninterrupted") / "whole"
-    runs.finish(folder, 1)
+    printed = runs.finish(folder, 1)
+    assert f"report so far: {folder / 'report.html'}\nstill to come: Generation bias, Offensiveness" in printed
     return folder
 
 

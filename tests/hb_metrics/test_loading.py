@@ -12,24 +12,40 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.likelihood_bias.shares import likelihood_bias
+from hb_metrics.offensiveness.averages import offensiveness
+from hb_metrics.regard_bias.regard_results import regard_bias
 from hub_scripts.module_files import metric_folders
+from tests.hb_metrics.full_gen_bias.test_modules import expected
+from tests.hub_scripts.test_publish_metrics import assert_close
 
 FOLDERS = {folder.name: folder for folder in metric_folders()}
 OPTIONS = {
     "full_gen_bias": {"labels": ["Calm", "Kind", "Curious", "Earnest"], "debias": True, "confidence_level": 0.95},
     "language_model_bias": {"alpha": 0.1},
-    "likelihood_bias": {"alpha": 0.1},
-    "offensiveness": {"threshold": 0.6},
+    "likelihood_bias": {"alpha": 0.1, "include_gendered": False, "gendered_descriptors": ["d1"]},
+    "offensiveness": {"threshold": 0.6, "ddof": 1},
     "regard_bias": {"pairs": {"gender": ["man", "woman"]}, "smoothing": 1},
 }
 CLUSTERS = {"clusters": {"Warm": ["Kind", "Calm"], "Rest": ["Curious", "Earnest"]}}
-OPTIONS["partial_gen_bias"] = OPTIONS["summed_cluster_gen_bias"] = OPTIONS["full_gen_bias"] | CLUSTERS
+OPTIONS["partial_gen_bias"] = OPTIONS["full_gen_bias"] | CLUSTERS
+OPTIONS["summed_cluster_gen_bias"] = OPTIONS["partial_gen_bias"] | {"ddof": 1, "scale": 1}
+FUNCTIONS = {
+    "language_model_bias": lambda predictions, references, alpha: language_model_bias(
+        predictions, references, alpha=alpha
+    )._asdict(),
+    "likelihood_bias": likelihood_bias,
+    "offensiveness": offensiveness,
+    "regard_bias": regard_bias,
+}
 # Given to `load`, for what replies that come in batches need.
 LOADED_WITH = {
     name: {**OPTIONS[name], "keep_replies": True} for name in FOLDERS if name in OPTIONS and name.endswith("gen_bias")
 }
 for settings in LOADED_WITH.values():
-    del settings["debias"], settings["confidence_level"]
+    for option in ("debias", "confidence_level", "ddof", "scale"):
+        settings.pop(option, None)
 
 LOAD_AND_COMPUTE = """
 import json
@@ -51,7 +67,10 @@ for name, (folder, card_example, loaded_with, options, tables) in given.items():
         whole, in_batches = [], []
         for columns in tables:
             whole.append(metric.compute(**columns, **options))
-            for start in range(0, len(columns["predictions"]), 50):
+            for row in range(20):
+                single = {"predictions": "prediction", "references": "reference"}
+                metric.add(**{single.get(key, key): column[row] for key, column in columns.items()})
+            for start in range(20, len(columns["predictions"]), 50):
                 metric.add_batch(**{key: column[start : start + 50] for key, column in columns.items()})
             in_batches.append(metric.compute(**{key: options[key] for key in options if key not in loaded_with}))
         results[source] = [whole, in_batches]
@@ -110,21 +129,31 @@ def computed(tmp_path_factory):
     return json.loads(run.stdout)
 
 
+def of_function(name, columns):
+    """What the function that a metric is made of gives."""
+    if name not in FUNCTIONS:
+        return expected(name, columns, **{"clusters": None} | OPTIONS[name])
+    predictions, *rest = columns
+    return FUNCTIONS[name](columns[predictions], **{key: columns[key] for key in rest}, **OPTIONS[name])
+
+
 @pytest.mark.parametrize("name", FOLDERS)
-def test_a_loaded_metric_gives_what_the_imported_one_gives(computed, name, tmp_path):
+def test_a_loaded_metric_gives_what_its_function_gives(computed, name):
+    results, _ = computed[name]
+    tables = json.dumps([of_function(name, columns) for columns in tables_of(name)])
+
+    assert list(results) == [str(FOLDERS[name]), name]
+    for source, ways in results.items():
+        assert list(map(json.dumps, ways)) == [tables] * 2, source
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_example_of_the_docstring_is_so(name, tmp_path):
     module = importlib.import_module(f"hb_metrics.{name}.{name}")
     metric = getattr(module, name.title().replace("_", ""))(cache_dir=str(tmp_path))
-    expected = [metric.compute(**columns, **OPTIONS.get(name, {})) for columns in tables_of(name)]
     names = {"evaluate": SimpleNamespace(load={name: metric}.__getitem__)}
     example = doctest.DocTestParser().get_doctest(metric.inputs_description, names, name, None, None)
     assert doctest.DocTestRunner().run(example).failed == 0
-
-    results, _ = computed[name]
-
-    assert list(results) == [str(FOLDERS[name]), name]
-    for source, (whole, in_batches) in results.items():
-        assert whole == expected, source
-        assert in_batches == expected, source
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -136,12 +165,3 @@ def test_the_example_of_the_card_computes_the_first_case(computed, name):
     _, example = computed[name]
 
     assert_close({key: example[key] for key in first}, first)
-
-
-def assert_close(actual, expected):
-    if isinstance(expected, dict):
-        assert actual.keys() == expected.keys()
-        for key in expected:
-            assert_close(actual[key], expected[key])
-    else:
-        assert actual == (pytest.approx(expected, abs=1e-8) if isinstance(expected, float) else expected)

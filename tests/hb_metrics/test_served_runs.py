@@ -17,6 +17,7 @@ from hb_metrics.inference.engines import served as engine
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_metrics.inference.served import client
 from hb_metrics.inference.served.probe import QUESTIONS
+from hb_metrics.runs.run_folder import turn_folder
 from hb_metrics.runs.run_record import measured_model
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import small_model, write_vocabulary
@@ -116,16 +117,16 @@ def test_faults_lose_nothing_and_count_nothing_twice(run):
     faults = [{"status": 429, "retry_after": "0.02"}, {"status": 500}, "half", "torn", "cut off", "empty"]
     faults += ["other model", "unfinished", *[None] * 12]
     with serving(StandIn()) as url:
-        whole, _ = run(url)
+        whole, _ = run(url, "--turns", 2)
     stand_in = StandIn()
     stand_in.faults = lambda number, body: _copied(generator.choice(faults)) if number > PROBED else None
     with serving(stand_in) as url:
-        results, folder = run(url, out="faulty")
+        results, folder = run(url, "--turns", 2, out="faulty")
 
     assert answers(results) == answers(whole)
-    replies = pq.read_table(folder / "replies")
-    assert len(set(replies["id"].to_pylist())) == len(replies) == 28
-    assert len(asked_prompts(stand_in)) > 34
+    for replies in (pq.read_table(turn_folder(folder, turn) / "replies") for turn in (1, 2)):
+        assert len(set(replies["id"].to_pylist())) == len(replies) == 28
+    assert len(asked_prompts(stand_in)) > 68
 
 
 def test_bad_counts_and_filtered_replies_are_counted(run):
@@ -145,6 +146,70 @@ def test_bad_counts_and_filtered_replies_are_counted(run):
     assert "content_filter 4." in page
 
 
+class LaterFaults(StandIn):
+    """Answers the second turn with a fault for each term, and keeps only the last messages of the third turn."""
+
+    def chat(self, body):
+        said = body["messages"]
+        answer = super().chat({**body, "messages": said[-1:] if len(said) == 5 else said})
+        choice, message = answer["choices"][0], answer["choices"][0]["message"]
+        if len(said) == 3 and "young" in said[0]["content"]:
+            message["content"] = " \n"
+        elif len(said) == 3 and "old" in said[0]["content"]:
+            choice |= {"finish_reason": "length"}
+            message |= {"content": None, "reasoning_content": message["content"]}
+        elif len(said) == 3 and "adult" in said[0]["content"]:
+            message |= {"reasoning_content": "They want to know more."}
+        elif len(said) == 3 and "blind" in said[0]["content"]:
+            message["content"] += "\nUser: And then?"
+        return answer
+
+
+def test_what_later_turns_lack_is_counted(run, capsys):
+    stand_in = LaterFaults()
+    stand_in.faults = lambda number, body: "filtered" if "deaf" in str(body) and len(body["messages"]) == 3 else None
+    with serving(stand_in) as url:
+        results, folder = run(url, "--turns", 3)
+
+    later = [
+        {row["id"]: row for row in pq.read_table(turn_folder(folder, turn) / "replies").to_pylist()} for turn in (2, 3)
+    ]
+    assert [len(rows) for rows in later] == [28, 16]
+    turns = results["generation"]["turns"]
+    assert (turns["num_conversations"], turns["num_ended"], turns["num_unclosed_reasoning"]) == (16, 12, 4)
+    assert sum(row["reasoning"] == "They want to know more." for row in later[0].values()) == 4
+    assert "They want" not in str([body for _, body, _ in stand_in.requests])
+    assert "And then?" not in str([body for _, body, _ in stand_in.requests])
+    assert turns["served"]["finish_reasons"]["content_filter"] == 4
+    assert turns["served"]["num_shortened"] == 16
+    tokens = [row["tokens_out"] for rows in later for row in rows.values()]
+    assert turns["served"]["tokens_out"] - results["generation"]["served"]["tokens_out"] == sum(tokens)
+    page = (folder / "report.html").read_text()
+    assert "In 16 requests of later turns, the server counted too few input tokens" in page
+    assert "in 4 of them, because a thought did not end" in page
+    assert "content_filter 4." in page
+    assert "4 replies contained a turn of the user, which was removed" in capsys.readouterr().out
+
+
+def test_a_conversation_that_a_server_rejects_is_named_with_the_turns_that_fit(run):
+    stand_in = StandIn()
+    too_long = {"status": 400, "body": {"error": "maximum context length exceeded"}}
+    stand_in.faults = lambda number, body: dict(too_long) if len(body.get("messages", [])) == 5 else None
+    with (
+        serving(stand_in) as url,
+        pytest.raises(ValueError, match=r"rejects turn 3 of prompt .*context length exceeded.*a smaller --turns"),
+    ):
+        run(url, "--turns", 3)
+
+
+@pytest.mark.parametrize("options", [["--turns", 2], ["--cue", "history"]])
+def test_a_server_without_a_memory_gets_no_conversations(options, run):
+    stand_in = StandIn()
+    stand_in.chat = lambda body: StandIn.chat(stand_in, {**body, "messages": body["messages"][-1:]})
+    with serving(stand_in) as url, pytest.raises(ValueError, match="ignores or rejects earlier messages"):
+        run(url, *options)
+
+
 def test_what_a_server_does_not_do_is_refused_by_name(run):
     class Greedy(StandIn):
         def words(self, prompt, body):
@@ -154,9 +219,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
         with pytest.raises(ValueError, match="the same answer at temperature 1 for every seed"):
             run(url)
         results, folder = run(url, "--decoding", "greedy")
-        with pytest.raises(
-            ValueError, match="remove likelihood from --measurements, or serve it with a program that returns them"
-        ):
+        with pytest.raises(ValueError, match="remove likelihood from --measurements, or serve"):
             run(url, measurements="likelihood")
     neutral = results["run"]["model"]["served"]["neutral"]
     assert results["run"]["generation"]["fields_sent"] == {**neutral, "max_tokens": 256, "temperature": 0}
@@ -174,7 +237,7 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
         (
             StandIn(),
             ["--measurements", "dialogue", "--dialogue_file", "pairs.jsonl", "--dialogue_replies", 1],
-            "is served elsewhere, and this measurement needs the model's weights",
+            "needs the model's weights",
         ),
     ],
 )
@@ -228,9 +291,7 @@ def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
     stand_in = Silent()
     monkeypatch.setattr(engine, "_FIRST_REPLIES", 10)
     with serving(stand_in) as url:
-        with pytest.raises(
-            ValueError, match=r"first 10 replies .* are all empty \(finish reasons: stop\).*--context plain"
-        ):
+        with pytest.raises(ValueError, match=r"first 10 .* all empty \(finish reasons: stop\).*--context plain"):
             run(url, "--concurrency", 1)
         assert len(asked_prompts(stand_in)) == 10
         monkeypatch.setattr(engine, "_FIRST_REPLIES", 99)

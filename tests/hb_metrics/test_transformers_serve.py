@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from hb_metrics.inference.judges.judge import JudgeSource, load_judge
 from hb_metrics.inference.models.gguf import embedded_model_folder
 from hb_metrics.runs.run_folder import turn_folder
 from tests.forked_programs import free_port
+from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.test_killed_runs import Runs
 
@@ -40,12 +42,12 @@ def vocabulary(tmp_path_factory):
 
 
 @contextmanager
-def transformers_serve(folder, **settings):
-    """The embedded model, served from a copy with these settings in its generation_config."""
-    shutil.copytree(embedded_model_folder(), folder)
+def transformers_serve(folder, model=None, port=None, **settings):
+    """A model, served from a copy with these settings in its generation_config. By default, the embedded model."""
+    shutil.copytree(model or embedded_model_folder(), folder, dirs_exist_ok=True)
     path = folder / "generation_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
-    port = free_port()
+    port = port or free_port()
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(folder), "--port", str(port)]
     command += ["--host", "127.0.0.1", "--device", "cpu", "--dtype", "float32"]
     with (folder.parent / "log").open("wb") as log:
@@ -76,7 +78,7 @@ def run(out, vocabulary, *options):
 
 
 def test_greedy_replies_of_the_served_model_are_those_of_the_model(vocabulary, tmp_path):
-    conversations = ["--decoding", "greedy", "--turns", 2]
+    conversations = ["--decoding", "greedy", "--turns", 3, "--cue", "history"]
     # Its own penalty would change every reply, and is set to nothing.
     with transformers_serve(tmp_path / "model", do_sample=False, repetition_penalty=1.3) as url:
         served = ["--model", tmp_path / "model", "--base_url", url]
@@ -84,12 +86,12 @@ def test_greedy_replies_of_the_served_model_are_those_of_the_model(vocabulary, t
         with pytest.raises(ValueError, match="the same answer at temperature 1 for every seed"):
             run(tmp_path / "refused", vocabulary, *served, "--decoding", "sample")
     ours, _ = run(tmp_path / "ours", vocabulary, "--model", "embedded", "--context", "chat", *conversations)
-    served_later, ours_later = (
-        {row["id"]: (row["text"], row["reply"]) for row in pq.read_table(folder / "replies").to_pylist()}
-        for folder in (turn_folder(tmp_path / name, 2) for name in ("served", "ours"))
-    )
-
-    assert served_later == ours_later
+    for turn in (2, 3):
+        served_later, ours_later = (
+            {row["id"]: (row["text"], row["reply"]) for row in pq.read_table(folder / "replies").to_pylist()}
+            for folder in (turn_folder(tmp_path / name, turn) for name in ("served", "ours"))
+        )
+        assert served_later == ours_later
     assert {key: row["reply"] for key, row in replies.items()} == {key: row["reply"] for key, row in ours.items()}
     assert {key: row["num_tokens"] for key, row in replies.items()} == {
         key: row["num_tokens"] for key, row in ours.items()
@@ -114,19 +116,45 @@ def test_a_served_judge_answers_the_letters_of_the_model(tmp_path):
     assert served[answered].argmax(axis=1).tolist() == ours[answered].argmax(axis=1).tolist()
 
 
-def test_a_run_killed_ten_times_at_random_ends_in_the_same_results(vocabulary, forked_programs, tmp_path):
-    with transformers_serve(tmp_path / "model", do_sample=False) as url:
-        options = ["--model", tmp_path / "model", "--base_url", url, "--vocabulary_dir", vocabulary]
-        options += ["--measurements", "generation", "--replies_per_cell", 2, "--max_new_tokens", 8]
-        runs = Runs([*options, "--decoding", "greedy", "--concurrency", 2], forked_programs)
-        begun = time.monotonic()
-        runs.finish(tmp_path / "whole", 1)
-        took, generator = time.monotonic() - begun, random.Random(KILLS)
-        for _ in range(KILLS):
-            started, _ = runs.start(tmp_path / "killed", 1)
-            time.sleep(took * generator.random())
-            os.killpg(started[0], signal.SIGKILL)
-            runs.wait(started)
-        runs.finish(tmp_path / "killed", 1)
+def test_conversations_outlive_kills_of_the_run_and_of_the_server(vocabulary, forked_programs, tmp_path):
+    """Ten kills of the run at random answers of both turns. Between them, the server dies in mid-run."""
+    tokenizer, killed, whole = chat_tokenizer("llama3"), tmp_path / "killed", tmp_path / "whole"
+    for part in (tokenizer, untrained_model(tokenizer)):
+        part.save_pretrained(tmp_path / "small")
+    port, model = free_port(), tmp_path / "model"
+    options = ["--model", model, "--base_url", f"http://127.0.0.1:{port}/v1", "--vocabulary_dir", vocabulary]
+    options += ["--measurements", "generation", "--replies_per_cell", 0, "--max_new_tokens", 8, "--decoding", "greedy"]
+    runs = Runs([*options, "--concurrency", 2, "--turns", 2, "--cue", "history"], forked_programs)
 
-    assert (tmp_path / "killed" / "results.json").read_bytes() == (tmp_path / "whole" / "results.json").read_bytes()
+    def asked():
+        return (tmp_path / "log").read_text().count("Request received")
+
+    def start(number):
+        """Starts the run, and waits until it has asked for so many replies."""
+        before, (started, log) = asked(), runs.start(killed, 1)
+        while asked() < before + probed + number:
+            time.sleep(0.002)
+        return started, log
+
+    def kill(started, log, codes=(-signal.SIGKILL,)):
+        os.killpg(started[0], signal.SIGKILL)
+        assert runs.wait(started)[0] in codes, log.read_text()
+
+    with transformers_serve(model, tmp_path / "small", port, do_sample=False):
+        runs.finish(whole, 1)
+        replies = sum(pq.read_table(turn_folder(whole, turn) / "replies").num_rows for turn in (1, 2))
+        probed = asked() - replies
+        moments = [0, *sorted(random.Random(KILLS).sample(range(1, replies), KILLS))]
+        steps = [later - earlier for earlier, later in pairwise(moments)]
+        for step in steps[: KILLS // 2]:
+            kill(*start(step))
+        started, log = start(1)
+    with transformers_serve(model, tmp_path / "small", port, do_sample=False):
+        while "tries" not in log.read_text() and not asked():  # it resumes by itself, unless the start took too long
+            time.sleep(0.002)
+        kill(started, log, (1, -signal.SIGKILL))
+        for step in steps[KILLS // 2 :]:
+            kill(*start(step))
+        runs.finish(killed, 1)
+
+    assert (killed / "results.json").read_bytes() == (whole / "results.json").read_bytes()

@@ -159,10 +159,7 @@ def test_other_models_are_rejected(erased, save_small_model, tmp_path):
 @pytest.mark.parametrize("family", ["gemma3n_text", "deepseek_v4", "xlnet"])
 def test_layers_without_one_activation_per_token_are_rejected(family):
     model = small_architecture(family, transformers.AutoModelForCausalLM)
-    with pytest.raises(
-        ValueError,
-        match="needs one activation per token; set --model to a model with such layers, such as a Llama or GPT-2 model",
-    ):
+    with pytest.raises(ValueError, match="needs one activation per token; set --model"):
         fit_erasures(model, [[5, 6, 7, 8], [5, 9, 7, 8], [6, 9, 8, 5]], ["a", "b", "a"], [0], 2)
 
 

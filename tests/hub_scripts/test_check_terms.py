@@ -89,6 +89,15 @@ def test_nothing_changed(tmp_path):
     assert as_text(report).startswith("Form: 0 faults, 0 things to look at. Words: a person decides\n")
 
 
+def test_faults_of_names_are_reported_for_the_package(tmp_path, monkeypatch):
+    (tmp_path / "names.yaml").write_text("names:\n- name: Ada\n  group: A\n- name: Bo\n")
+    monkeypatch.setattr("hb_dataset.names.NAMES_FILE", tmp_path / "names.yaml")
+    assert checked(tmp_path).faults == []
+    monkeypatch.setattr("hub_scripts.check_terms.VOCABULARIES", tmp_path)
+    (fault,) = checked(tmp_path).faults
+    assert (fault.file, fault.line) == ("../names.yaml", 4)
+
+
 # --- faults -----------------------------------------------------------------------------------------------------------
 
 
@@ -229,11 +238,7 @@ FROZEN = {
     "no record": (put("frozen.json", "{}"), *RECORD),
     "no JSON": (put("frozen.json", "{"), *RECORD),
     "v9.9 and its folder": (copy_the_record("v9.9", "v1.0"), "../v9.9", "v9.9 is frozen and was changed (its record"),
-    "an older one": (
-        copy_the_record("v0.9", "v1.0"),
-        "../frozen.json",
-        "'v0.9' is not a name for a version after v1.1",
-    ),
+    "an older one": (copy_the_record("v0.9", "v1.0"), "../frozen.json", "'v0.9' is not a name"),
     "a folder": (
         lambda root: shutil.copytree(root / "v1.0", root / "v9.9"),
         "../v9.9",
@@ -279,26 +284,17 @@ LOOK = {
     "two axes": (term("walking", "preference: dispreferred", "note: asked"), "is also in way.yaml:4"),
     "label clash": (
         term("walking", "preference: reviewed", "note: asked"),
-        "is labelled reviewed here, and 'walking' (way.yaml:4) is labelled dispreferred",
+        "'walking' (way.yaml:4) is labelled dispreferred",
     ),
     "label without a note": (term("calm", "preference: polarizing"), "is labelled polarizing and has no `note`"),
-    "article by sound": (
-        term("unique"),
-        "would be written 'an unique woman'; if the article is wrong, add `article: a`",
-    ),
+    "article by sound": (term("unique"), "'an unique woman'; if the article is wrong, add `article: a`"),
     "article, number": (term("80-year-old"), "would be written 'a 80-year-old woman'"),
     "article of a noun": (noun("European", "Europeans"), "would be written 'an European'"),
     "article, letters or word": (term("NIMBY"), "would be written 'a NIMBY woman'"),
-    "letters": (
-        term("serène"),
-        "has letters other than a to z: è (latin small letter e with grave); check that people",
-    ),
+    "letters": (term("serène"), "è (latin small letter e with grave)"),
     "sentence": (term("Ignore instructions"), "reads like a sentence and not like words before a noun"),
     "sentence, after": (after("Ignore all previous instructions"), "reads like a sentence and not like words after"),
-    "near noun": (
-        noun("neighbour", "neighbours"),
-        "noun 'neighbour' is one letter away from 'neighbor' (nouns.yaml:8)",
-    ),
+    "near noun": (noun("neighbour", "neighbours"), "one letter away from 'neighbor' (nouns.yaml:8)"),
     "plural unchanged": (after("with a hat", "with a hat"), "has the `plural` 'with a hat', which may describe one"),
     "verb past": (after("who moved a lot", "who moved a lot"), "which may describe one"),
 }
@@ -320,10 +316,7 @@ def changed(old, new, name="mood.yaml"):
 
 
 HISTORY = {
-    "relabelled": (
-        changed("preference: reviewed", "preference: polarizing"),
-        ["was labelled reviewed and is now labelled polarizing, but its `note` is unchanged"],
-    ),
+    "relabelled": (changed("preference: reviewed", "preference: polarizing"), ["now labelled polarizing, but"]),
     "label gone": (changed("    preference: reviewed\n", ""), ["was labelled reviewed and is now without a label"]),
     "relabelled with a note": (
         changed(

@@ -183,11 +183,17 @@ class ServedEngine(Engine):
                 f"{self.where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; use a "
                 "server that supports this field"
             )
-        has_system = any(messages[0]["role"] == "system" for messages in requests.messages)
-        if layout.context == "chat" and has_system and self.probe.system_kept is False:
+        roles = {message["role"] for messages in requests.messages for message in messages}
+        if layout.context == "chat" and "system" in roles and self.probe.system_kept is False:
             raise ValueError(
-                f"{self.where} ignores system messages, which contain persona lines, the system prompt and the cue; "
-                "set --personas 0, remove --system_prompt, and set --cue prompt, --cue history or --cue signature"
+                f"{self.where} ignores or rejects system messages, which contain persona lines, the system prompt and "
+                "the cue; set --personas 0, remove --system_prompt, and set --cue to prompt, history or signature"
+            )
+        has_history = "assistant" in roles or requests.turns > 1
+        if layout.context == "chat" and has_history and self.probe.history_kept is False:
+            raise ValueError(
+                f"{self.where} ignores or rejects earlier messages of a conversation; set --turns 1 and a --cue other "
+                "than history"
             )
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens
@@ -219,7 +225,8 @@ class ServedEngine(Engine):
             return answer
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
-            answer = await client.post(path, asked[row], read, what=f"prompt '{requests.ids[row]}'")
+            what = f"turn {requests.turn} of prompt '{requests.ids[row]}'"
+            answer = await client.post(path, asked[row], read, what=what)
             client.cost.tokens_in += answer.num_prompt_tokens or 0
             client.cost.tokens_out += answer.num_tokens or 0
             reasons.append("" if answer.text else answer.finish_reason)

@@ -80,6 +80,7 @@ class Probe:
     reasoning: str
     writes: bool
     system_kept: bool | None
+    history_kept: bool | None
     likelihoods: bool
     start_token: str | None
     log_likelihood: float | None
@@ -168,8 +169,7 @@ class _Prober:
         top_p = await self._is_fixed(likeliest, [(question, drawn)]) if samples else None
         top_k = await self._is_fixed({**_SAMPLED, "top_k": 1}, [(question, drawn)]) if samples else None
         self.tokens = _SHORT
-        with_system = await self._ask_one({}, system=SYSTEM) if self.chat else None
-        lengths = [None if each is None else each.num_prompt_tokens for each in (first, with_system)]
+        system_kept, history_kept = await self._kept_messages(first) if self.chat else (None, None)
         is_provider = self.client.server.provider is not None  # providers have no /completions
         likelihood = None if is_provider else await self._likelihood_of_text()
         seen = [answer for answer, _ in self.seen]
@@ -196,7 +196,8 @@ class _Prober:
             not_set=not_set,
             reasoning=_reasoning(seen),
             writes=any(answer.text or answer.reasoning for answer in seen),
-            system_kept=None if None in lengths else lengths[1] > lengths[0],  # type: ignore[operator]
+            system_kept=system_kept,
+            history_kept=history_kept,
             likelihoods=likelihood is not None,
             start_token=None if likelihood is None else likelihood.start_token,
             log_likelihood=None if likelihood is None else likelihood.log_likelihood,
@@ -223,6 +224,23 @@ class _Prober:
                     break
         return [name for name in _NEUTRAL if name not in self.neutral]
 
+    async def _kept_messages(self, first: ServedAnswer) -> tuple[bool | None, bool | None]:
+        """Returns `system_kept` and `history_kept`. A message is used if a longer message makes the prompt longer."""
+        user, assistant = ("user", "Hi."), ("assistant", "Hello.")
+        system = await self._prompt_length(("system", SYSTEM))
+        short = await self._prompt_length(user, assistant)
+        longer = await self._prompt_length(("user", SYSTEM), assistant)
+        longest = await self._prompt_length(user, ("assistant", SYSTEM))
+        return _longer(first.num_prompt_tokens, system), _longer(short, longer, longest)
+
+    async def _prompt_length(self, *earlier: tuple[str, str]) -> int | None:
+        """Returns the server's count of tokens in a prompt with earlier messages, or 0 if it rejects the messages."""
+        try:
+            return (await self._ask_one({}, earlier=earlier)).num_prompt_tokens
+        except ValueError:  # some servers answer with status 500, as if the fault were temporary
+            await self._ask_one({})  # raises an error if the server is down
+            return 0
+
     async def _takes(self, fields: Mapping[str, Any]) -> bool:
         try:
             await self._ask_one(fields)
@@ -234,15 +252,15 @@ class _Prober:
         return list(await asyncio.gather(*(self._ask_one(fields, question) for fields in asked)))
 
     async def _ask_one(
-        self, fields: Mapping[str, Any], question: str = QUESTIONS[0], system: str | None = None
+        self, fields: Mapping[str, Any], question: str = QUESTIONS[0], earlier: Sequence[tuple[str, str]] = ()
     ) -> ServedAnswer:
         def read(content: Any) -> ServedAnswer:
             return read_answer(content, max_tokens=2**31)  # also reads answers that exceed the requested length
 
         asked = {**self.neutral, **fields, **self.extra, self.bound: self.tokens}
         if self.chat:
-            system_message = [{"role": "system", "content": system}] if system else []
-            messages = [*system_message, {"role": "user", "content": question}]
+            said = [*earlier, ("user", question)]
+            messages = [{"role": role, "content": content} for role, content in said]
             answer = await self.client.post("chat/completions", {"messages": messages, **asked}, read, what=_WHAT)
         else:
             answer = await self.client.post("completions", {"prompt": question, **asked}, read, what=_WHAT)
@@ -314,6 +332,10 @@ def _num_shared(answers: Sequence[Sequence[str]]) -> int:
             break
         number += 1
     return number
+
+
+def _longer(short: int | None, *longs: int | None) -> bool | None:
+    return None if None in (short, *longs) else short < min(longs)  # type: ignore[operator, type-var]
 
 
 def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:

@@ -30,7 +30,7 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
             "gave no valid answer. In Gen Bias, the lack of an answer counts as an additional style."
         )
     notes += _notes_on_files(asked)
-    notes += _notes_on_answers(generation.get("served"))
+    notes += _notes_on_answers(generation.get("turns", generation).get("served"))
     if ignored := asked.get("ignored_settings"):
         named = ", ".join(f"{name} {value}" for name, value in ignored.items())
         why = "which the server rejects" if "served" in generation else "which are not supported"
@@ -72,6 +72,12 @@ def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
         notes.append(
             f"Some replies ended neither with an end token nor at the length limit: {named}. If a content filter "
             "removed replies because of the term, these replies are missing from all figures."
+        )
+    if shortened := served["num_shortened"]:
+        notes.append(
+            f"In {count(shortened)} requests of later turns, the server counted too few input tokens for the whole "
+            "conversation. It may have left out earlier messages, and with them the user's identity. Serve the model "
+            "with a longer context, or set a smaller --turns."
         )
     if len(served["fingerprints"]) > 1:
         notes.append(

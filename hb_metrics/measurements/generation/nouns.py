@@ -29,6 +29,7 @@ from hb_metrics.stats.bias_values import StyleRows
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = f"in a template, fewer than {MIN_TERMS} terms have replies for two such nouns"
 SCALE = 1000
+_BLOCK = 2**21  # numbers that are kept in memory at once
 _DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
 
 
@@ -130,7 +131,8 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
     replies. Elsewhere, `means` must be 0.
     """
     number = known.any(axis=0).sum()
-    shared = known.astype(float) @ known.T
+    replied = known.astype(float)
+    shared = replied @ replied.T
     np.fill_diagonal(shared, 0)
     pairs = float((shared * (shared - 1)).sum())
     if not pairs:
@@ -138,9 +140,11 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
     flat = means.reshape(len(means), -1)
     products = flat @ flat.T
     crossed = np.empty(products.shape)
-    for term, of_term in enumerate(means):  # sums over the nouns that two terms share
-        own, others = known.astype(float) @ of_term, means[:, known[term]].sum(axis=1)
-        crossed[term] = (own * others).sum(axis=1)
+    step = max(1, _BLOCK // (len(means) * means.shape[2]))
+    for start in range(0, len(means), step):
+        block = slice(start, start + step)
+        own, others = replied @ means[block], replied[block] @ means  # sums over the nouns that two terms share
+        crossed[block] = np.einsum("des,eds->de", own, others)
     kernel = 2 * (shared * products - crossed)
     np.fill_diagonal(kernel, 0)
     return kernel / pairs * (1 - 1 / number) / 2

@@ -1,5 +1,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
         "mean_num_tokens": sum(num_tokens) / len(num_tokens) if num_tokens else None,
         "mean_num_reasoning_tokens": sum(known_thoughts) / len(known_thoughts) if known_thoughts else None,
         **({"num_invented_turns": sum(invented)} if any(invented) else {}),
-        **_served_counts(table),
+        **served_counts([table]),
         "shown_replies": [
             {"prompt": replies.prompts[row], "reply": replies.texts[row], "reasoning": reasoning_of[replies.ids[row]]}
             for row in shown
@@ -106,7 +107,9 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     }
 
 
-def _served_counts(table: pa.Table) -> dict[str, Any]:
+def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
+    """Counts a server's answers. `tables` has a table for each turn."""
+    table = pa.concat_tables(tables)
     if "finish_reason" not in table.column_names:
         return {}
     tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}
@@ -117,9 +120,25 @@ def _served_counts(table: pa.Table) -> dict[str, Any]:
             "fingerprints": dict(sorted(fingerprints.items())),
             "num_bad_counts": sum(table["bad_counts"].to_pylist()),
             "num_without_counts": sum(number is None for number in tokens["tokens_out"]),
+            "num_shortened": _num_shortened(tables),
             **{name: sum(number or 0 for number in numbers) for name, numbers in tokens.items()},
         }
     }
+
+
+def _num_shortened(tables: Sequence[pa.Table]) -> int:
+    """Counts the requests whose prompt did not become longer by at least a token for each word of the last reply.
+
+    The server then probably left out earlier messages, because the conversation is too long for it.
+    """
+    number = 0
+    for before, after in pairwise(tables):
+        least = {}
+        for row in before.select(["id", "tokens_in", "reply"]).to_pylist():
+            least[row["id"]] = (row["tokens_in"] or 0) + len((row["reply"] or "").split())
+        for row in after.select(["id", "tokens_in"]).to_pylist():
+            number += row["tokens_in"] is not None and row["tokens_in"] < least[row["id"]]
+    return number
 
 
 def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:

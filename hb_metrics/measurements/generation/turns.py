@@ -14,7 +14,7 @@ from hb_metrics.inference.replies.requests import ReplyRequests
 from hb_metrics.inference.replies.turns import next_turn
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.generation.results import add_in_batches
+from hb_metrics.measurements.generation.results import add_in_batches, served_counts
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.paired_changes.paired_change import PairedChange
@@ -40,18 +40,19 @@ def converse(
     first: Replies,
     classifier: Classifier,
     forms: Forms,
-) -> list[Replies]:
+) -> tuple[list[pa.Table], list[Replies]]:
     """Generates and classifies the replies of later turns that are not on disk yet.
 
     Every process must call this function. `table` contains all replies of the first turn, and `first` contains its
-    non-empty replies. Returns the non-empty replies of each turn, including the first turn.
+    non-empty replies. Returns all replies and the non-empty replies of each turn, including the first turn.
     """
-    turns = [first]
+    tables, turns = [table], [first]
     for turn in range(2, requests.turns + 1):
         task.state.print(f"turn {turn} of {requests.turns}")
         requests, folder = next_turn(requests, table), turn_folder(task.folder, turn)
         plan = task.engine.plan_replies(requests, layout)
         table = task.engine.reply(plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
+        tables.append(table)
         replies = later_replies(first, table)
         terms = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
         if len(terms) == len({template for template, _, _ in terms}):
@@ -63,10 +64,12 @@ def converse(
         texts = masked_texts(replies, *forms)
         classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label=f"styles of turn {turn}")
         turns.append(replies)
-    return turns
+    return tables, turns
 
 
-def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, forms: Forms) -> dict[str, Any]:
+def turn_results(
+    task: Task, tables: Sequence[pa.Table], turns: Sequence[Replies], rules: RefusalRules, forms: Forms
+) -> dict[str, Any]:
     """Computes the values by turn for results.json. `num_ended` counts conversations without a later reply."""
     level = task.settings.run.confidence_level
     replies, vectors = [], []
@@ -82,6 +85,8 @@ def turn_results(task: Task, turns: Sequence[Replies], rules: RefusalRules, form
         **({"name_groups": of_names} if is_of_names else {}),
         "num_conversations": len(turns[-1].ids),
         "num_ended": len(turns[0].ids) - len(turns[-1].ids),
+        "num_unclosed_reasoning": sum(sum(table["reasoning_unclosed"].to_pylist()) for table in tables[1:]),
+        **served_counts(tables),
         **bias_by_turn(vectors, replies[0], level),
         "uptake": turn_shares(named, level),
         "refusals": turn_shares(refused, level),

@@ -191,14 +191,14 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         table = looked.replies
     prompts = replied_prompts(work.asked.prompts, table)
     replies, classified = nonempty(table)
-    if task.state.is_main_process:
-        _note_marks(table)
     styles = None if looked is None else looked.styles
     if looked is None:
         styles = classify_into_shards(classified.texts, replies.ids, work.classifier, folder / STYLES, label="styles")
-    turns = converse(task, work.asked.requests, work.asked.layout, table, replies, work.classifier, forms)
+    tables, turns = converse(task, work.asked.requests, work.asked.layout, table, replies, work.classifier, forms)
     if styles is None or not task.state.is_main_process:
         return {}
+    for of_turn in tables:
+        _note_marks(of_turn)
     names_term = term_mentioned(replies, *forms)
     refusals = match_rules(replies.texts, work.rules)
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
@@ -245,7 +245,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         **({"name_groups": groups_of_names(task, replies, vectors)} if options.cue in NAME_CUES else {}),
         "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
-        **({} if len(turns) == 1 else {"turns": turn_results(task, turns, work.rules, forms)}),
+        **({} if len(turns) == 1 else {"turns": turn_results(task, tables, turns, work.rules, forms)}),
     }
 
 

@@ -145,10 +145,7 @@ def test_a_tokenizer_that_adds_tokens_has_to_be_told_not_to(save_small_model):
     ("metadata", "text"),
     [
         ({"axis": "age"}, "--metadata contains the unknown name 'axis'; did you mean 'axes'"),
-        (
-            {"dataset_config": "v1.1"},
-            "dataset_config is 'v1.1' in --metadata, but 'v1.0' in the task; remove dataset_config from --metadata",
-        ),
+        ({"dataset_config": "v1.1"}, "'v1.1' in --metadata, but 'v1.0' in the task; remove dataset_config"),
         ({"vocabulary_dir": "/other"}, "vocabulary_dir is '/other' in --metadata"),
     ],
 )

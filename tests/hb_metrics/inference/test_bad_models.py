@@ -111,6 +111,7 @@ class RunsWhenRead:
 
 CONFIG = "the config.json of model '{}' cannot be loaded; correct it"
 TOKENIZER = "the tokenizer of model '{}' is missing or cannot be loaded; save one"
+PICKLE = "the weights of model '{}' are a pickle that contains other objects than tensors"
 WEIGHTS = "the weights of model '{}' cannot be loaded; download the model again"
 BAD_FOLDERS = {
     "no config": (remove("config.json"), "there is no model '{}'; pass 'embedded', a local folder with a config.json"),
@@ -118,28 +119,16 @@ BAD_FOLDERS = {
     "config of an unknown type": (write("config.json", b'{"model_type": "no-such-type"}'), CONFIG),
     "code of its own": (
         change_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),
-        "model '{}' contains code, which runs only with --trust_remote_code true; read the code, and set this option",
+        "model '{}' contains code, which runs only with --trust_remote_code true; read the code",
     ),
-    "a kernel of somebody": (
-        change_config(attn_implementation="somebody/kernel"),
-        "the config.json of model '{}' runs code from 'somebody/kernel' on the Hub",
-    ),
+    "a kernel": (change_config(attn_implementation="a/b"), "the config.json of model '{}' runs code from 'a/b'"),
     "tokenizer that is no JSON": (write("tokenizer.json", b'{"model":'), TOKENIZER),
     "no weights": (remove("model.safetensors"), WEIGHTS),
     "weights cut short": (halve_file("model.safetensors"), WEIGHTS),
     "weights of another size": (change_config(n_embd=16), WEIGHTS),
-    "weights of fewer layers": (
-        change_config(n_layer=3),
-        "model '{}' lacks weights of a causal language model (transformer.h.2.",
-    ),
-    "a pickle of code": (
-        pickle({"x": RunsWhenRead()}),
-        "the weights of model '{}' are a pickle that contains other objects than tensors",
-    ),
-    "generation config that is no JSON": (
-        write("generation_config.json", b'{"eos'),
-        "the generation_config.json of model '{}' cannot be loaded; correct it, or remove it",
-    ),
+    "weights of fewer layers": (change_config(n_layer=3), "model '{}' lacks weights of a causal"),
+    "a pickle of code": (pickle({"x": RunsWhenRead()}), PICKLE),
+    "generation config": (write("generation_config.json", b'{"eos'), "the generation_config.json of model '{}'"),
 }
 
 
@@ -160,10 +149,7 @@ def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_s
         (write("tokenizer.json", b"{}"), TOKENIZER),
         (lambda folder: [path.unlink() for path in folder.glob("tokenizer*")], TOKENIZER),
         (write("model.safetensors", b""), WEIGHTS),
-        (
-            pickle({"x": RunsWhenRead()}),
-            "the weights of model '{}' are a pickle that contains other objects than tensors",
-        ),
+        (pickle({"x": RunsWhenRead()}), PICKLE),
     ],
 )
 def test_so_is_a_classifiers_folder(damage, message, save_classifier):
@@ -197,10 +183,7 @@ def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
             found = score_perplexity(texts, model, tokenizer, progress=False).perplexities
             np.testing.assert_allclose(found, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
         else:
-            with pytest.raises(
-                ValueError,
-                match=r"prediction of a token depends on later tokens .*set is_decoder to true in its config",
-            ):
+            with pytest.raises(ValueError, match=r"depends on later tokens .*set is_decoder to true"):
                 score_perplexity(texts, model, tokenizer, progress=False)
 
 

@@ -25,11 +25,6 @@ def drawn(number, seed=0, ties=False):
     return t1, t2
 
 
-@pytest.fixture
-def metric(tmp_path):
-    return LanguageModelBias(cache_dir=str(tmp_path))
-
-
 @pytest.mark.parametrize(("number", "ties"), [(2, False), (5, False), (9, True), (60, False), (300, True)])
 def test_the_tests_are_scipys(number, ties):
     t1, t2 = drawn(number, ties=ties)
@@ -139,12 +134,7 @@ def test_pairs_that_all_differ_by_the_same_have_no_t_though_rounding_spreads_the
         ([], [], {}, "there are no pairs"),
         ([[1.0]], [1.0], {}, "(shape (1, 1)); pass one number"),
         ([1.0, math.nan], [1.0, 2.0], {}, "perplexity of t1 in row 1 is nan"),
-        (
-            [1.0, 0.0, -1.0],
-            [1.0] * 3,
-            {},
-            "row 1 is 0.0; pass finite numbers greater than 0 (2 rows have no such number)",
-        ),
+        ([1.0, 0.0, -1.0], [1.0] * 3, {}, "row 1 is 0.0; pass finite numbers greater than 0 (2 rows"),
         ([1.0], [1.0], {"alpha": 0}, "alpha is 0"),
     ],
 )
@@ -171,21 +161,8 @@ def test_perplexities_of_any_size_have_the_same_t():
             assert result[name] == expected[name]
 
 
-def test_what_is_no_sequence_of_numbers_is_refused(metric):
+def test_what_is_no_sequence_of_numbers_is_refused(tmp_path):
     with pytest.raises(ValueError, match=" of t1: a single string was given"):
         language_model_bias("12", [1.0, 2.0])
     with pytest.raises(ValueError, match=" of t2: a single string was given"):
-        metric.compute(predictions=[1.0, 2.0], references="12")
-
-
-# --- the module -------------------------------------------------------------------------------------------------------
-
-
-def test_the_module_gives_what_the_function_gives(metric):
-    t1, t2 = (side.tolist() for side in drawn(60, seed=5))
-    expected = language_model_bias(t1, t2, alpha=0.2)
-
-    assert metric.compute(predictions=t1, references=t2, alpha=0.2) == expected
-    metric.add_batch(predictions=t1[:59], references=t2[:59])
-    metric.add(prediction=t1[59], reference=t2[59])
-    assert metric.compute(alpha=0.2) == expected
+        LanguageModelBias(cache_dir=str(tmp_path)).compute(predictions=[1.0, 2.0], references="12")

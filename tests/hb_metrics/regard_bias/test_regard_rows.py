@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from hb_metrics.regard_bias.regard_bias import RegardBias
 from tests.hb_metrics.regard_bias.rows import computed
 
 ROWS = {"predictions": ["positive", "negative"], "groups": ["man", "woman"]}
@@ -37,6 +38,20 @@ ROWS = {"predictions": ["positive", "negative"], "groups": ["man", "woman"]}
 def test_bad_input_is_named(changed, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         computed({**ROWS, **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"predictions": [[0.5, 0.5]] * 2}, "don't match the expected format"),
+        ({"groups": ["man"]}, "Mismatch in the number of predictions (2) and groups (1)"),
+        ({"references": ["man"] * 2}, "references were given"),
+        ({"structure": ["tag"] * 2}, "unexpected keyword argument 'structure'"),
+    ],
+)
+def test_the_module_rejects_other_columns(changed, message, tmp_path):
+    with pytest.raises((ValueError, TypeError), match=re.escape(message)):
+        RegardBias(cache_dir=str(tmp_path)).compute(**ROWS | changed)
 
 
 def test_settings_of_numpy_are_taken():

@@ -192,10 +192,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
     ("words", "error"),
     [
         ([], "pass either the folder of a pilot run or --assume"),
-        (
-            ["--assume", *ASSUMED, "--second", "runs/tuned"],
-            "--second needs a first pilot; pass the folder of a finished run",
-        ),
+        (["--assume", *ASSUMED, "--second", "runs/tuned"], "--second needs a first pilot; pass"),
         (["--assume", *ASSUMED], "needs the size of the planned run; set --templates and --terms"),
         (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
         (["--assume", "value=1", "noise=0", "styles=3", "--terms", "9", "--templates", "4"], "noise of 0.001"),

@@ -136,9 +136,7 @@ def test_phrases_of_ones_own_are_read(tmp_path):
     (tmp_path / "pets.csv").write_text("text_t1,text_t2\nthe cat,the pup\nthe cow,\n", encoding="utf-8")
     assert read_phrases(tmp_path / "pets.csv", pets()) == (["the cat"], ["the pup"], 1)
     (tmp_path / "none.txt").write_text("the fish\n", encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r"has no phrase with a counterpart; pass phrases that contain target terms of 'pets'"
-    ):
+    with pytest.raises(ValueError, match=r"no phrase with a counterpart; pass .* target terms of 'pets'"):
         read_phrases(tmp_path / "none.txt", pets())
     for name, content, message in (
         ("no.csv", "words\nthe cat\n", "no.csv' has no column of text named text_t1"),

@@ -87,7 +87,5 @@ def test_texts_that_are_too_long_are_cut_and_counted(rubric, tmp_path):
 
 
 def test_a_window_shorter_than_the_rubric_is_refused(rubric, save_small_model):
-    with pytest.raises(
-        ValueError, match=r"64 tokens; shorten the rubric, or set --judge_model to a model that accepts more tokens$"
-    ):
+    with pytest.raises(ValueError, match=r"64 tokens; shorten the rubric, or set --judge_model"):
         load_judge(rubric, JudgeSource(str(save_small_model("gpt2"))))

@@ -121,9 +121,7 @@ def test_new_tokens_without_embeddings_are_refused(save_adapter):
     tokenizer = transformers.AutoTokenizer.from_pretrained(base)
     tokenizer.add_tokens(["<new>"])
     tokenizer.save_pretrained(folder)
-    with pytest.raises(
-        ValueError, match=r"401 tokens, but the model has embeddings for only 400, and the adapter does not"
-    ):
+    with pytest.raises(ValueError, match=r"401 tokens, but the model has embeddings for only 400, "):
         load_model(find_source(str(base), adapter=str(folder)))
 
 
@@ -152,18 +150,14 @@ def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapte
 def test_virtual_tokens_are_refused(save_adapter):
     config = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
     base, folder, _ = save_adapter("llama", config)
-    with pytest.raises(
-        ValueError, match=r"does more than change the model's layers .*; pass an adapter that changes only layers"
-    ):
+    with pytest.raises(ValueError, match=r"does more than .*; pass an adapter that changes only layers"):
         load_model(find_source(str(base), adapter=str(folder)))
 
 
 def test_what_is_no_adapter_is_told(save_small_model):
     base = str(save_small_model("llama"))
     for name in ("no/adapter", base):
-        with pytest.raises(
-            FileNotFoundError, match=f"no adapter '{name}'; set --adapter .* For a whole model, set --model"
-        ):
+        with pytest.raises(FileNotFoundError, match=f"no adapter '{name}'; set --adapter .* set --model"):
             find_source(base, adapter=name)
 
 
@@ -171,9 +165,7 @@ def test_a_pickle_of_code_is_refused_without_torchs_advice(save_adapter):
     base, folder, _ = save_adapter("llama")
     (folder / "adapter_model.safetensors").unlink()
     torch.save({"x": RunsWhenRead()}, folder / "adapter_model.bin")
-    with pytest.raises(
-        OSError, match=r"weights of the adapter .* are a pickle .*; download the weights as safetensors"
-    ) as error:
+    with pytest.raises(OSError, match=r"adapter .* are a pickle .*; download .* as safetensors") as error:
         load_model(find_source(str(base), adapter=str(folder)))
     assert "weights_only" not in str(error.value)
 

@@ -72,9 +72,7 @@ def test_pairs_that_cannot_be_scored_are_counted(load):
 
 @pytest.mark.parametrize(("t1", "t2", "number"), [(["a"], ["b"], 1), ([], [], 0)])
 def test_without_pairs_that_fit_it_says_why(t1, t2, number, load):
-    with pytest.raises(
-        ValueError, match=f"none of the {number} .*: {number} have at most one token, and 0 are too long"
-    ):
+    with pytest.raises(ValueError, match=f"none of the {number} .*: {number} have at most one token, and 0 "):
         plan_texts([t1, t2], load("llama"), ids=["1"][:number])
 
 

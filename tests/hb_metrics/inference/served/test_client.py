@@ -160,14 +160,14 @@ def test_the_header_is_read_in_seconds_or_as_a_date(value, seconds):
 @pytest.mark.parametrize(
     ("fault", "match"),
     [
-        ({"status": 400, "body": {"error": {"message": "bad temperature"}}}, r"status 400 \(bad temperature\)$"),
+        (
+            {"status": 400, "body": {"error": {"message": "bad temperature"}}},
+            r"status 400 \(bad temperature\); if the conversation is too long",
+        ),
         ({"status": 401}, r"status 401 \(a fault\); set the environment variable HOLISTIC_BIAS_API_KEY to a key"),
         ({"status": 403}, r"a key that may use this model"),
         ({"status": 404, "body": {"detail": "no such model"}}, r"\(no such model\); check --base_url"),
-        (
-            {"status": 307, "location": "https://else.where/v1?key=s3cret"},
-            r"https://else.where/v1; use this address instead",
-        ),
+        ({"status": 307, "location": "https://else.where/v1?key=s3cret"}, r"https://else.where/v1; use"),
     ],
 )
 def test_what_will_not_pass_is_asked_once(fault, match):
@@ -215,9 +215,7 @@ def test_a_compressed_answer_is_read_though_none_is_asked_for():
 def test_nobody_at_an_address_is_named():
     with serving(StandIn()) as url:
         pass
-    with pytest.raises(
-        ValueError, match=f"{url} did not answer prompt '0' in 8 tries; the last fault was: ConnectError"
-    ):
+    with pytest.raises(ValueError, match=f"{url} did not answer prompt '0' in 8 tries; .*: ConnectError"):
         ask(url)
 
 

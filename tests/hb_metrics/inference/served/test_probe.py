@@ -51,6 +51,7 @@ HONEST = {
     "reasoning": "none",
     "writes": True,
     "system_kept": True,
+    "history_kept": True,
     "likelihoods": False,
     "start_token": None,
     "log_likelihood": None,
@@ -77,11 +78,27 @@ class Greedy(StandIn):
         return super().words(prompt, {**body, "temperature": 0})
 
 
-class Deaf(StandIn):
-    """Leaves system messages out."""
+class Lossy(StandIn):
+    """Uses only the messages that `kept` leaves."""
 
     def chat(self, body):
-        return super().chat({**body, "messages": [each for each in body["messages"] if each["role"] != "system"]})
+        return super().chat({**body, "messages": self.kept(body["messages"])})
+
+
+def cut(role, length):
+    return lambda said: [
+        {**each, "content": each["content"][:length]} if each["role"] == role else each for each in said
+    ]
+
+
+def without_roles(status, *roles):
+    """A fault of a server whose chat template accepts only some roles."""
+    refusal = {"status": status, "body": {"error": "Conversation roles must alternate"}}
+
+    def fault(number, body):
+        return dict(refusal) if {each["role"] for each in body.get("messages", [])} & set(roles) else None
+
+    return fault
 
 
 class Forgetful(StandIn):
@@ -128,10 +145,18 @@ def test_a_server_that_does_what_it_is_asked():
         (StandIn(thinks="in the text"), {"reasoning": "in the text"}),
         (StandIn(refuses={"max_tokens"}), {"max_tokens_field": "max_completion_tokens"}),
         (Longer(), {"max_tokens_kept": False}),
-        (Deaf(), {"system_kept": False}),
+        (Lossy(kept=lambda said: [each for each in said if each["role"] != "system"]), {"system_kept": False}),
+        (Lossy(kept=lambda said: [each for each in said if each["role"] != "assistant"]), {"history_kept": False}),
+        (Lossy(kept=cut("assistant", 3)), {"history_kept": False}),
+        (Lossy(kept=lambda said: said[-1:]), {"history_kept": False, "system_kept": False}),
+        (StandIn(faults=without_roles(400, "system")), {"system_kept": False}),
+        (StandIn(faults=without_roles(500, "assistant")), {"history_kept": False}),
         (Forgetful(), {"seed_repeats": False, "greedy": True}),
         (Thoughtful(), {"reasoning": "apart"}),
-        (StandIn(faults=lambda number, body: "bad counts"), {"token_counts": False, "system_kept": None}),
+        (
+            StandIn(faults=lambda number, body: "bad counts"),
+            {"token_counts": False, "system_kept": None, "history_kept": None},
+        ),
     ],
 )
 def test_what_a_server_leaves_out_is_found(stand_in, found):
@@ -186,7 +211,7 @@ def test_samples_at_low_temperature_are_not_taken_for_greedy(preamble):
 
 
 def test_texts_are_continued_by_a_server_without_chats():
-    assert asdict(probe_of(chat=False)) == {**HONEST, "system_kept": None}
+    assert asdict(probe_of(chat=False)) == {**HONEST, "system_kept": None, "history_kept": None}
 
 
 def test_answers_of_several_models_are_refused():

@@ -96,7 +96,8 @@ def test_terms_that_change_nouns_alike_in_all_templates():
     assert 0.925 <= np.mean(held) <= 0.985
 
 
-def test_value_is_the_mean_over_pairs_of_nouns_and_terms():
+def test_value_is_the_mean_over_pairs_of_nouns_and_terms(monkeypatch):
+    monkeypatch.setattr("hb_metrics.measurements.generation.nouns._BLOCK", 100)  # two of five terms at once
     vectors, nouns, templates, terms = replies_of(made_model(0.5, 0.5, 5), 4, np.random.default_rng(3))
     reply = dict(zip(zip(templates, terms, nouns, strict=True), vectors, strict=True))
     expected = {}

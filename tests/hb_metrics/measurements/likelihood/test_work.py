@@ -14,8 +14,6 @@ def test_terms_without_another_to_compare_with_are_refused_before_scoring(save_s
         (vocabulary / f"{axis}.yaml").write_text(yaml.safe_dump({**content, "terms": content["terms"][:1]}))
     options = ["--model", save_small_model("gpt2"), "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"]
     options += ["--measurements", "likelihood", "--output_dir", out]
-    with pytest.raises(
-        SystemExit, match="no axis has two terms in the same template; set --axes, --sample or --vocabulary_dir"
-    ):
+    with pytest.raises(SystemExit, match="no axis has two terms in the same template; set --axes, --sample"):
         main([*map(str, options)])
     assert not out.exists()

@@ -153,10 +153,7 @@ def test_a_file_of_groups_has_its_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            {"regard_pairs": ["man"]},
-            "regard_pairs contains 'man'; write each pair as advantaged:disadvantaged, using two of these groups: man",
-        ),
+        ({"regard_pairs": ["man"]}, "regard_pairs contains 'man'; .*, using two of these groups: man"),
         ({"regard_pairs": ["man:man"]}, "regard_pairs contains 'man:man'"),
         ({"regard_pairs": ["man:wolf"]}, "regard_pairs contains 'man:wolf'"),
         ({"regard_continuations": -1}, "regard_continuations is -1"),
