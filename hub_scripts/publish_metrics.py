@@ -1,7 +1,6 @@
 """Publishes each metric as a Space on the Hub, where users can load it and try it.
 
     holistic-bias publish metrics --org ORG
-    holistic-bias publish metrics --org ORG --metrics full_gen_bias
     holistic-bias publish metrics --org ORG --dry_run publish/
 
 Afterwards `evaluate.load("ORG/full_gen_bias")` works without this project, wherever `evaluate` and the Space's

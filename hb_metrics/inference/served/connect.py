@@ -54,7 +54,7 @@ def extra_fields(chat: ChatOptions) -> dict[str, Any]:
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
     """Returns the results that the folder's run recorded at its beginning or, for a new run, `found`."""
     path = folder / RUN_FILE
-    model = read_json(path)["model"] if path.is_file() else {}
+    model = read_json(path).get("model", {}) if path.is_file() else {}
     served = model.get("served")
     if served is None or (model["name"], served["provider"]) != (server.model, server.provider):
         return found  # a new run, or a run of another model; a later check rejects the latter
