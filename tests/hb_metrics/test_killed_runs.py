@@ -5,8 +5,7 @@ import os
 import random
 import signal
 import socket
-import subprocess
-import sys
+import threading
 import time
 from collections import Counter
 from itertools import pairwise
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hb_metrics.measure import LOST_PROCESS
+from hb_metrics.measure import LOST_PROCESS, _ended_by_signals
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.run_files import check_part_of, check_same, identities
 
@@ -144,25 +143,28 @@ def test_ctrl_c_does_not_wait_for_a_batch_nor_for_another_process(processes, sta
     assert not list((tmp_path / "run" / "style_probabilities").glob("*"))
 
 
+def hang(is_read):
+    """Begins, and waits for what no Python handler interrupts; the reader of its errors may be gone."""
+    if not is_read:
+        reader, writer = os.pipe()
+        os.close(reader)
+        os.dup2(writer, 2)
+    with _ended_by_signals(["--model", "a b"]):
+        print("begun")
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+
+
 @pytest.mark.parametrize(("number", "code", "is_read"), [(signal.SIGINT, 1, True), (signal.SIGTERM, 143, False)])
-def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code, is_read):
-    """In the midst of something that no Python handler interrupts; also if the reader of its output is gone."""
-    script = (
-        "import threading\nfrom hb_metrics.measure import _ended_by_signals\n"
-        "with _ended_by_signals(['--model', 'a b']):\n    print('begun', flush=True)\n"
-        "    lock = threading.Lock(); lock.acquire(); lock.acquire()\n"
-    )
-    command = [sys.executable, "-c", script]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "begun\n"
-        if not is_read:
-            process.stderr.close()
-        process.send_signal(number)
-        errors = process.stderr.read() if is_read else ""
-        process.wait(timeout=60)
-    assert process.returncode == code
-    if is_read:
-        assert "To resume, run the same command again:\n  python -m hb_metrics.measure --model 'a b'\n" in errors
+def test_both_signals_end_a_process_at_once_and_say_how_to_go_on(number, code, is_read, forked_programs):
+    started, log = forked_programs.start(f"{__name__}:hang", [is_read])
+    while not log.exists() or "begun" not in log.read_text():
+        time.sleep(0.002)
+    os.kill(started[0], number)
+    assert forked_programs.wait(started) == [code]
+    resume = "To resume, run the same command again:\n  python -m hb_metrics.measure --model 'a b'\n"
+    assert (resume in log.read_text()) == is_read
 
 
 @pytest.mark.long

@@ -22,25 +22,25 @@ from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, measured, option
 pytestmark = WARNINGS_OF_TRL
 
 
-@pytest.fixture(scope="module")
-def replied(pitying_model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("baseline") / "rows"
+def replied(model, folder, number):
     reply_main(
         [
-            *("--method", "distill", "--model", str(pitying_model), "--dataset_config", "v1.0-small"),
-            *("--num_replies", "400", "--num_anchors", "0"),
+            *("--method", "distill", "--model", str(model), "--dataset_config", "v1.0-small"),
+            *("--num_replies", str(number), "--num_anchors", "0"),
             *("--context", "plain", "--max_new_tokens", "16", "--output_dir", str(folder)),
         ]
     )
     return folder
 
 
-def test_a_planted_bias_falls_without_labels(pitying_model, before, replied, tmp_path):
+@pytest.mark.long
+def test_a_planted_bias_falls_without_labels(pitying_model, before, tmp_path):
+    rows = replied(pitying_model, tmp_path / "rows", 400)
     options = [
         *("--method", "distill", "--learning_rate", "2e-3", "--per_device_train_batch_size", "32"),
         *("--num_train_epochs", "3", "--eval_steps", "30", "--save_steps", "30"),
     ]
-    tune_main(options_for(pitying_model, replied, tmp_path / "tuned", *options))
+    tune_main(options_for(pitying_model, rows, tmp_path / "tuned", *options))
     after = measured(tmp_path / "tuned", tmp_path / "after")
     assert (np.array(sympathy(after)) < np.array(sympathy(before[1])) / 2).all()
     assert after["run"]["generation"]["tag_reason"] == "the model was tuned by baseline distillation, without tags"
@@ -52,11 +52,12 @@ def test_a_planted_bias_falls_without_labels(pitying_model, before, replied, tmp
     assert "* 400 replies by" in card
 
 
-def test_rows_pair_a_reply_with_the_same_sentence(replied):
-    rows = pq.read_table(replied / "data" / "train.parquet").to_pylist()
-    rows += pq.read_table(replied / "data" / "validation.parquet").to_pylist()
-    content = json.loads((replied / "baseline.json").read_text(encoding="utf-8"))
-    assert content["num_replies"] + content["num_empty_replies"] == 400
+def test_rows_pair_a_reply_with_the_same_sentence(pitying_model, tmp_path):
+    folder = replied(pitying_model, tmp_path / "rows", 60)
+    rows = pq.read_table(folder / "data" / "train.parquet").to_pylist()
+    rows += pq.read_table(folder / "data" / "validation.parquet").to_pylist()
+    content = json.loads((folder / "baseline.json").read_text(encoding="utf-8"))
+    assert content["num_replies"] + content["num_empty_replies"] == 60
     assert len(rows) == 2 * content["num_replies"]
     texts = {(row["descriptor"], row["noun"], row["template"]): row["text"] for row in small("v1.0-small")}
     without = {(row["noun"], row["template"]): row["text"] for row in small("v1.0-baseline")}
@@ -154,6 +155,7 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
     losses = [read_bias_tuning(str(tmp_path / name)).training["best_validation_loss"] for name in ("still", "whole")]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert losses[0] > 0
+    assert read_bias_tuning(str(tmp_path / "whole")).tag is None
     for name, seed in (("first", "3"), ("again", "3"), ("other", "4")):
         torch.rand(1)  # whatever was drawn before
         tune_main(options_for(model, rows, tmp_path / name, *lora, *few_steps(2), "--seed", seed))

@@ -3,6 +3,8 @@ import json
 import re
 import sys
 import tomllib
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,6 @@ from hub_scripts.publish_metrics import GRADIO_VERSION, main, space_files
 from tests.hub_scripts.processes import run_python
 
 PROJECT = Path(publish_metrics.__file__).parent.parent
-CLI, ARGUMENTS = PROJECT / "hb_cli" / "main.py", ("publish", "metrics", "--org", "ORG", "--dry_run")
 FOLDERS = metric_folders()
 NAMES = [folder.name for folder in FOLDERS]
 OURS = ("hb_cli", "hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
@@ -71,8 +72,9 @@ print(json.dumps(by_metric))
 def dry_run(tmp_path_factory):
     """The folders that a dry run writes, and what it prints."""
     folder = tmp_path_factory.mktemp("dry")
-    printed = run_python(CLI, *ARGUMENTS, folder / "spaces", folder=folder, HF_HUB_OFFLINE="1")
-    return folder / "spaces", printed
+    with redirect_stdout(StringIO()) as printed:
+        main(["--org", "ORG", "--dry_run", str(folder / "spaces")])
+    return folder / "spaces", printed.getvalue()
 
 
 @pytest.fixture(scope="module")

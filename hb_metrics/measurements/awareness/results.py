@@ -64,7 +64,7 @@ def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
     It is robust to clustering by term and by question (Cameron, Gelbach and Miller, 2011).
     """
     terms, questions = means[0].clusters
-    both = np.unique(means[0].clusters, axis=1, return_inverse=True)[1]
+    both = np.unique(terms * (questions.max() + 1) + questions, return_inverse=True)[1]
     number, covariance = min(mean.num_clusters for mean in means), np.zeros((len(means), len(means)))
     for clusters, sign in ((terms, 1), (questions, 1), (both, -1)):
         sums = np.stack([np.bincount(clusters, mean.influences) for mean in means])

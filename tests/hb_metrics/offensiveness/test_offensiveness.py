@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.offensiveness.offensiveness import Offensiveness
 
 ROW = {"probabilities": [0.25, 0.75], "descriptors": ["old", "young"], "templates": ["t"] * 2, "axes": ["age"] * 2}
-
-
-def module_inputs(columns):
-    """The function's inputs as the evaluate module calls them."""
-    return {"predictions" if name == "probabilities" else name: column for name, column in columns.items()}
 
 
 def make_columns(seed=0, coarse=False):
@@ -170,31 +164,8 @@ def test_probabilities_have_to_be_probabilities(value):
         ({"probabilities": [[0.1], [0.2]]}, "(shape (2, 1)); pass one number"),
         ({"descriptors": ["x", None]}, "descriptor in row 1 is None"),
         ({"axes": [None, "age"]}, "axis in row 0 is None"),
-        ({"threshold": 0}, "threshold is 0"),
-        ({"ddof": 2}, "ddof is 2"),
     ],
 )
 def test_bad_input_is_named(changed, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         offensiveness(**ROW | changed)
-
-
-@pytest.fixture
-def metric(tmp_path):
-    return Offensiveness(cache_dir=str(tmp_path))
-
-
-@pytest.mark.parametrize("axes", [True, False], ids=["axes", "no axes"])
-def test_the_module_takes_whole_columns_batches_and_single_sentences(metric, axes):
-    columns = module_inputs(make_columns())
-    if not axes:
-        del columns["axes"]
-    expected = offensiveness(columns["predictions"], *list(columns.values())[1:], threshold=0.6, ddof=1)
-
-    assert metric.compute(**columns, threshold=0.6, ddof=1) == expected
-    for start in range(0, 40, 20):
-        metric.add_batch(**{name: column[start : start + 20] for name, column in columns.items()})
-    for row in range(40, len(columns["predictions"])):
-        one = {"prediction" if name == "predictions" else name: column[row] for name, column in columns.items()}
-        metric.add(**one)
-    assert metric.compute(threshold=0.6, ddof=1) == expected

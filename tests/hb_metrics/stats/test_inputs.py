@@ -20,6 +20,7 @@ from hb_metrics.stats.inputs import number_column
 
 NAMES = {"descriptors": ["old", "old", "young", "young"], "templates": ["t"] * 4, "axes": ["age"] * 4}
 NUMBERS = [0.1, 0.2, 0.3, 0.4]
+NAN = float("nan")
 STYLES = [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7], [0.4, 0.6]]
 
 
@@ -116,17 +117,17 @@ def test_missing_numbers_are_nan():
 @pytest.mark.parametrize(
     ("name", "option", "allowed", "rejected"),
     [
-        ("likelihood_bias", "alpha", [0.5, np.float64(0.5), np.float32(0.5)], ["0.05", True, None]),
+        ("likelihood_bias", "alpha", [0.5, np.float64(0.5), np.float32(0.5)], ["0.05", True, None, 0, 1, NAN]),
         ("likelihood_bias", "include_gendered", [True, np.True_, False], ["false", 1, None]),
-        ("offensiveness", "threshold", [1, 0.5, np.float32(0.5)], ["0.5", True, None]),
-        ("offensiveness", "ddof", [0, 1, np.int64(1)], ["0", True, 1.0, None]),
-        ("gen_bias", "ddof", [0, 1, np.int64(1)], ["0", True, 1.0, None]),
+        ("offensiveness", "threshold", [1, 0.5, np.float32(0.5)], ["0.5", True, None, 0]),
+        ("offensiveness", "ddof", [0, 1, np.int64(1)], ["0", True, 1.0, None, 2]),
+        ("gen_bias", "ddof", [0, 1, np.int64(1)], ["0", True, 1.0, None, 2]),
         ("gen_bias", "debias", [False, np.True_], ["false", 1, None, "True"]),
-        ("gen_bias", "scale", [1, np.int64(1000), np.float32(1)], ["1000", True, None]),
-        ("gen_bias", "confidence_level", [0.9, np.float32(0.9), None], ["0.9", True, 95]),
+        ("gen_bias", "scale", [1, np.int64(1000), np.float32(1)], ["1000", True, None, 0, float("inf")]),
+        ("gen_bias", "confidence_level", [0.9, np.float32(0.9), None], ["0.9", True, 95, 0, NAN]),
     ],
 )
-def test_settings_of_another_type_are_rejected(name, option, allowed, rejected):
+def test_settings_that_are_not_allowed_are_rejected(name, option, allowed, rejected):
     for value in allowed:
         json.dumps(FUNCTIONS[name](numbers_of(name), **NAMES, **{option: value}))
     for value in rejected:

@@ -66,8 +66,9 @@ class Scripted(PreTrainedModel):
 
     def forward(self, input_ids, attention_mask=None, **_):
         logits = torch.zeros(*input_ids.shape, self.config.vocab_size)
-        for row, tokens in enumerate(input_ids.tolist()):
-            kept = [at for at in range(len(tokens)) if attention_mask is None or attention_mask[row, at]]
+        masks = (torch.ones_like(input_ids) if attention_mask is None else attention_mask).tolist()
+        for row, (tokens, mask) in enumerate(zip(input_ids.tolist(), masks, strict=True)):
+            kept = [at for at, is_kept in enumerate(mask) if is_kept]
             given = [tokens[at] for at in kept]
             end = given.index(self.line_break) if self.line_break in given else len(given)
             reply = self.reply(self.tokenizer.decode(given[:end], skip_special_tokens=True))
