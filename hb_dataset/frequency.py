@@ -85,8 +85,8 @@ def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
         return {key: {"per_million": rate, "one_word": one} for key, (rate, one) in zip(keys, values, strict=True)}
     except (KeyError, ValueError) as error:
         raise ValueError(
-            f"'{path}' is not a CSV file of descriptor frequencies ({' '.join(str(error).split())}); write one "
-            "with python -m hb_dataset.frequency"
+            f"'{path}' is not a CSV file of descriptor frequencies ({' '.join(str(error).split())}); write such a "
+            "file with python -m hb_dataset.frequency"
         ) from error
 
 

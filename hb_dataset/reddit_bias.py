@@ -91,9 +91,8 @@ def check_identical(
     number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
     if number > MAX_MISFITS * len(texts_t1):
         raise ValueError(
-            f"{number} of {len(texts_t1)} counterfactuals in {what} equal their phrase. Such pairs have no "
-            "difference to measure, and training on both texts would teach the stereotype twice; check that the "
-            f"phrases contain the terms of '{specification.bias_type}'"
+            f"{number} of {len(texts_t1)} counterfactuals in {what} are the same as their phrases, so these pairs "
+            f"have no difference to measure; check that the phrases contain the terms of '{specification.bias_type}'"
         )
     if number:
         _LOG.warning("%s: %d of %d phrases equal their counterfactual", what, number, len(texts_t1))

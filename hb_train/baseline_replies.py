@@ -62,7 +62,7 @@ class ReplyArguments:
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     leave_out: str | None = option(
         None,
-        "A dataset config whose descriptors are excluded, so that they can be measured as unseen descriptors. "
+        "A dataset config with descriptors that are excluded, so that they can be measured as unseen descriptors. "
         "Descriptors that share a stem with an excluded descriptor are also excluded.",
     )
     system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
@@ -81,8 +81,8 @@ class BaselineArguments(ReplyArguments):
     num_replies: int = option(960, "The number of replies to sample.")
     num_anchors: int = option(
         480,
-        "The number of anchors, that is, replies that should not change. Anchors answer questions whose answer should "
-        "depend on who asks, and questions that describe nobody.",
+        "The number of anchors, which are replies that should not change. Anchors answer questions that depend on "
+        "who asks, and questions that describe nobody.",
     )
     max_new_tokens: int = option(24, "The maximum length of a reply, in tokens.")
 
@@ -160,8 +160,8 @@ def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
     if len(kept) in (0, len(prompts)):
         excluded = "no descriptor" if len(kept) else "all descriptors"
         raise ValueError(
-            f"--leave_out {leave_out} excludes {excluded} of {dataset_config}; set a config with some, but not all, of "
-            "its descriptors"
+            f"--leave_out {leave_out} excludes {excluded} of {dataset_config}; set it to a config with some, but not "
+            "all, of these descriptors"
         )
     return kept
 

@@ -48,19 +48,21 @@ class LabelArguments:
     # In this order, `HfArgumentParser` reads it as a string.
     beta: float | str | None = option(
         None,
-        'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030. The '
-        "value auto selects the threshold with the lowest ceiling.",
+        'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030. With '
+        "auto, the threshold with the lowest ceiling is selected.",
     )
     beta_quantile: float | None = option(
         None,
-        "The share of the replies (between 0 and 1) whose bias value is at most β. This option replaces --beta.",
+        "Use instead of --beta: the share of the replies (between 0 and 1) with a bias value of at most β.",
     )
     accept_no_gain: bool = option(
         False, "With --beta auto, write labels even if tuning on them is not expected to reduce bias."
     )
     seed: int = option(0, "The random seed for drawing validation prompts.")
     model: str | None = option(
-        None, "The folder or Hub id of the model that generated the replies, if the model has been moved since then."
+        None,
+        "The folder or Hub id of the model that generated the replies. Set this option if the model was moved "
+        "after the run.",
     )
     trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 

@@ -46,16 +46,16 @@ def tune_main(argv: Sequence[str]) -> None:
     parser.add_argument("--beta", default="auto", help="The threshold β of the labels, as in bias_labels.py.")
     parser.add_argument(
         "--dtype",
-        help="The data type (precision) in which models are loaded for measuring. On CPUs "
-        "that support bfloat16, the default is bfloat16.",
+        help="The data type of the models' weights during measurements. On CPUs that support bfloat16, the default "
+        "is bfloat16.",
     )
     parser.add_argument(
         "--no_worse_than",
         nargs="+",
         default=[],
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 unless every figure listed here is shown to be no worse after tuning, within its "
-        "margin. Write margins as in holistic-bias report.",
+        help="Exit with status 3 unless every figure in this list is shown to be no worse after tuning, within its "
+        "margin. Write margins as in `holistic-bias report`.",
     )
     _add_words(parser, "measure", "each measurement")
     _add_words(parser, "replies", "baseline_replies.py")
@@ -187,5 +187,5 @@ def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
         type=shlex.split,
         default=[],
         metavar="WORDS",
-        help=f"Further options for {what}. Quote all of them together as one word after '='.",
+        help=f"Further options for {what}, all quoted together as one word after '='.",
     )

@@ -40,8 +40,7 @@ BATCH_SIZE = 48  # over all processes
 class StateTrackingArguments:
     model_name_or_path: str | None = option(
         None,
-        "The model: a Hub id, a local folder or 'embedded'. If the model is an encoder-decoder, only its "
-        "encoder is used.",
+        "The model: a Hub id, a local folder or 'embedded'. Only the encoder of an encoder-decoder model is used.",
     )
     model_revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
     trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
@@ -50,8 +49,7 @@ class StateTrackingArguments:
     num_test: int | None = option(480, "The number of test questions, drawn at random. 0 uses all questions.")
     max_length: int = option(
         128,
-        "The maximum length of a question, in tokens. If a question is longer, the beginning of its dialogue is "
-        "cut off.",
+        "The maximum length of a question, in tokens. A longer question loses the beginning of its dialogue.",
     )
 
     def __post_init__(self) -> None:

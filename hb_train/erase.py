@@ -40,7 +40,7 @@ _SMALLEST = 1e-10  # values below this share of the largest eigenvalue or singul
 class EraseArguments(ReplyArguments):
     layers: list[float] = field(
         default_factory=lambda: [0.5],
-        metadata={"help": "The layers after which to erase, each as a share of the depth from 0 to below 1."},
+        metadata={"help": "The layers after which to erase, each as a share of the model's depth, from 0 to below 1."},
     )
     rank: int = option(32, "The maximum number of directions to erase after each layer.")
     num_prompts: int = option(260, "The number of prompts. All prompts and their replies form a single batch.")

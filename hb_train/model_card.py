@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         required=True,
-        help="The folders of the `measure` runs to show. List the run made before tuning first.",
+        help="The folders of the `measure` runs to show. List the run before tuning first.",
     )
     parser.add_argument(
         "--names", nargs="+", help="The names of the runs in the card. Default: the models' names and tags."

@@ -65,8 +65,8 @@ if TYPE_CHECKING:
 class TuneArguments:
     dataset_name: str | None = option(
         None,
-        "The folder of training rows. The rows are written by baseline_replies.py for methods distill and "
-        "counterfactual, and by bias_labels.py for the other methods.",
+        "The folder of training rows. For methods distill and counterfactual, baseline_replies.py writes the rows. "
+        "For all other methods, bias_labels.py writes them.",
     )
     method: Literal["sft", "kto", "distill", "counterfactual"] = option(
         "sft",
@@ -76,14 +76,13 @@ class TuneArguments:
     )
     labels: Literal["tags", "none"] = option(
         "tags",
-        "Whether prompts end in their tags (tags) or have no tags (none). Training without tags is the "
-        "paper's self-chat tuning.",
+        "Whether each prompt ends in its tag (tags) or has no tag (none). Training without tags is the paper's "
+        "self-chat tuning.",
     )
     early_stopping_patience: int = option(
         3,
-        "The number of consecutive evaluations without improvement after which training stops. Improvement means a "
-        "lower validation perplexity for method sft, and a lower validation loss for all other methods. 0 disables "
-        "early stopping.",
+        "Stop training after this number of consecutive evaluations without improvement: in validation perplexity "
+        "for method sft, and in validation loss for all other methods. 0 disables early stopping.",
     )
 
     def __post_init__(self) -> None:

@@ -193,10 +193,10 @@ def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, 
     there, of_term = len(set(keys)), each * num_templates
     if len(names) < num_templates or not 1 <= each <= most or not 2 <= number // of_term <= there:
         raise ValueError(
-            f"cannot draw {number} replies with {each} per term in each of {num_templates} templates; set num_replies "
-            f"to a number from {2 * of_term} to {there * of_term}, replies_per_cell to at most {most}, and "
-            f"num_templates to at most {len(names)} (these templates contain {there} terms, with up to {most} "
-            "prompts per term and template)"
+            f"num_replies is {number}, replies_per_cell is {each} and num_templates is {num_templates}, but these "
+            f"templates contain {there} terms, with up to {most} prompts per term and template; set num_replies to a "
+            f"number from {2 * of_term} to {there * of_term}, replies_per_cell to at most {most}, and num_templates "
+            f"to at most {len(names)}"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))

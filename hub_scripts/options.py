@@ -14,7 +14,7 @@ def repo_id(text: str) -> str:
         is_valid = False
     if not is_valid:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a repository; write OWNER/NAME, as shown on the repository's page on the Hub"
+            f"{text!r} is not the name of a repository; write OWNER/NAME, as shown on the repository's page on the Hub"
         )
     return text
 
@@ -49,7 +49,7 @@ def add_other_files_option(parser: argparse.ArgumentParser) -> None:
         "--among_other_files",
         action="store_true",
         help="Publish even if the repository contains other people's files, or files that somebody changed after "
-        "publication. The files to be published are overwritten, and all other files are kept.",
+        "publication. The published files overwrite files with the same names, and all other files are kept.",
     )
 
 

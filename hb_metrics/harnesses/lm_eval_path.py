@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--vocabulary_dir",
-        help="The folder of your own vocabulary. By default, each version's own vocabulary is used.",
+        help="The folder of your own vocabulary. Default: each version's vocabulary.",
     )
     given = parser.parse_args(argv)
     print(write_tasks(given.vocabulary_dir))

@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RATINGS",
-        help="The files that the raters saved, or a JSON Lines file from a crowdsourcing platform with the fields "
-        "study, task, rater and choice.",
+        help="The files that the raters saved, or a crowdsourcing platform's JSON Lines file with the fields study, "
+        "task, rater and choice.",
     )
     parser.add_argument(
         "--study",
@@ -40,13 +40,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--output_dir",
         type=Path,
-        help=f"The folder to which {RESULTS_FILE} and {PAGE_FILE} are written. Default: the folder of the study.",
+        help=f"The folder for {RESULTS_FILE} and {PAGE_FILE}. Default: the folder of the study.",
     )
     parser.add_argument(
         "--max_failed_checks",
         type=int,
         default=1,
-        help="The maximum number of failed attention checks. Raters who failed more are excluded. Default: "
+        help="The maximum number of failed attention checks. Raters who failed more checks are excluded. Default: "
         "%(default)s.",
     )
     arguments = parser.parse_args(argv)

@@ -35,12 +35,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         "second",
         type=Path,
         metavar="RUN_B",
-        help="The folder of a second run, for example a run after tuning. Win rates show how often raters prefer this "
-        "run.",
+        help="The folder of a second run, for example after tuning. The win rate is the share of ratings that "
+        "prefer this run.",
     )
-    parser.add_argument(
-        "--output_dir", type=Path, required=True, help="The folder to which the files of the study are written."
-    )
+    parser.add_argument("--output_dir", type=Path, required=True, help="The folder for the study's files.")
     for name, default, _, words in _NUMBERS:
         parser.add_argument(f"--{name}", type=int, default=default, help=f"{words}. Default: %(default)s.")
     names = [question.id for question in QUESTIONS]
@@ -54,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--keep_offensive",
         action="store_true",
-        help="Also show replies that are offensive according to the classifiers of the runs.",
+        help="Also show raters the replies that the runs' classifiers rate as offensive.",
     )
     arguments = parser.parse_args(argv)
     for name, _, least, _ in _NUMBERS:

@@ -39,9 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, help="The random seed for the choice and order of replies. Default: %(default)s."
     )
-    parser.add_argument(
-        "--output_dir", type=Path, help="The folder to which the pages are written. Default: RUN/labels-JUDGE."
-    )
+    parser.add_argument("--output_dir", type=Path, help="The folder for the pages. Default: RUN/labels-JUDGE.")
     arguments = parser.parse_args(argv)
     if arguments.raters < 1:
         parser.error(f"--raters is {arguments.raters}; set it to at least 1")

@@ -96,7 +96,7 @@ def _offensive_ids(run: Run) -> set[str]:
     scores = read_shards(run.folder / OFFENSIVENESS / "replies", ["id", "probabilities"])
     if scores is None:
         raise ValueError(
-            f"in '{run.folder}', it is unknown which replies are offensive, so they cannot be hidden from raters; "
+            f"'{run.folder}' does not record which replies are offensive, so they cannot be hidden from raters; "
             "measure with --measurements generation,offensiveness, or set --keep_offensive to show all replies"
         )
     offensive = set()

@@ -79,7 +79,7 @@ def read_lines(
         # Lines are split only at line feeds, because a rater's name may contain other line separators.
         lines = path.read_bytes().split(b"\n")
         if not any(map(bytes.strip, lines)):
-            raise ValueError(f"'{path}' has no ratings; leave this file out, or save it again from the rater's page")
+            raise ValueError(f"'{path}' has no ratings; omit this file, or save it again from the rater's page")
         for number, text in enumerate(lines, start=1):
             if not text.strip():
                 continue
@@ -136,7 +136,7 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
     if row.get("question", asked) != asked:
         return f"question is {_shown(row['question'])}, but the task's question is '{asked}'; write '{asked}'"
     if seconds is not None and not (type(seconds) in (int, float) and 0 <= seconds <= _MOST_SECONDS):
-        return f"seconds is {_shown(seconds)}; write a number from 0 to {_MOST_SECONDS:,}, or leave the field out"
+        return f"seconds is {_shown(seconds)}; write a number from 0 to {_MOST_SECONDS:,}, or omit the field"
     return None
 
 

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "classifier, or 'embedded'. Default: %(default)s.",
     )
     parser.add_argument("--revision", help="The branch, tag or commit of the classifier on the Hub.")
-    parser.add_argument("--output", type=Path, help="The JSON file to which the figures are written. Default: none.")
+    parser.add_argument("--output", type=Path, help="The JSON file to write the figures to. Default: none.")
     parser.add_argument(
         "--trust_remote_code",
         action="store_true",

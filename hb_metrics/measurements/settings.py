@@ -65,26 +65,27 @@ class RunOptions:
     )
     replies_file: str | None = option(
         None,
-        "A file of replies to the exported prompts, which any model or people may have written (.parquet, .jsonl or "
-        ".csv, with the columns id and reply). No model is then loaded, and --model is only a name for the source.",
+        "A file of replies to the exported prompts, by any model or by people (.parquet, .jsonl or .csv, with the "
+        "columns id and reply). No model is then loaded, and --model only names the source.",
     )
     logprobs_file: str | None = option(
         None,
         "A file of log-probabilities of the exported prompts (.parquet, .jsonl or .csv, with the columns id, "
         "log_probability and num_tokens). Each log-probability is the sum over a prompt's tokens in natural "
-        "logarithms. No model is then loaded, and --model is only a name for the source.",
+        "logarithms. No model is then loaded, and --model only names the source.",
     )
     fail_above: str | None = option(
         None,
-        "Limits of figures, e.g. full_gen_bias=12,offensive_replies=0.02. The command exits with status 3 if the upper "
-        "end of a figure's interval exceeds its limit. If a figure never has an interval, its value counts.",
+        "Limits of figures, e.g. full_gen_bias=12,offensive_replies=0.02. The command exits with status 3 if the "
+        "upper end of a figure's interval exceeds its limit. For figures that never have an interval, the limit "
+        "applies to the value.",
     )
     until: str | None = option(
         None,
-        "A condition at which the run stops generating replies: 'full_gen_bias<12' (until it is known whether Full Gen "
-        "Bias is below 12) or 'half_width(full_gen_bias)<2' (until half of the width of the interval is below 2). Set "
-        "--replies_per_cell to the maximum number of replies. If the condition is false or remains undecided, the exit "
-        "status is 3.",
+        "A condition that ends the generation of replies: 'full_gen_bias<12' (once it is known whether Full Gen "
+        "Bias is below 12) or 'half_width(full_gen_bias)<2' (once half of the interval's width is below 2). Set "
+        "--replies_per_cell to the maximum number of replies. The exit status is 3 if the condition is false or "
+        "remains undecided.",
     )
     output_dir: str | None = option(
         None,
@@ -128,8 +129,8 @@ class RunOptions:
     )
     system_prompt: str | None = option(
         None,
-        "The system message of every chat. Persona lines, if there are any, follow this message. Default: the message "
-        "of the chat template.",
+        "The system message of every chat. Any persona lines follow this message. Default: the chat template's own "
+        "message.",
     )
     max_reasoning_tokens: int | None = option(
         None,
@@ -138,8 +139,8 @@ class RunOptions:
     )
     judge_model: str = option(
         "embedded",
-        "The language model that judges texts: a Hub id, a local folder, 'embedded' (a poor judge), or the server's "
-        "name for the judge. It is used if you set --judge RUBRIC, or judge:RUBRIC in place of a classifier.",
+        "The language model for --judge RUBRIC, and for judge:RUBRIC in place of a classifier: a Hub id, a local "
+        "folder, 'embedded' (a poor judge), or the server's name for the judge.",
     )
     judge_base_url: str | None = option(
         None,
@@ -194,7 +195,7 @@ class RunOptions:
                 "concurrency applies only to served models; set --base_url or --provider, or remove --concurrency"
             )
         if self.until is not None and sources and "_file" in sources[0]:
-            raise ValueError(f"until is {self.until!r}, but {sources[0]} already contains all replies; leave until out")
+            raise ValueError(f"until is {self.until!r}, but {sources[0]} already contains all replies; omit --until")
         if not sources:
             return
         if self.model == type(self).model:
@@ -205,8 +206,8 @@ class RunOptions:
         if given and given[0] != "concurrency":
             instead = "; for a server, set --concurrency instead" if given[0] == "batch_size" else ""
             raise ValueError(
-                f"{given[0]} applies only to models on this machine, but {sources[0]} is set; leave --{given[0]} "
-                f"out{instead}"
+                f"{given[0]} applies only to models on this machine, but {sources[0]} is set; omit "
+                f"--{given[0]}{instead}"
             )
 
     def chat(self) -> dict[str, Any]:
@@ -272,4 +273,4 @@ def check_files(options: Any, *names: str) -> None:
     for name in names:
         value = getattr(options, name)
         if value is not None and not Path(value).is_file():
-            raise ValueError(f"{name} '{value}' is not a file; pass the path of a file, or leave it out")
+            raise ValueError(f"{name} '{value}' is not a file; pass the path of a file, or omit the option")

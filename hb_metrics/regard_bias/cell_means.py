@@ -67,8 +67,8 @@ def kl_matrix(
         row_index, column = np.argwhere(is_empty)[0]
         group, label = list(counts)[row_index], list(next(iter(counts.values())))[column]
         return None, (
-            f"no row of group {group!r} is {label}, but other groups have such rows, so their divergence from it is "
-            "infinite; pass more rows, or pass smoothing= (such as 1), which is added to every count"
+            f"no row of group {group!r} is {label}, but other groups have such rows, so their divergence from this "
+            "group is infinite; pass more rows, or set smoothing to the number to add to every count, such as 1"
         )
     known = table[:, (table > 0).any(axis=0)]
     shares = known / known.sum(axis=1, keepdims=True)

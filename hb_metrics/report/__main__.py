@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RUN",
-        help="The folders of one or more finished runs. If there are several, the page compares each run with the "
-        "first run. The comparison with the second run is the most detailed.",
+        help="The folders of one or more finished runs. The page of several runs compares each later run with the "
+        "first run, and the second run in most detail.",
     )
     parser.add_argument(
         "--names",
@@ -49,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--labels",
         type=Path,
-        help="The folder of the labels that a model was tuned on. The page then measures bias along the directions of "
-        "these labels, and shows their ceiling (the bias of a model that learnt the labels perfectly). By default, the "
-        "page uses the directions of the first run.",
+        help="The folder of the labels that a model was tuned on. The page then measures bias along the directions "
+        "of these labels, and shows their ceiling: the bias of a model that learnt the labels perfectly. "
+        "Default: the directions of the first run.",
     )
     parser.add_argument(
         "--human_evaluation",
@@ -62,15 +62,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--no_worse_than",
         nargs="+",
         metavar="FIGURE=MARGIN",
-        help="Margins such as dialogue_perplexity=5%% offensive_replies=0.5pt. The command exits with status 3 if a "
-        "figure of a later run may be worse than in the first run by more than its margin. A margin is in percent of "
-        "the first run's value (%%), in percentage points (pt), or in the figure's unit.",
+        help="Exit with status 3 if a figure of a later run may be worse than in the first run by more than its "
+        "margin. A margin is in percent of the first run's value (dialogue_perplexity=5%%), in percentage "
+        "points (offensive_replies=0.5pt), or in the figure's unit (full_gen_bias_debiased=2).",
     )
     parser.add_argument(
         "--generalise",
         choices=("terms", "templates", "both"),
-        help="Add wider intervals to the report of one run. They are valid for other terms of the same axes, for other "
-        "templates, or for both. They are computed from the run's files, so no model is needed.",
+        help="Add wider intervals to the report of one run, for other terms of the same axes, for other templates, "
+        "or for both. No model is needed.",
     )
     arguments = parser.parse_args(argv)
     try:

@@ -20,12 +20,12 @@ from hb_metrics.runs.run_folder import REPORT_FILE, run_digest, write_json
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of the run whose replies were labelled.")
-    parser.add_argument("labels", type=Path, nargs="+", metavar="LABELS", help="The files saved by the raters.")
+    parser.add_argument("labels", type=Path, nargs="+", metavar="LABELS", help="The files that the raters saved.")
     parser.add_argument(
         "--study",
         type=Path,
-        help=f"The {LABELS_FILE} written by `labels`. Default: the {LABELS_FILE} in the same folder as the ratings or "
-        "in its parent folder.",
+        help=f"The {LABELS_FILE} that `labels` wrote. Default: the {LABELS_FILE} in the folder of the ratings or in "
+        "its parent folder.",
     )
     parser.add_argument(
         "--gap",
@@ -40,16 +40,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--epsilon",
         type=float,
         default=0.15,
-        help="The margin of the alternative annotator test. A judge passes if its agreement with the other raters is "
-        "at most this much lower than that of a human rater. Use 0.1 for crowd workers, 0.15 for skilled raters and "
-        "0.2 for experts. Default: %(default)s.",
+        help="The margin of the alternative annotator test. The judge passes if its agreement with the other raters "
+        "is lower than a human rater's by at most this margin. Use 0.1 for crowd workers, 0.15 for skilled "
+        "raters and 0.2 for experts. Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)
     if not 0 <= arguments.epsilon < 1:
         parser.error(f"--epsilon is {arguments.epsilon}; set a number from 0 to below 1")
     path = arguments.study or beside_answers(arguments.labels[0], LABELS_FILE)
     if not path.is_file():
-        parser.error(f"'{path}' does not exist; pass the study's file with --study")
+        parser.error(f"'{path}' does not exist; set --study to the path of the study's file")
     run, study = read_run(arguments.run), read_label_study(path)
     if study.run != run_digest(run.folder):
         raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run whose replies were labelled")

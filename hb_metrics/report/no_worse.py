@@ -41,7 +41,7 @@ def read_margins(words: Sequence[str]) -> dict[str, Margin]:
         found = _MARGIN.fullmatch(word)
         if found is None or found["name"] in margins:
             raise ValueError(
-                f"no_worse_than has '{word}'; write each figure once, as figure=margin, for example "
+                f"no_worse_than contains '{word}'; write each figure once, as figure=margin, for example "
                 "dialogue_perplexity=5% (percent of the first run's value), offensive_replies=0.5pt (percentage "
                 "points) or full_gen_bias_debiased=2 (in the figure's unit)"
             )
@@ -68,9 +68,8 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
     is_share = "share" in row.unit
     if margin.unit != "%" and is_share != (margin.unit == "pt"):
         raise ValueError(
-            f"no_worse_than has {row.key}={margin.text}, but the figure is "
-            f"{'a share' if is_share else 'not a share'}; write {row.key}=1{'pt' if is_share else ''} or "
-            f"{row.key}=5%"
+            f"no_worse_than contains {row.key}={margin.text}, but the figure is "
+            f"{'a share' if is_share else 'not a share'}; write {row.key}=1{'pt' if is_share else ''} or {row.key}=5%"
         )
     bounds = row.change.relative_interval if margin.unit == "%" else row.change.interval
     if bounds is None:

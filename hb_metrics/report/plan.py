@@ -84,8 +84,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--second",
         type=Path,
         metavar="RUN",
-        help="A second pilot: a run of another model, such as a tuned model, on the same prompts. The plan then also "
-        "covers the changes from the first model to the second, paired by prompt.",
+        help="A second pilot: a run of another model, such as a tuned model, on the same prompts. The plan then "
+        "also covers the change from the first model to the second, paired by prompt.",
     )
     parser.add_argument(
         "--assume",
@@ -108,8 +108,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--half_width",
         type=float,
-        help="The desired half-width of the interval of Full Gen Bias. The command then also prints the necessary "
-        "number of replies per term and template.",
+        help="The desired half-width of the interval of Full Gen Bias. The command then also prints the number of "
+        "replies per term and template that this half-width needs.",
     )
     parser.add_argument("--fall", type=float, default=30.0, help="The decrease in Full Gen Bias to detect, in percent.")
     parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")
@@ -117,9 +117,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--pilot_minutes", type=float, help="The number of minutes that the pilot took to generate its replies."
     )
-    parser.add_argument(
-        "--output", type=Path, help="An HTML file to which the plan is also written, as a page with a plot."
-    )
+    parser.add_argument("--output", type=Path, help="The HTML file for a page with the plan and a plot.")
     arguments = parser.parse_args(argv)
     print(plan(**vars(arguments)).text)
 
@@ -139,11 +137,14 @@ def plan(
     second: Path | None = None,
 ) -> Plan:
     if (pilot is None) == (assume is None):
-        raise ValueError("pass either the folder of a pilot run or --assume value=… noise=… styles=…")
+        raise ValueError(
+            "a plan needs either a pilot or assumptions; pass the folder of a finished run, or "
+            "--assume value=… noise=… styles=…"
+        )
     if min(replies) < 2 or not 0 < fall <= 100:
         raise ValueError(
-            f"--replies is {min(replies)} and --fall is {fall:g}; set --replies to 2 or more, and --fall to a number "
-            "above 0 and up to 100"
+            f"--replies contains {min(replies)}, and --fall is {fall:g}; set --replies to numbers of 2 or more, and "
+            "--fall to a number above 0 and up to 100"
         )
     for name, number, least in (("templates", templates, 1), ("terms", terms, 2)):
         if number is not None and number < least:

@@ -49,7 +49,7 @@ def check_columns(columns: Mapping[str, Any], **optional: Any) -> None:
 
 def check_references(references: Any) -> None:
     if references is not None:
-        raise ValueError("references were given; omit them, because this metric compares predictions with each other")
+        raise ValueError("this metric compares predictions with each other and takes no references; omit them")
 
 
 def number_column(name: str, column: Any) -> np.ndarray:

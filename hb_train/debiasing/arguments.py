@@ -28,9 +28,9 @@ class DebiasArguments:
     )
     train_file: str | None = option(
         None,
-        "A file with your own training phrases, to use instead of --reddit_folder. The file may be a CSV, JSONL or "
-        "Parquet file with the column text_t1 (and, optionally, text_t2 with counterfactual twins), or a TXT file "
-        "with one phrase per line.",
+        "A file with your own training phrases, to use instead of --reddit_folder: a CSV, JSONL or Parquet file "
+        "with the column text_t1 (and, optionally, text_t2 with counterfactual twins), or a TXT file with one "
+        "phrase per line.",
     )
     validation_file: str | None = option(
         None, "A file with your own phrases for measuring the bias, in any format that --train_file accepts."
@@ -39,15 +39,15 @@ class DebiasArguments:
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss. The paper tries 10, 50 and 100.")
     neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
         "attributes",
-        "The hidden states from which method hd removes the bias directions: attributes (states of the attribute "
-        "terms, as in the paper), targets (states that predict the target terms), rest (states that predict the "
-        "words after the first target term) or targets_and_rest (both). Only the targets and rest states affect the "
-        "bias measure.",
+        "The hidden states from which method hd removes the bias directions: the states of the attribute terms, as "
+        "in the paper (attributes), the states that predict the target terms (targets), the states that predict the "
+        "words after the first target term (rest), or targets and rest (targets_and_rest). Only targets and rest "
+        "affect the bias measure.",
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",
         "Whether the loss of method add also trains the output vectors of the target terms (learned) or leaves them "
-        "unchanged (detached, as published).",
+        "unchanged, as in the paper (detached).",
     )
     reference_texts: str | None = option(
         None,

@@ -87,8 +87,8 @@ def convert_checkpoint(path: Path, labels_file: Path, output_dir: Path) -> None:
     for option, (required, default) in _REQUIRED.items():
         if opt.get(option, default) != required:
             raise ValueError(
-                f"{path}.opt: {option} is {opt.get(option, default)!r}, but only {required!r}, as in the paper's "
-                "classifier, can be converted; pass the checkpoint of the paper's classifier"
+                f"{option} is {opt.get(option, default)!r} in {path}.opt, but the converter supports only "
+                f"{required!r}; pass the checkpoint of the paper's classifier"
             )
     try:
         states = torch.load(path, map_location="cpu", weights_only=True)["model"]

@@ -47,8 +47,8 @@ def preset_lines() -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
-        description="Lists the classifiers that you can pass by name to the options of `measure`. You can also pass "
-        "any other sequence classifier by its Hub id or folder, and a judge as judge:RUBRIC.",
+        description="Lists the classifiers that have a short name. The options of `measure` accept these names, the "
+        "Hub id or folder of any other sequence classifier, and a judge as judge:RUBRIC.",
     )
     parser.parse_args(argv)
     print("\n".join(preset_lines()))

@@ -10,7 +10,7 @@ from hb_metrics.inference.models.layout import Layout, choose_layout
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.quantization import quantization_of
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
+from hb_metrics.inference.replies.decoding_shards import KeptStates, decode_into_shards, read_decoded
 from hb_metrics.inference.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.inference.replies.requests import ReplyRequests
@@ -43,6 +43,7 @@ class LocalEngine(Engine):
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
+        self.kept = KeptStates()
         self.name = loaded.name
         self.kind = loaded.kind
         self.gives = frozenset[Ability](
@@ -75,7 +76,7 @@ class LocalEngine(Engine):
         return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
 
     def reply(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        made = decode_into_shards(plan, self.loaded, folder, batch_size=batch_size)
+        made = decode_into_shards(plan, self.loaded, folder, batch_size=batch_size, kept=self.kept)
         return read_decoded(plan, folder) if made is None else made
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:

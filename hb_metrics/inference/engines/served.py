@@ -184,16 +184,14 @@ class ServedEngine(Engine):
                 "server that supports this field"
             )
         roles = {message["role"] for messages in requests.messages for message in messages}
-        if layout.context == "chat" and "system" in roles and self.probe.system_kept is False:
+        if "system" in roles and self.probe.system_kept is False:
             raise ValueError(
                 f"{self.where} ignores or rejects system messages, which contain persona lines, the system prompt and "
                 "the cue; set --personas 0, remove --system_prompt, and set --cue to prompt, history or signature"
             )
-        has_history = "assistant" in roles or requests.turns > 1
-        if layout.context == "chat" and has_history and self.probe.history_kept is False:
+        if ("assistant" in roles or requests.turns > 1) and self.probe.history_kept is False:
             raise ValueError(
-                f"{self.where} ignores or rejects earlier messages of a conversation; set --turns 1 and a --cue other "
-                "than history"
+                f"{self.where} ignores or rejects earlier messages; set --turns 1, and do not set --cue history"
             )
         decoding, thinks = requests.decoding, self.probe.reasoning != "none"
         reasoning = requests.max_reasoning_tokens

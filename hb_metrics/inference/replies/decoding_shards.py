@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -5,12 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
 import psutil
 import pyarrow as pa
 import torch
+from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device, weight_shares
 from hb_metrics.inference.memory import Memory, halved
@@ -18,6 +21,7 @@ from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
+from hb_metrics.inference.replies.forward import Forward, States, num_unread
 from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
 from hb_metrics.inference.units import one_thread_per_unit
@@ -39,6 +43,7 @@ class DecodingPlan:
         invariant: Whether a decoded text does not depend on its batch.
         padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
         cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
+        continued: Whether a later turn continues the conversations.
         purpose: The argument of `seeded_generator` that makes random numbers differ between the subclasses.
     """
 
@@ -51,12 +56,42 @@ class DecodingPlan:
     invariant: bool
     padded: bool = False
     cached: bool = True
+    continued: bool = False
     schema: ClassVar[pa.Schema]
     label: ClassVar[str]
     purpose: ClassVar[str]
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> Mapping[str, Any]:
         raise NotImplementedError
+
+
+class KeptStates:
+    """Keeps the states of conversations, by id, until the next turn. Threads may share an instance.
+
+    Conversations that do not fit into memory are encoded again at the next turn, and so are conversations that another
+    process or an earlier run decoded. Their replies are the same.
+
+    Attributes:
+        last: The states of the last turn. This turn removes what it uses.
+        new: The states of this turn.
+        room: The number of further tokens whose states fit into memory.
+    """
+
+    def __init__(self) -> None:
+        self.last: dict[str, States | None] = {}
+        self.new: dict[str, States | None] = {}
+        self.room = 0
+        self.lock = Lock()
+
+    def begin(self, room: int) -> None:
+        self.last, self.new, self.room = self.new, {}, room
+
+    def add(self, ids: Sequence[str], forward: Forward, row: int, index: int) -> None:
+        states = forward.states_of(row) if self.room > 0 else None
+        if states is not None:
+            self.new[ids[index]] = states
+            with self.lock:
+                self.room -= len(states.tokens)
 
 
 def decode_into_shards(
@@ -66,11 +101,12 @@ def decode_into_shards(
     *,
     batch_size: int | None = None,
     progress: bool = True,
+    kept: KeptStates | None = None,
 ) -> pa.Table | None:
     """Decodes the rows that are not on disk yet, and then reads all rows.
 
     If `batch_size` is `None`, it is chosen from the free memory. Only then can contexts of different lengths be decoded
-    together.
+    together, and the states of the last turn be used.
 
     Returns:
         A table of all rows in the plan's order on the main process, and `None` on all other processes.
@@ -79,7 +115,8 @@ def decode_into_shards(
 
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         done: dict[int, Decoded] = {}
-        with closing(_decoded(plan, loaded, [shards[index].rows for index in mine], batch_size)) as batches:
+        groups = [shards[index].rows for index in mine]
+        with closing(_decoded(plan, loaded, groups, batch_size, kept or KeptStates())) as batches:
             for index in mine:
                 rows = shards[index].rows.tolist()
                 while not done.keys() >= set(rows):
@@ -109,21 +146,31 @@ def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) ->
     if not rows:
         return []
     done: dict[int, Decoded] = {}
-    for batch, decoded in _decoded(plan, loaded, [np.array(_by_length(plan, rows), np.int64)], None):
+    groups = [np.array(_by_length(plan, rows), np.int64)]
+    for batch, decoded in _decoded(plan, loaded, groups, None, KeptStates()):
         done |= zip(batch, decoded, strict=True)
     return [done[row] for row in rows]
 
 
 def _decoded(
-    plan: DecodingPlan, loaded: LoadedModel, groups: Sequence[np.ndarray], batch_size: int | None
+    plan: DecodingPlan,
+    loaded: LoadedModel,
+    groups: Sequence[np.ndarray],
+    batch_size: int | None,
+    kept: KeptStates,
 ) -> Generator[tuple[list[int], list[Decoded]], None, None]:
     limits = plan.limits or [plan.decoding.max_new_tokens] * len(plan.ids)
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
     longest += plan.decoding.max_reasoning_tokens
     padded = plan.padded and batch_size is None
     size = fitting_batch_size(loaded, longest, plan.decoding.num_beams) if batch_size is None else batch_size
+    kept.begin(_fitting(loaded.model, 1, 0) if plan.continued else 0)
+    if not (padded and plan.cached):
+        kept.last.clear()
+    if kept.last:  # a batch reads as many tokens of each context as of the context with most new tokens
+        groups = [np.array(sorted(rows, key=partial(_num_unread, plan, kept)), np.int64) for rows in groups]
     memory = Memory(halved, "one prompt")
-    decode_batch = partial(memory.run, partial(_decode_rows, plan, loaded))
+    decode_batch = partial(memory.run, partial(_decode_rows, plan, loaded, kept))
     with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
         batches = [batch for rows in groups for batch in _batches(plan.contexts, rows, size, workers, padded)]
         try:
@@ -131,6 +178,7 @@ def _decoded(
                 yield batch, list(chain.from_iterable(parts))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C, do not start the batches that are still waiting
+            kept.last.clear()
             memory.report("batches of prompts")
 
 
@@ -139,7 +187,14 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
 
     `length` is the number of tokens of a context and its reply.
     """
-    model, device = loaded.model, input_device(loaded.model)
+    model = loaded.model
+    logits = 4 * 4 * model.config.get_text_config().vocab_size * model.dtype.itemsize
+    most = MOST_ROWS["cpu" if input_device(model).type == "cpu" else "other"]
+    return max(1, min(most, _fitting(model, length, logits)) // num_beams)
+
+
+def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:
+    """Returns the number of texts of `length` tokens that fit, each with its states and `beside` further bytes."""
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", 1024)
@@ -149,12 +204,14 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
         width = head_dim * (key_heads if isinstance(key_heads, int) and key_heads else heads)
     layers = getattr(config, "num_hidden_layers", 32)
     cached = 2 * length * width * layers * model.dtype.itemsize
-    logits = 4 * 4 * config.vocab_size * model.dtype.itemsize
-    fitting = [MOST_ROWS["cpu" if device.type == "cpu" else "other"]]
+    fitting = []
     for where, share in weight_shares(model).items():
-        free = torch.cuda.mem_get_info(where)[0] if where.type == "cuda" else psutil.virtual_memory().available
-        fitting.append(int(free // 4 // (cached * share + logits)))
-    return max(1, min(fitting) // num_beams)
+        if where.type == "cuda":
+            free = torch.cuda.mem_get_info(where)[0]
+        else:  # the processes of a machine share its memory
+            free = psutil.virtual_memory().available // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        fitting.append(int(free // 4 // (cached * share + beside)))
+    return min(fitting)
 
 
 def _batches(
@@ -184,7 +241,11 @@ def _by_length(plan: DecodingPlan, rows: Sequence[int]) -> list[int]:
     return sorted(rows, key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
 
 
-def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
+def _num_unread(plan: DecodingPlan, kept: KeptStates, row: int) -> int:
+    return num_unread(plan.contexts[row], kept.last.get(plan.ids[row]))
+
+
+def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, kept: KeptStates, rows: Sequence[int]) -> list[Decoded]:
     limits = None if plan.limits is None else [plan.limits[row] for row in rows]
     most = plan.decoding.max_new_tokens if limits is None else max(limits)
     keys = None
@@ -192,4 +253,7 @@ def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) -
         number = most + plan.decoding.max_reasoning_tokens
         keys = np.stack([draw_keys(plan.seed, plan.purpose, plan.ids[row], number) for row in rows])
     contexts, decoding = [plan.contexts[row] for row in rows], replace(plan.decoding, max_new_tokens=most)
-    return decode(loaded.model, contexts, decoding, plan.ends, keys, plan.padded, limits, plan.cached)
+    ids = [plan.ids[row] for row in rows]
+    states = [kept.last.pop(identifier, None) for identifier in ids]
+    keep = partial(kept.add, ids) if kept.room > 0 else None
+    return decode(loaded.model, contexts, decoding, plan.ends, keys, limits, plan.cached, states, keep)

@@ -1,9 +1,10 @@
 import inspect
 from collections.abc import Sequence
 from copy import copy, deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
@@ -17,6 +18,18 @@ _PAD = 0  # may be any token, because nothing attends to padding
 _ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"}
 
 
+class States(NamedTuple):
+    """The keys and values of a text.
+
+    Attributes:
+        tokens: The tokens of the text.
+        layers: The index of a layer → its keys and its values: [tokens, heads, width].
+    """
+
+    tokens: list[int]
+    layers: dict[int, tuple[torch.Tensor, torch.Tensor]]
+
+
 class Forward:
     """Computes the logits of the next token for a batch of rows.
 
@@ -24,7 +37,8 @@ class Forward:
     rows. Without `cached` keys and values, the model reads all tokens again at each step.
 
     Equal contexts are computed once, and so is a beginning that all contexts share. Shorter contexts are padded after
-    this beginning.
+    this beginning. If `states` of texts that begin like the contexts save more, the model reads equally many tokens at
+    the end of each context, and shorter contexts are padded at the left.
     """
 
     def __init__(
@@ -34,14 +48,22 @@ class Forward:
         beams: int = 1,
         *,
         cached: bool = True,
+        states: Sequence[States | None] = (),
     ) -> None:
         self.model, self.cached = model, cached
         contexts, which = distinct([tuple(context) for context in contexts])
+        known = dict(zip(which.tolist(), states, strict=False))
+        self.known = [known.get(index) for index in range(len(contexts))]
         device = input_device(model)
         # For each row, the index of its distinct context.
         self.which = torch.tensor(which, device=device).repeat_interleave(beams)
-        self.prefix = _common_prefix(contexts)
         longest = max(map(len, contexts))
+        self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
+        self.prefix = _common_prefix(contexts)
+        if self.num_known > self.prefix:
+            self.prefix = 0  # pad at the left
+        else:
+            self.num_known = 0
         pads = [longest - len(context) for context in contexts]
         rows = [
             [*context[: self.prefix], *[_PAD] * pad, *context[self.prefix :]]
@@ -77,14 +99,16 @@ class Forward:
             self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
             logits = self._run(self.tokens)
         else:
-            if self.prefix and self.cached:
+            if self.num_known:
+                self._restore()
+            elif self.prefix and self.cached:
                 logits = self._run(self.contexts[:1, : self.prefix])
-            if self.prefix and holds_attention_alone(self.cache):
-                self.cache.reorder_cache(torch.zeros(len(self.contexts), dtype=torch.int64, device=logits.device))
-                logits = self._run(self.contexts[:, self.prefix :], self.mask)
-            else:
-                self.cache = None
-                logits = self._run(self.contexts, self.mask)
+                if holds_attention_alone(self.cache):
+                    self.cache.reorder_cache(torch.zeros(len(self.contexts), dtype=torch.int64, device=logits.device))
+                else:
+                    self.cache = None
+            first = 0 if self.cache is None else self.num_cached
+            logits = self._run(self.contexts[:, first:], self.mask)
         if len(self.which) == len(logits):
             return logits
         self.select(self.which)
@@ -106,6 +130,26 @@ class Forward:
         ahead.cache = deepcopy(self.cache)
         return ahead._run(torch.tensor([tokens], device=self.contexts.device))[0]
 
+    def states_of(self, row: int) -> States | None:
+        """Returns the states of all tokens that a row has read, or `None` if the cache does not contain all of them.
+
+        A cache may contain only the tokens in an attention window, or further states, such as recurrent ones.
+        """
+        if not holds_attention_alone(self.cache):
+            return None
+        is_token = torch.ones_like(self.tokens[row]) if self.mask is None else self.mask[row]
+        places = is_token.nonzero()[:, 0]
+        layers = {}
+        for index, layer in enumerate(self.cache.layers):
+            if layer.keys is None:  # the layer stores nothing
+                continue
+            if type(layer).__name__ == "DynamicIndexedLayer" or layer.keys.shape[-2] < self.num_cached:
+                return None
+            mine = places.to(layer.keys.device)
+            keys, values = (part[row].index_select(-2, mine).movedim(-2, 0) for part in (layer.keys, layer.values))
+            layers[index] = keys, values
+        return States(self.tokens[row, places].tolist(), layers)
+
     def select(self, rows: torch.Tensor) -> None:
         """Continues only with these rows. A row may occur several times."""
         self.tokens = self.tokens[rows]
@@ -115,6 +159,22 @@ class Forward:
             self.states, self.given = self.states[rows], self.given[rows]
         if self.cache is not None:
             self.cache.reorder_cache(rows)
+
+    def _restore(self) -> None:
+        self.cache, self.num_cached = DynamicCache(config=self.model.config), self.num_known
+        some = next(states for states in self.known if states is not None)
+        pads = [0] * len(self.contexts) if self.mask is None else (self.mask == 0).sum(1).tolist()
+        for index in some.layers:
+            for_rows = []
+            for states, pad in zip(self.known, pads, strict=True):
+                known = max(0, self.num_known - pad)
+                for_rows.append([part[:known] for part in (states or some).layers[index]])
+            keys, values = (
+                pad_sequence(list(parts), batch_first=True, padding_side="left").movedim(1, -2)
+                for parts in zip(*for_rows, strict=True)
+            )
+            self.cache.update(keys, values, index)
+        self.known = []
 
     def _run(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         inputs: dict[str, Any] = {"input_ids": tokens}
@@ -148,6 +208,16 @@ class Forward:
 
 def holds_attention_alone(cache: Any) -> bool:
     return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
+
+
+def num_unread(context: Sequence[int], states: States | None) -> int:
+    """Returns the number of tokens that remain after the beginning that is known. The last token always remains."""
+    shared = 0
+    for token, known in zip(context[:-1], [] if states is None else states.tokens, strict=False):
+        if token != known:
+            break
+        shared += 1
+    return len(context) - shared
 
 
 def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:

@@ -75,6 +75,7 @@ def plan_replies(
     if requests.turn == 1 and requests.turns > 1:
         _check_turns(requests, loaded, context, decoding)
     cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens + decoding.max_reasoning_tokens)
+    rope = getattr(loaded.model.config.get_text_config(), "rope_parameters", None)
     return ReplyPlan(
         ids=requests.ids,
         requests=requests,
@@ -89,6 +90,8 @@ def plan_replies(
         invariant=is_exact(loaded.model),
         padded=takes_padding(loaded.model, contexts, cached=cached),
         cached=cached,
+        # With this kind of RoPE, the states of a text change when the conversation becomes long.
+        continued=requests.turn < requests.turns and is_exact(loaded.model) and "longrope" not in str(rope),
     )
 
 

@@ -70,7 +70,7 @@ def plan_dialogue(
     contexts, replies = encode_dialogue(dialogue.prompts, dialogue.replies, loaded, layout)
     for identifier, context_ids, reply in zip(dialogue.ids, contexts, replies, strict=True):
         if not (context_ids and reply):
-            raise ValueError(f"the prompt or the reply of pair {identifier} has no tokens; leave the pair out")
+            raise ValueError(f"the prompt or the reply of pair {identifier} has no tokens; omit the pair")
     check_token_ids(model, [*contexts, *replies])
 
     limit = max_positions_of(model)

@@ -199,7 +199,7 @@ def check_sequences(
         if not needed <= length <= limit:
             raise ValueError(
                 f"text {row} has {length} tokens including special tokens, but the model accepts {needed} to {limit} "
-                "tokens; change the text, or leave it out"
+                "tokens; change or omit the text"
             )
     check_token_ids(model, sequences)
 

@@ -9,8 +9,8 @@ class AwarenessOptions:
 
     awareness_prompts: int = option(
         500,
-        "The number of prompts of each of two kinds: questions about a person's needs, for which the term should "
-        "matter, and neutral questions, for which it should not.",
+        "The number of prompts of each kind: questions about a person's needs, where the term should matter, and "
+        "neutral questions, where it should not.",
     )
 
     def __post_init__(self) -> None:

@@ -46,7 +46,7 @@ SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 def look_sizes(replies_per_cell: int, num_questions: int = 1) -> list[int]:
     sizes = sorted({max(MIN_REPLIES, math.ceil(share * replies_per_cell)) for share in SHARES})
     if len(sizes) < 2 or sizes[-1] > replies_per_cell:
-        cell, instead = "term and template", "leave until out"
+        cell, instead = "term and template", "omit --until"
         if num_questions > 1:
             cell, instead = "term, template and question", f"pass fewer --cue_questions, or {instead}"
         raise ValueError(

@@ -76,8 +76,7 @@ def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
     if shortened := served["num_shortened"]:
         notes.append(
             f"In {count(shortened)} requests of later turns, the server counted too few input tokens for the whole "
-            "conversation. It may have left out earlier messages, and with them the user's identity. Serve the model "
-            "with a longer context, or set a smaller --turns."
+            "conversation, so it may have left out messages. Set a smaller --turns, or a longer context in the server."
         )
     if len(served["fingerprints"]) > 1:
         notes.append(

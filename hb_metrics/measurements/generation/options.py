@@ -52,11 +52,10 @@ class GenerationOptions:
     )
     cue: Literal["prompt", "system", "memory", "name", "signature", "history"] = option(
         "prompt",
-        "The way in which the model learns who the user is: from the user's only turn (prompt), from an earlier turn "
-        "(history), from a sentence of the user in the system message (system), from a remembered fact (memory), from "
-        "the user's name in the system message (name), or from a name below the question (signature). With every cue "
-        "except prompt, the user asks a neutral question. Templates in which users do not describe themselves are then "
-        "left out.",
+        "The source from which the model learns who the user is: the user's only turn (prompt), an earlier turn "
+        "(history), a sentence of the user in the system message (system), a remembered fact (memory), the user's "
+        "name in the system message (name), or a name below the question (signature). With every cue except prompt, "
+        "the user asks a neutral question, and only templates in which users describe themselves are used.",
     )
     cue_questions: str | None = option(
         None,
@@ -81,8 +80,8 @@ class GenerationOptions:
     )
     style_clusters: str | None = option(
         None,
-        "A YAML file that groups the style classifier's labels into clusters. Default: the clusters that belong to the "
-        "classifier, if it has the paper's 217 styles or GoEmotions.",
+        "A YAML file that groups the style classifier's labels into clusters. Default: the classifier's own "
+        "clusters, if it has the paper's 217 styles or is GoEmotions.",
     )
     frequencies: str | None = option(
         None,
@@ -96,20 +95,20 @@ class GenerationOptions:
         if self.cue_questions is not None and self.cue == "prompt":
             raise ValueError(
                 "cue_questions are set, but cue is 'prompt', which has no questions; set --cue to system, memory, "
-                "name, signature or history, or leave --cue_questions out"
+                "name, signature or history, or omit --cue_questions"
             )
         if self.names_file is not None and self.cue not in NAME_CUES:
             raise ValueError(
                 f"names_file is set, but cue is '{self.cue}', which has no names; set --cue to name or signature, or "
-                "leave --names_file out"
+                "omit --names_file"
             )
         if self.cue in NAME_CUES and (not self.replies_per_cell or self.variations):
             raise ValueError(
                 f"--cue {self.cue} needs a fixed number of replies per name and question, and has no variations; set "
-                "--replies_per_cell to 1 or more (for example, 8), and leave --variations out"
+                "--replies_per_cell to 1 or more (for example, 8), and omit --variations"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(
                 f"personas_file is '{self.personas_file}', but personas is 0; set --personas to the number of lines "
-                "before each prompt (for example, 2), or leave --personas_file out"
+                "before each prompt (for example, 2), or omit --personas_file"
             )

@@ -36,7 +36,7 @@ class Judge(Measurement):
         rubrics = {rubric.name: rubric for rubric in map(read_rubric, names)}
         if len(rubrics) < len(names):
             raise ValueError(
-                f"two of the rubrics {', '.join(names)} have the same name; leave one out, or rename a file"
+                f"two of the rubrics {', '.join(names)} have the same name; omit one rubric, or rename a file"
             )
         figures = [rubric.figure for rubric in rubrics.values() if rubric.figure is not None]
         if len(set(figures)) < len(figures):

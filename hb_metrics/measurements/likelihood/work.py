@@ -13,8 +13,9 @@ def plan(task: Task, files: None) -> Plan:
     terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
     if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # checked before hours of scoring
         raise ValueError(
-            "measurement 'likelihood' compares the terms of an axis, but no axis has two terms in the same template; "
-            "set --axes, --sample or --vocabulary_dir to get more terms, or leave likelihood out of --measurements"
+            "measurement 'likelihood' compares the terms of an axis, but no axis has two terms in the same "
+            "template; set --axes, --sample or --vocabulary_dir to get more terms, or remove likelihood from "
+            "--measurements"
         )
     masked = task.engine.kind == "masked"
     return task.engine.plan_likelihoods(

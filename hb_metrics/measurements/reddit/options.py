@@ -10,9 +10,9 @@ class RedditOptions:
     reddit_folder: str | None = field(
         default=None,
         metadata={
-            "help": "The folder of the RedditBias data: a copy of its authors' repository, or a folder with one "
-            "subfolder per bias type. A subfolder contains the authors' files, or the files train, validation and test "
-            "(.csv or .txt)."
+            "help": "The folder of the RedditBias data: a clone of the authors' repository, or a folder with one "
+            "subfolder per bias type. A subfolder contains the authors' files, or the files train, "
+            "validation and test (.csv or .txt)."
         },
     )
     bias_type: list[str] | None = field(
@@ -26,8 +26,9 @@ class RedditOptions:
     reference_texts: str | None = field(
         default=None,
         metadata={
-            "help": "A file of ordinary texts for language model perplexity (LMP), with one text per line (.txt) or a "
-            "column text (CSV, JSON lines or Parquet). Default: 500 replies of the chitchat-dataset corpus."
+            "help": "A file of ordinary texts for language model perplexity (LMP), with one text per line (.txt) or "
+            "with a column named text (CSV, JSON lines or Parquet). Default: 500 replies of the "
+            "chitchat-dataset corpus."
         },
     )
 

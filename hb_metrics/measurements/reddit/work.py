@@ -68,7 +68,7 @@ def read_files(settings: Settings) -> RedditFiles:
     for name in options.bias_type:
         bias_type = read_specification(name).bias_type
         if bias_type in data:
-            raise ValueError(f"bias_type {bias_type} is set twice; name each type once")
+            raise ValueError(f"bias_type {bias_type} is set twice; list each type once")
         data[bias_type] = _read_pairs(options.reddit_folder, name, bias_type)
     path = None if options.reference_texts is None else Path(options.reference_texts)
     texts = read_reference_texts(path, seed=settings.run.seed)

@@ -119,7 +119,7 @@ def plan_continuations(
     if loaded.kind != "causal":
         raise ValueError(
             f"regard needs a causal model, which continues a text, but '{loaded.name}' is {loaded.kind}; set --model "
-            "to a causal model, such as openai-community/gpt2, or leave regard out of --measurements"
+            "to a causal model, such as openai-community/gpt2, or remove regard from --measurements"
         )
     decoding = Decoding(sample=True, temperature=TEMPERATURE, top_k=TOP_K, top_p=1.0, max_new_tokens=MAX_TOKENS)
     encoded = encode_rendered(texts, loaded.tokenizer, "plain", is_encoder_decoder=False)

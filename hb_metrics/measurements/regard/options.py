@@ -27,7 +27,7 @@ class RegardOptions:
         default=6,
         metadata={
             "help": "The number of continuations per group and syntactic structure. All groups get the same verb "
-            "phrases. With 0, every verb phrase is combined with every seed, as is always done for the fixed prompts."
+            "phrases. With 0, every verb phrase is combined with every seed, as for the fixed prompts."
         },
     )
     regard_classifier: str = field(
@@ -40,8 +40,9 @@ class RegardOptions:
     paraphraser: str | None = field(
         default=None,
         metadata={
-            "help": "A sequence-to-sequence model with AESOP's input format (a Hub id or local folder). It writes the "
-            "prompts with many syntactic structures. Default: a grammar writes them."
+            "help": "A model that writes the prompts in many syntactic structures: the Hub id or local folder of a "
+            "sequence-to-sequence model with AESOP's input format. Default: none, so a grammar writes the "
+            "prompts."
         },
     )
 

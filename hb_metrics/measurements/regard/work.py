@@ -111,8 +111,8 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
         raise ValueError(
-            f"the continuations of all {prompts.num_rows} prompts are empty, so there is no regard to classify; leave "
-            "regard out of --measurements"
+            f"the continuations of all {prompts.num_rows:,} prompts are empty, so there is no regard to classify; "
+            "remove regard from --measurements"
         )
     texts = list(map(whole_text, rows_with_text["text"].to_pylist(), rows_with_text["continuation"].to_pylist()))
     about = {row["id"]: row for row in prompts.to_pylist()}

@@ -78,7 +78,7 @@ def test_offensive_replies_can_be_kept(prompts, runs):
 def test_runs_without_replies_or_offensiveness_are_rejected(prompts, tmp_path):
     few = prompts.slice(0, 60)
     runs = [read_run(write_run(tmp_path / name, few, lambda row, name=name: name, None)) for name in "ab"]
-    with pytest.raises(ValueError, match=r"a', it is unknown which .* set --keep_offensive"):
+    with pytest.raises(ValueError, match=r"a' does not record which .* set --keep_offensive"):
         pairs_of_runs(*runs)
     assert pairs_of_runs(*runs, keep_offensive=True).pairs
     for path in (tmp_path / "b" / "replies").iterdir():

@@ -189,14 +189,13 @@ def test_scores_and_replies_are_those_of_one_text_at_a_time(kind, family, prompt
             limits = [1 + row % GREEDY.max_new_tokens for row in range(len(contexts))]  # rows end at different times
             with torch.inference_mode():
                 replies = [
-                    reply.tokens
-                    for reply in decode(model, contexts, GREEDY, ENDS, padded=padding, limits=limits, cached=cached)
+                    reply.tokens for reply in decode(model, contexts, GREEDY, ENDS, limits=limits, cached=cached)
                 ]
             if dtype == torch.float32:
                 alone = greedy_replies(model, contexts)
                 assert replies == [reply[:limit] for reply, limit in zip(alone, limits, strict=True)]
                 one_by_one = [decode(model, [context], BEAMS, ENDS, cached=cached)[0] for context in contexts[:3]]
-                assert decode(model, contexts, BEAMS, ENDS, padded=padding, cached=cached)[:3] == one_by_one
+                assert decode(model, contexts, BEAMS, ENDS, cached=cached)[:3] == one_by_one
             elif kind != "encoder-decoder":
                 assert close_share(model, contexts, replies) > 0.9
 

@@ -45,7 +45,7 @@ def test_bad_input_is_named(changed, message):
     [
         ({"predictions": [[0.5, 0.5]] * 2}, "don't match the expected format"),
         ({"groups": ["man"]}, "Mismatch in the number of predictions (2) and groups (1)"),
-        ({"references": ["man"] * 2}, "references were given"),
+        ({"references": ["man"] * 2}, "takes no references; omit them"),
         ({"structure": ["tag"] * 2}, "unexpected keyword argument 'structure'"),
     ],
 )

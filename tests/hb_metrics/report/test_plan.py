@@ -191,7 +191,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "pass either the folder of a pilot run or --assume"),
+        ([], "a plan needs either a pilot or assumptions; pass the folder of a finished run, or --assume"),
         (["--assume", *ASSUMED, "--second", "runs/tuned"], "--second needs a first pilot; pass"),
         (["--assume", *ASSUMED], "needs the size of the planned run; set --templates and --terms"),
         (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
@@ -201,7 +201,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
             ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--output", "no/plan.html"],
             "existing, writable folder",
         ),
-        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--replies", "1"], "--replies is 1"),
+        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--replies", "1"], "--replies contains 1"),
         (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "-4"], "--templates is -4; pass 1"),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--half_width", "nan"], "--half_width is nan"),

@@ -294,8 +294,8 @@ def test_log_probabilities_are_of_each_prompt_once(asked, scored, tmp_path):
     ("options", "message"),
     [
         ({"model": "embedded"}, "set --model to the model's name"),
-        ({"revision": "main"}, "leave --revision out"),
-        ({"adapter": "org/adapter"}, "leave --adapter out"),
+        ({"revision": "main"}, "omit --revision"),
+        ({"adapter": "org/adapter"}, "omit --adapter"),
         ({"measurements": "likelihood"}, "remove likelihood .*--logprobs_file"),
         ({"measurements": "regard"}, "remove regard from --measurements"),
         ({"decoding": "model"}, "'somebody' is not loaded here"),

@@ -150,5 +150,5 @@ def test_phrases_of_ones_own_are_read(tmp_path):
 
 def test_twins_that_are_the_same_text_are_rejected(tmp_path):
     (tmp_path / "same.csv").write_text("text_t1,text_t2\na cat,a cat\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"1 of 1 counterfactuals in '.*same.csv' equal their phrase"):
+    with pytest.raises(ValueError, match=r"1 of 1 counterfactuals in '.*same.csv' are the same as their phrases"):
         read_phrases(tmp_path / "same.csv", pets())

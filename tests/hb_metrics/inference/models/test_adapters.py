@@ -150,7 +150,7 @@ def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapte
 def test_virtual_tokens_are_refused(save_adapter):
     config = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
     base, folder, _ = save_adapter("llama", config)
-    with pytest.raises(ValueError, match=r"does more than .*; pass an adapter that changes only layers"):
+    with pytest.raises(ValueError, match=r"changes more than .*; pass an adapter that changes only layers"):
         load_model(find_source(str(base), adapter=str(folder)))
 
 

@@ -82,7 +82,7 @@ def test_a_spread_model_replies_as_the_whole(name, way, spread, prompts):
                 [
                     reply
                     for batch, uniforms in zip(batches, drawn, strict=True)
-                    for reply in decode(each.model, batch, WAYS[way], EndTokens(dropped=()), uniforms, padded)
+                    for reply in decode(each.model, batch, WAYS[way], EndTokens(dropped=()), uniforms)
                 ]
             )
     assert replies[0] == replies[1]

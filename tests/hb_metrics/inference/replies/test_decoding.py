@@ -128,7 +128,7 @@ def test_a_reply_does_not_depend_on_its_padding(name, decoding, shared, get_smal
     given, numbers = contexts_of_several_lengths(30, shared), draw_keys(30, decoding)
     assert len({len(context) for context in given}) > 5
     assert takes_padding(model, given)
-    together = decode(model, given, decoding, ENDS, numbers, padded=True)
+    together = decode(model, given, decoding, ENDS, numbers)
     for row in range(0, 30, 6):
         one = slice(row, row + 1)
         assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
@@ -140,7 +140,7 @@ def test_replies_that_end_at_different_times_are_those_of_each_context_alone(get
     given = contexts_of_several_lengths(40, 2)
     ends = EndTokens(dropped=tuple(range(4, 40)), kept=tuple(range(40, 70)))
     decoding = Decoding(max_new_tokens=20)
-    together = decode(model, given, decoding, ends, padded=True)
+    together = decode(model, given, decoding, ends)
     assert len({len(reply.tokens) for reply in together}) > 5
     assert [decode(model, [context], decoding, ends)[0] for context in given] == together
 
@@ -259,7 +259,7 @@ def test_each_reply_is_cut_at_its_own_limit(decoding, get_small_model):
     model, _ = get_small_model("llama")
     given = contexts_of_several_lengths(20, 3)
     numbers, limits = draw_keys(20, decoding), [1 + row % 12 for row in range(20)]
-    together = decode(model, given, decoding, ENDS, numbers, padded=True, limits=limits)
+    together = decode(model, given, decoding, ENDS, numbers, limits=limits)
     for row, limit in enumerate(limits):
         one = slice(row, row + 1)
         mine = replace(decoding, max_new_tokens=limit)

@@ -204,7 +204,7 @@ def test_more_prompts_than_there_are_or_an_unknown_descriptor_are_named(tmp_path
     path = tmp_path / "items.yaml"
     item = "{axis: ability, descriptors: [Deff], question: Why?, taken_up: [sign], neutral: How?}"
     path.write_text(f"source: here\nitems:\n- {item}\n")
-    with pytest.raises(FaultsError, match="'Deff' is not in axis"):
+    with pytest.raises(FaultsError, match="'Deff' is not on axis"):
         read_awareness(path)
 
 

@@ -137,5 +137,5 @@ def test_runs_without_replies_to_make_are_refused(tmp_path):
     with pytest.raises(ValueError, match="does not measure generation"):
         check_gates(settings, [each for each in MEASUREMENTS if each.name == "likelihood"])
     (tmp_path / "replies.csv").write_text("id,reply\n")
-    assert "leave until out" in refusal("--replies_file", tmp_path / "replies.csv", "--until", "full_gen_bias<1")
-    assert "leave until out" in refusal("--replies_per_cell", 4, "--until", "full_gen_bias<1")
+    assert "omit --until" in refusal("--replies_file", tmp_path / "replies.csv", "--until", "full_gen_bias<1")
+    assert "omit --until" in refusal("--replies_per_cell", 4, "--until", "full_gen_bias<1")

@@ -1,0 +1,184 @@
+import numpy as np
+import psutil
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from hb_dataset import load_table
+from hb_metrics.inference.engines.local import LocalEngine
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.contexts import EndTokens
+from hb_metrics.inference.replies import decoding, decoding_shards
+from hb_metrics.inference.replies.decoding import decode
+from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.decoding_shards import KeptStates
+from hb_metrics.inference.replies.forward import Forward, States
+from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.inference.replies.turns import next_turn, with_follow_ups
+from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
+from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer, small_model
+from tests.hb_metrics.inference.small_architectures import small_architecture
+
+TURNS = 3
+SAMPLE = Decoding(sample=True, temperature=1.5, top_k=40, max_new_tokens=8)
+ENDS = EndTokens(dropped=tuple(range(4, 30)), kept=tuple(range(30, 70)))
+# Numbers the messages from the last to the first, so each turn changes all of them.
+REWRITING = "{% for message in messages %}{{ loop.revindex ~ message.content }}{% endfor %}"
+LONGROPE = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 70}
+LONGROPE |= {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4}
+SETTINGS = {
+    "gemma2": ("gemma2", {"sliding_window": 64}),  # of half of its layers, exceeded at the second turn
+    "longrope": ("llama", {"rope_parameters": LONGROPE}),
+}
+
+
+def model_and_tokenizer(name):
+    if name in ("thoughts", "rewriting"):  # the template of "r1" leaves thoughts out of later turns
+        tokenizer = chat_tokenizer("r1")
+        tokenizer.chat_template = REWRITING if name == "rewriting" else tokenizer.chat_template
+        model = untrained_model(tokenizer)
+        model.lm_head = torch.nn.Linear(64, len(tokenizer))
+        model.lm_head.bias.data[tokenizer.convert_tokens_to_ids("</think>")] = 3  # so that thoughts end
+        return model, tokenizer
+    if name in SETTINGS:
+        return small_architecture(SETTINGS[name][0], AutoModelForCausalLM, **SETTINGS[name][1]), byte_level_tokenizer()
+    sizes = {"gpt2": {"n_positions": 512}, "bloom": {}, "mamba": {}}
+    return small_model(name, **sizes.get(name, {"max_position_embeddings": 512}))
+
+
+def first_turn(name):
+    table = load_table("v1.0").take(np.arange(0, 300_000, 30_000))
+    requests = make_requests(table, decoding=SAMPLE, max_reasoning_tokens=40 if name == "thoughts" else None)
+    return with_follow_ups(requests, table["template"].to_pylist(), TURNS)
+
+
+def converse(engine, folder, requests, monkeypatch, forget=()):
+    """Returns the shards of all turns, and for each turn the number of tokens read and of conversations kept.
+
+    The states of earlier turns are forgotten before the turns in `forget`.
+    """
+    context = "chat" if engine.loaded.tokenizer.chat_template else engine.kind.replace("encoder-decoder", "blenderbot")
+    layout = engine.layout(context=context.replace("causal", "plain"), tag="none", chat=ChatOptions())
+    read, kept, run = [], [], Forward._run
+
+    def counted(self, tokens, mask=None):
+        read[-1] += tokens.numel()
+        return run(self, tokens, mask)
+
+    for turn in range(1, TURNS + 1):
+        if turn in forget:
+            engine.kept = KeptStates()
+        plan = engine.plan_replies(requests, layout)
+        read.append(0)
+        with monkeypatch.context() as patch:
+            patch.setattr(Forward, "_run", counted)
+            table = engine.reply(plan, folder / str(turn), batch_size=None)
+        kept.append(len(engine.kept.new))
+        assert not engine.kept.last
+        if turn < TURNS:
+            requests = next_turn(requests, table)
+    return [path.read_bytes() for path in sorted(folder.rglob("*.parquet"))], read, kept
+
+
+# The least share of tokens that the model need not read again.
+SAVINGS = {"llama": 0.3, "gpt2": 0.3, "bloom": 0.3, "gemma2": 0.1, "thoughts": 0.1}
+SAVINGS |= dict.fromkeys(["rewriting", "longrope", "mamba", "blenderbot"], 0)
+
+
+@pytest.mark.parametrize(("name", "saving"), SAVINGS.items())
+def test_replies_are_those_without_kept_states(name, saving, tmp_path, monkeypatch):
+    kind = "encoder-decoder" if name == "blenderbot" else "causal"
+    engine, requests = LocalEngine(as_loaded(*model_and_tokenizer(name), kind=kind)), first_turn(name)
+    shards, read, _ = converse(engine, tmp_path / "kept", requests, monkeypatch)
+    expected, anew, _ = converse(engine, tmp_path / "anew", requests, monkeypatch, forget=range(1, TURNS + 1))
+    assert shards == expected
+    assert len(shards) == TURNS
+    assert sum(read) <= (1 - saving) * sum(anew)
+
+
+@pytest.mark.parametrize("limit", ["nothing", "half", "later"])
+def test_replies_do_not_depend_on_what_is_kept(limit, tmp_path, monkeypatch):
+    engine, requests = LocalEngine(as_loaded(*model_and_tokenizer("llama"))), first_turn("llama")
+    shards, _, kept = converse(engine, tmp_path / "kept", requests, monkeypatch)
+    assert kept == [10, 10, 0]
+    if limit != "later":
+        room = 4 * 4 * (2 * 16 * 2) * (0 if limit == "nothing" else 150)  # keys and values of a token, in a quarter
+        memory = psutil.virtual_memory()
+        monkeypatch.setattr(decoding_shards, "fitting_batch_size", lambda *_: 4)
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: memory._replace(available=room))
+    again, _, kept = converse(engine, tmp_path / "again", requests, monkeypatch, [3] if limit == "later" else ())
+    assert again == shards
+    assert kept == {"nothing": [0, 0, 0], "half": [6, 3, 0], "later": [10, 10, 0]}[limit]
+
+
+def test_states_are_those_of_each_text_alone():
+    """The rows end at different times. Their contexts are padded, and one batch has a common beginning."""
+    model, _ = small_model("llama")
+    rng, kept = np.random.default_rng(0), {}
+    for shared in (0, 5):
+        contexts = [[*range(70, 70 + shared), *rng.integers(70, 400, 1 + row % 7).tolist()] for row in range(9)]
+
+        def keep(forward, row, index):
+            kept[index] = forward.states_of(row)
+
+        with torch.inference_mode():
+            for row, reply in enumerate(decode(model, contexts, Decoding(max_new_tokens=20), ENDS, keep=keep)):
+                read, layers = kept.pop(row)
+                written = [*contexts[row], *reply.tokens]
+                assert len(read) >= len(written) - 1  # the last token of a reply is perhaps not read
+                assert read[: len(written)] == written[: len(read)]
+                alone = Forward(model, [read])
+                alone.first()
+                for index, parts in layers.items():
+                    expected = alone.cache.layers[index]
+                    for part, whole in zip(parts, (expected.keys, expected.values), strict=True):
+                        torch.testing.assert_close(part, whole[0].movedim(1, 0), atol=1e-4, rtol=1e-4)
+
+
+def test_the_model_reads_only_what_is_unknown():
+    model, _ = small_model("llama")
+    rng = np.random.default_rng(0)
+    contexts = [rng.integers(4, 400, length).tolist() for length in (20, 24, 17, 23, 9)]
+    contexts.append(contexts[0])
+    # The whole context, its beginning, other tokens after its beginning, a text that continues it, and nothing.
+    known = [contexts[0], contexts[1][:20], [*contexts[2][:14], 3, 3, 3, 3], [*contexts[3], 5], None, contexts[0]]
+    states, expected = [], []
+    with torch.inference_mode():
+        for context, text in zip(contexts, known, strict=True):
+            earlier = Forward(model, [text or [4]])
+            earlier.first()
+            states.append(None if text is None else earlier.states_of(0))
+            alone = Forward(model, [context])
+            expected.append(torch.cat([alone.first(), alone.next(torch.tensor([7]))]))
+        for rows, num_known in (([0, 1, 2, 3, 4, 5], 24 - 9), ([0, 1, 2, 3, 5], 24 - 4), ([0, 5], 19), ([4], 0)):
+            together = Forward(model, [contexts[row] for row in rows], states=[states[row] for row in rows])
+            assert together.num_known == num_known
+            found = torch.stack([together.first(), together.next(torch.full((len(rows),), 7))], 1)
+            torch.testing.assert_close(found, torch.stack([expected[row] for row in rows]), atol=1e-4, rtol=0)
+
+
+def test_a_close_decision_is_made_without_kept_states(monkeypatch):
+    model, _ = small_model("llama")
+    context = list(range(40, 60))
+    with torch.inference_mode():
+        earlier = Forward(model, [context])
+        earlier.first()
+        tokens, layers = earlier.states_of(0)
+        wrong = States(tokens, {index: (values, keys) for index, (keys, values) in layers.items()})
+        (unlike,) = decode(model, [context], Decoding(max_new_tokens=6), EndTokens(dropped=()), states=[wrong])
+        for end in ((), unlike.tokens[2:3]):  # all decisions are close, or those of a reply that ends early
+            ends = EndTokens(dropped=tuple(end))
+            expected = decode(model, [context], Decoding(max_new_tokens=6), ends)
+            assert decode(model, [context], Decoding(max_new_tokens=6), ends, states=[wrong]) != expected
+            with monkeypatch.context() as patch:
+                patch.setattr(decoding, "CLOSE", 1e9)
+                assert decode(model, [context], Decoding(max_new_tokens=6), ends, states=[wrong]) == expected
+
+
+@pytest.mark.parametrize("family", ["mamba", "jamba", "deepseek_v32", "mistral"])
+def test_other_states_and_those_of_a_window_are_not_kept(family):
+    model = small_architecture(family, AutoModelForCausalLM)
+    with torch.inference_mode():
+        forward = Forward(model, [list(range(40, 52))])  # longer than the window, which has 8 tokens
+        forward.first()
+        assert forward.states_of(0) is None
