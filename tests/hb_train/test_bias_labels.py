@@ -359,7 +359,7 @@ def test_a_beta_that_leaves_one_tag_is_refused(measured, labelled, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "set either beta or beta_quantile"),
+        ([], "beta is None and beta_quantile is None; set exactly one of them"),
         (["--beta", "lowest"], "beta is 'lowest'"),
         (["--beta_quantile", "0"], "beta_quantile is 0.0"),
         (["--beta", "1", "--seed", "-1"], "seed is -1"),
