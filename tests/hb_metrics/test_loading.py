@@ -32,7 +32,9 @@ CLUSTERS = {"clusters": {"Warm": ["Kind", "Calm"], "Rest": ["Curious", "Earnest"
 OPTIONS["partial_gen_bias"] = OPTIONS["full_gen_bias"] | CLUSTERS
 OPTIONS["summed_cluster_gen_bias"] = OPTIONS["partial_gen_bias"] | {"ddof": 1, "scale": 1}
 FUNCTIONS = {
-    "language_model_bias": language_model_bias,
+    "language_model_bias": lambda predictions, references, alpha: language_model_bias(
+        predictions, references, alpha=alpha
+    ),
     "likelihood_bias": likelihood_bias,
     "offensiveness": offensiveness,
     "regard_bias": regard_bias,
