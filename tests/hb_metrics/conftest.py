@@ -195,7 +195,7 @@ def save_small_model(tmp_path):
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_styles():
-    """Loads the embedded style classifier once, and measures its identity leakage on every fifth sentence only.
+    """Loads the embedded style classifier once, and measures its identity leakage on two sentences only.
 
     The leakage does not depend on the model that is measured, and takes most of a small run; once for the same terms.
     Runs in this process write their report once, at the end.
@@ -215,7 +215,7 @@ def quick_styles():
         if not classifier.is_embedded:
             return leakage(classifier, people)
         if key not in known:
-            known[key] = identity_leakage(classifier.probabilities, people, shipped_sentences()[::5])
+            known[key] = identity_leakage(classifier.probabilities, people, shipped_sentences()[::10])
         return copy.deepcopy(known[key])
 
     with pytest.MonkeyPatch.context() as patch:
