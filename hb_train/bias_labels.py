@@ -73,7 +73,10 @@ class LabelArguments:
             except ValueError as error:
                 raise ValueError(f"beta is '{self.beta}'; set a number, such as 0.0003, or auto") from error
         if (self.beta is None) == (self.beta_quantile is None):
-            raise ValueError("set either beta or beta_quantile, for example --beta auto or --beta_quantile 0.85")
+            raise ValueError(
+                f"beta is {self.beta} and beta_quantile is {self.beta_quantile}; set exactly one of them, for "
+                "example --beta auto or --beta_quantile 0.85"
+            )
         if self.beta_quantile is not None and not 0 < self.beta_quantile < 1:
             raise ValueError(f"beta_quantile is {self.beta_quantile}; set a number between 0 and 1")
         check_least(self, seed=0)
@@ -83,8 +86,8 @@ def main(argv: list[str] | None = None) -> None:
     from transformers import HfArgumentParser
 
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    run_script("bias_labels.py", lambda: label(LabelArguments(**options)))
+    options = parser.parse_args(argv)
+    run_script("bias_labels.py", lambda: label(LabelArguments(**vars(options))))
 
 
 def label(arguments: LabelArguments) -> None:
@@ -151,7 +154,9 @@ def _labels_and_ceiling(
     ceiling = ceiling_with()
     print(f"\nThe ceiling of the labels:\n\n{_ceiling_words(ceiling)}")
     if ceiling is None or ceiling.lowest is None:
-        raise ValueError(f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}; or set --beta")
+        raise ValueError(
+            f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}. Otherwise, set --beta to a number"
+        )
     if not ceiling.helps and not arguments.accept_no_gain:
         print(
             "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be "

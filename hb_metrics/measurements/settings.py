@@ -201,7 +201,7 @@ class RunOptions:
         if self.model == type(self).model:
             raise ValueError(
                 f"{sources[0]} is set, but model is '{self.model}', which runs only on this machine; set --model to "
-                "the model's name on the server or the Hub, or to a name for the source of the file"
+                "the model's name on the server or the Hub, or, for a file, to any name of its source"
             )
         if given and given[0] != "concurrency":
             instead = "; for a server, set --concurrency instead" if given[0] == "batch_size" else ""

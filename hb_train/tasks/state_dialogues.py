@@ -68,7 +68,8 @@ def _dialogues(folder: Path, split: str) -> dict[str, list[Exchange]]:
                 dialogues[name] = _exchanges(dialogue)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"'{folder / _DATA_FILE}' is not MultiWOZ's file ({error!r}); download MultiWOZ 2.0 or 2.1 again"
+            f"'{folder / _DATA_FILE}' cannot be read as MultiWOZ's dialogues ({error!r}); download MultiWOZ 2.0 or "
+            "2.1 again"
         ) from error
     return dialogues
 

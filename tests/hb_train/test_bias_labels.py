@@ -15,11 +15,7 @@ from datasets import Dataset, load_dataset
 from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.models.chats import DEFAULT_CHAT
-from hb_metrics.inference.models.contexts import (
-    encode_rendered,
-    end_tokens,
-    render_messages,
-)
+from hb_metrics.inference.models.contexts import encode_rendered, end_tokens, render_messages
 from hb_metrics.inference.models.loading import load_tokenizer
 from hb_metrics.inference.models.sources import folder_digest
 from hb_metrics.inference.models.thoughts import split_tokens
@@ -359,7 +355,7 @@ def test_a_beta_that_leaves_one_tag_is_refused(measured, labelled, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "set either beta or beta_quantile"),
+        ([], "beta is None and beta_quantile is None; set exactly one of them"),
         (["--beta", "lowest"], "beta is 'lowest'"),
         (["--beta_quantile", "0"], "beta_quantile is 0.0"),
         (["--beta", "1", "--seed", "-1"], "seed is -1"),

@@ -32,7 +32,9 @@ class Judge(Measurement):
             raise ValueError(f"judge needs a rubric; set --judge to one of {known}, or to a rubric file")
         asked = settings.run.measurements
         if asked is not None and "generation" not in map(str.strip, asked.split(",")):
-            raise ValueError("a judge needs the replies of the measurement generation; add it to --measurements")
+            raise ValueError(
+                "a judge needs replies, which the measurement generation produces; add generation to --measurements"
+            )
         rubrics = {rubric.name: rubric for rubric in map(read_rubric, names)}
         if len(rubrics) < len(names):
             raise ValueError(

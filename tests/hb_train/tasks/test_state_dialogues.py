@@ -48,7 +48,7 @@ def test_dialogues_are_in_the_split_that_lists_them(folder):
 
 def test_what_cannot_be_read_is_named(folder):
     (folder / "data.json").write_text('{"a": {"log": [{"text": "Hi."}, {"text": "Hi."}]}}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"data\.json' is not MultiWOZ's file .KeyError"):
+    with pytest.raises(ValueError, match=r"data\.json' cannot be read as MultiWOZ's dialogues .KeyError"):
         read_state_turns(folder, "train")
     (folder / "valListFile.json").unlink()
     with pytest.raises(ValueError, match=r"is not a folder of MultiWOZ 2.0 or 2.1; set --dialogues to a folder"):
