@@ -29,7 +29,7 @@ def batch(request):
     """The tokenizer, the terms, a batch of the phrases, random states of it and a random output layer."""
     tokenizer = TOKENIZERS[request.param]
     terms = read_terms(pets(), tokenizer)
-    rows = encode_phrases(PHRASES, tokenizer, terms, pets().attributes_1, max_length=None).dataset
+    rows = encode_phrases(PHRASES, tokenizer, terms, pets().attributes_1, max_length=None)[0]
     columns = collate(list(rows), padding=0)
     generator = torch.Generator().manual_seed(0)
     states = torch.randn(*columns["labels"].shape, HIDDEN, generator=generator, requires_grad=True)
