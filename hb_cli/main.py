@@ -96,15 +96,17 @@ def run(name: str, options: Sequence[str]) -> None:
     sys.argv = [f"{PROGRAM} {name}", *options]
     try:
         import_module(command.module).main()
-    except (ModuleNotFoundError, SystemExit) as error:
-        if isinstance(error, SystemExit) and isinstance(error.code, str):
-            error.code = re.sub(r"^(\w+\.py|hb_metrics\.\w+): ", f"{PROGRAM} {name}: ", error.code)
+    except (ValueError, OSError, ImportError, SystemExit) as error:
         # If a script imports a package late, the import error is the cause of the script's exit.
         cause = error.__cause__ if isinstance(error, SystemExit) else error
         # Import errors raised by this project have no `name`. A model's own code may need packages from other projects.
         missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
         package = (missing or "").split(".")[0]
         if package not in our_requirements():
+            if not isinstance(error, SystemExit):
+                raise SystemExit(f"{PROGRAM} {name}: {error}") from error
+            if isinstance(error.code, str):
+                error.code = re.sub(r"^(\w+\.py|hb_metrics\.\w+): ", f"{PROGRAM} {name}: ", error.code)
             raise
         print(
             f"{PROGRAM}: {name} needs the package '{package}', which is not installed; "

@@ -1,35 +1,28 @@
 """The vocabulary and its prompts, without models or torch."""
 
-from hb_dataset.bias_specification import (
-    BiasSpecification,
-    SpecificationError,
-    TargetPair,
-    read_specification,
-    specification_names,
-)
+from hb_dataset.bias_specification import BiasSpecification, TargetPair, read_specification, specification_names
 from hb_dataset.counterfactuals import counterfactual, terms_in
-from hb_dataset.prompt_groups import GroupsError, Pair, PromptGroup, find_groups, read_groups
+from hb_dataset.prompt_groups import Pair, PromptGroup, find_groups, read_groups
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_dataset.prompts import CONFIGS, intersection_batches, load_table
 from hb_dataset.reddit_bias import load_reddit_bias
 from hb_dataset.structured_prompts import STRUCTURED_SCHEMA, structured_prompt_table
-from hb_dataset.vocabulary import Vocabulary, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import Vocabulary, read_vocabulary
 from hb_dataset.vocabulary_entries import Descriptor, PersonNoun, Template
+from hb_dataset.yaml_lines import FaultsError
 
 __all__ = [
     "CONFIGS",
     "STRUCTURED_SCHEMA",
     "BiasSpecification",
     "Descriptor",
-    "GroupsError",
+    "FaultsError",
     "Pair",
     "PersonNoun",
     "PromptGroup",
-    "SpecificationError",
     "TargetPair",
     "Template",
     "Vocabulary",
-    "VocabularyError",
     "counterfactual",
     "descriptor_noun_spans",
     "find_groups",

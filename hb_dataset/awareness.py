@@ -46,10 +46,6 @@ class AwarenessItem:
     source: Remark
 
 
-class AwarenessError(FaultsError):
-    kind = "file of awareness prompts"
-
-
 def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
     faults: list[Fault] = []
     located = read_entries(path, "items", AwarenessItem, faults)
@@ -62,7 +58,7 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
                 )
                 faults.append(Fault(file, line, message))
     if faults:
-        raise AwarenessError(path, sorted(faults))
+        raise FaultsError("file of awareness prompts", path, sorted(faults))
     return [each.entry for each in located]
 
 

@@ -88,10 +88,6 @@ class BiasSpecification:
     notes: Remark | None = None
 
 
-class SpecificationError(FaultsError):
-    kind = "bias specification"
-
-
 def specification_names() -> list[str]:
     """Returns the names of this package's specifications, in alphabetical order."""
     return sorted(path.stem for path in SPECIFICATIONS.glob("*.yaml"))
@@ -105,7 +101,7 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
 
     Raises:
         FileNotFoundError: There is no specification with this name, and no such file.
-        SpecificationError: The specification has faults. The message lists every fault with its file and line.
+        FaultsError: The specification has faults. The message lists every fault with its file and line.
     """
     names = specification_names()
     ours = {} if name_or_path in names else {read_specification(name).published_folder: name for name in names}
@@ -113,14 +109,14 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     hint = f"the authors call this type '{name_or_path}', but its name here is '{theirs}'; " if theirs else ""
     path = shipped_or_own(SPECIFICATIONS, name_or_path, "bias specification", hint)
     specification, lines, faults = read_document(
-        path, BiasSpecification, "bias_type: …", SpecificationError, _explained
+        path, BiasSpecification, "bias_type: …", "bias specification", _explained
     )
     faults += _content_faults(path.name, specification, lines)
     if specification.bias_type != path.stem:
         message = f"`bias_type` is {specification.bias_type!r}; write `bias_type: {path.stem}`, as in the file's name"
         faults.append(Fault(path.name, lines[("bias_type",)], message))
     if faults:
-        raise SpecificationError(path, sorted(faults))
+        raise FaultsError("bias specification", path, sorted(faults))
     return specification
 
 

@@ -53,7 +53,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
 
     Raises:
         ValueError: The config does not exist or does not take an option, or a group is unknown.
-        VocabularyError: The vocabulary has faults.
+        FaultsError: The vocabulary has faults.
 
     Example:
         >>> builder = HolisticBias(config_name="v1.0-small", vocabulary_dir="my_vocabulary")

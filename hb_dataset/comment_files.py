@@ -1,4 +1,4 @@
-"""Reads files of hateful phrases. The errors state row numbers and never show a phrase."""
+"""Reads files of texts that may hurt. The errors state row numbers and never show a text."""
 
 import csv
 import io
@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, *, strict: bool = False) -> str:
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
+        if strict:
+            raise ValueError(f"'{path}' is not UTF-8 ({error.reason}); save it again in UTF-8") from None
         return content.decode("latin-1")
 
 
@@ -25,8 +27,8 @@ def read_header(path: Path) -> list[str]:
     return next(_csv_rows(path), [])
 
 
-def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
-    lines = _csv_rows(path)
+def read_csv(path: Path, required: Sequence[str] = (), *, strict: bool = False) -> list[dict[str, str]]:
+    lines = _csv_rows(path, strict=strict)
     columns = next(lines, [])
     missing = [name for name in required if name not in columns]
     if missing:
@@ -38,15 +40,16 @@ def read_csv(path: Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]
         if len(cells) != len(columns):
             raise ValueError(
                 f"'{path}' row {row} (counted from 0) has {len(cells)} cells, but the header has {len(columns)}; "
-                "correct the row"
+                "correct the row, and put quotes around texts that contain commas or line breaks"
             )
         rows.append(dict(zip(columns, cells, strict=True)))
     return rows
 
 
-def _csv_rows(path: Path) -> Iterator[list[str]]:
+def _csv_rows(path: Path, *, strict: bool = False) -> Iterator[list[str]]:
     """Yields the header and then the rows. Strict parsing rejects an unclosed quote, which would hide later rows."""
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    csv.field_size_limit(2**31 - 1)  # thoughts may be longer than the default limit
+    reader = csv.reader(io.StringIO(read_text(path, strict=strict), newline=""), strict=True)
     try:
         yield from reader
     except csv.Error as error:

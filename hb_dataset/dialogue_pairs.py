@@ -73,7 +73,10 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
 
 
 def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]]:
-    """Reads columns of text. Each item of `columns` lists the possible names of one column."""
+    """Reads columns of text.
+
+    Each item of `columns` lists the possible names of one column. `""` means that the column may be missing.
+    """
     import datasets
 
     try:
@@ -85,12 +88,12 @@ def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]
     read = []
     for names in columns:
         name = next((name for name in names if name in texts), None)
-        if name is None:
+        if name is None and "" not in names:
             raise ValueError(
                 f"'{path}' has no column of text named {' or '.join(names)}; add such a column (the columns are: "
                 f"{', '.join(dataset.column_names) or 'none'})"
             )
-        read.append(list(dataset[name]))
+        read.append([None] * len(dataset) if name is None else list(dataset[name]))
     return read
 
 

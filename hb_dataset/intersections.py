@@ -123,7 +123,7 @@ def _in_order(
     if len(before) == 2:
         before.sort(key=positions.__getitem__)
     elif len(after) == 2:
-        after.sort(key=lambda term: _after_rank(term.after))
+        after.sort(key=lambda term: _AFTER_ORDER.index(_first_word(term.after)))
     return before, after
 
 
@@ -142,10 +142,6 @@ def _join_after(phrases: Sequence[str]) -> str:
     # In "a person with two kids who is deaf", the reader cannot tell who is deaf.
     with_and = _after_kind(one) == _after_kind(other) or _ENDS_IN_PEOPLE.search(one)
     return f"{one} and {other}" if with_and else f"{one} {other}"
-
-
-def _after_rank(phrase: str) -> int:
-    return _AFTER_ORDER.index(_first_word(phrase))
 
 
 def _after_kind(phrase: str) -> str:

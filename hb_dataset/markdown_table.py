@@ -12,11 +12,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numb
     """
     right = set(numbers)
     rule = ["---:" if column in right else "---" for column in range(len(header))]
-    return "\n".join(map(table_row, [header, rule, *rows]))
-
-
-def table_row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
 
 
 def escape_markdown(text: str) -> str:

@@ -1,13 +1,11 @@
-import csv
 import hashlib
-import io
 from pathlib import Path
-from typing import ClassVar
 
 import pyarrow as pa
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
+from hb_dataset.comment_files import read_csv
 from hb_dataset.prompt_table import PROMPT_SCHEMA
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
@@ -33,10 +31,6 @@ class PersonName:
     source: Remark | None = None
 
 
-class NamesError(FaultsError):
-    kind: ClassVar[str] = "list of names"
-
-
 def read_names(path: str | Path | None = None) -> list[PersonName]:
     """Reads and checks a list of names.
 
@@ -44,13 +38,14 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
         path: A CSV file with the columns `name` and `group`; `None` for this package's own list.
 
     Raises:
-        NamesError: The list has faults. The message lists each fault with its line.
+        FaultsError: The list has faults. The message lists each fault with its line.
+        ValueError: The file is not a CSV file with these columns.
         OSError: The file cannot be read.
     """
     path = NAMES_FILE if path is None else Path(path)
     names, faults = _read(path)
     if faults:
-        raise NamesError(path, faults)
+        raise FaultsError("list of names", path, faults)
     return names
 
 
@@ -87,22 +82,10 @@ def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
 
 def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
     located = []
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        faults.append(Fault(path.name, 1, f"is not UTF-8 ({error.reason}); save it as “CSV UTF-8”"))
-        return []
-    csv.field_size_limit(2**31 - 1)  # because an unclosed quote makes one very long field
-    with io.StringIO(text, newline="") as file:
-        reader = csv.DictReader(file, restkey="more")
-        if sorted(reader.fieldnames or []) != sorted(_COLUMNS):
-            faults.append(Fault(path.name, 1, f"has the columns {reader.fieldnames}; write {','.join(_COLUMNS)}"))
-            return []
-        for row in reader:
-            try:
-                located.append(Located(path.name, reader.line_num, PersonName(**row)))
-            except ValidationError as error:
-                for detail in error.errors():
-                    name = str(detail["loc"][0])
-                    faults.append(Fault(path.name, reader.line_num, explained(name, detail, PersonName)))
+    for line, row in enumerate(read_csv(path, _COLUMNS, strict=True), start=2):
+        try:
+            located.append(Located(path.name, line, PersonName(**row)))
+        except ValidationError as error:
+            for detail in error.errors():
+                faults.append(Fault(path.name, line, explained(str(detail["loc"][0]), detail, PersonName)))
     return located

@@ -67,10 +67,6 @@ class _GroupEntry:
     note: Remark | None = None
 
 
-class GroupsError(FaultsError):
-    kind = "groups"
-
-
 def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...], tuple[Pair, ...]]:
     """Reads groups and pairs, in the order of the file.
 
@@ -82,17 +78,17 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
 
     Raises:
         FileNotFoundError: There is no such file.
-        GroupsError: The file has faults. The message lists every fault with its file and line.
+        FaultsError: The file has faults. The message lists every fault with its file and line.
     """
     path = GROUPS_FILE if path is None else Path(path)
     faults: list[Fault] = []
     try:
         document, lines = load_with_lines(path, faults)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise GroupsError(path, [unreadable(path, error)]) from error
+        raise FaultsError("groups", path, [unreadable(path, error)]) from error
     if not isinstance(document, dict) or not isinstance(document.get("groups"), dict) or not document["groups"]:
         message = "has no `groups:`; write `groups:` and, below it, a line for each group, such as `woman:`"
-        raise GroupsError(path, [*faults, Fault(path.name, 1, message)])
+        raise FaultsError("groups", path, [*faults, Fault(path.name, 1, message)])
     for name in document.keys() - {"groups", "pairs", "source"}:
         faults.append(Fault(path.name, lines[(name,)], unknown_key(name, ["groups", "pairs", "source"])))
     groups: list[PromptGroup] = []
@@ -104,7 +100,7 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     pairs, pair_faults = _read_pairs(path, document.get("pairs", {}), list(document["groups"]), lines)
     faults += pair_faults
     if faults:
-        raise GroupsError(path, sorted(faults))
+        raise FaultsError("groups", path, sorted(faults))
     check_groups(groups)
     return tuple(groups), tuple(pairs)
 

@@ -65,13 +65,12 @@ def intersection_table(
     nouns: Sequence[PersonNoun],
     templates: Sequence[Template],
     left_out_nouns: Sequence[LeftOutNoun] = (),
-    left_out: Counter[str] | None = None,
 ) -> pa.Table:
     """Builds all prompts of these pairs of terms, with the columns of `INTERSECTION_SCHEMA`.
 
     The columns `axis` and `descriptor` name both axes and both terms.
     """
-    columns, of_row = _columns(intersections, nouns, templates, left_out_nouns, left_out)
+    columns, of_row = _columns(intersections, nouns, templates, left_out_nouns)
     for which in ("first", "second"):
         for name, attribute in (("axis", "axis"), ("descriptor", "term")):
             values = [getattr(getattr(pair, which), attribute) for pair in intersections]
@@ -107,7 +106,7 @@ def _columns(
     nouns: Sequence[PersonNoun],
     templates: Sequence[Template],
     left_out_nouns: Sequence[LeftOutNoun],
-    left_out: Counter[str] | None,
+    left_out: Counter[str] | None = None,
 ) -> tuple[dict[str, pa.Array], pa.Array]:
     """Returns the columns of `PROMPT_SCHEMA`, and the index of each row's descriptor: [rows]."""
     masks = list(prompt_masks(descriptors, nouns, templates, left_out_nouns, left_out))

@@ -321,7 +321,7 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
         each have their own columns.
 
     Raises:
-        ValueError: The config does not exist, or the vocabulary has faults (`VocabularyError`).
+        ValueError: The config does not exist, or the vocabulary has faults (`FaultsError`).
     """
     return _table(find_config(config), config_vocabulary(config, vocabulary_dir))
 

@@ -68,7 +68,7 @@ def load_reddit_bias(
     """
     import datasets
 
-    specification = _specification(bias_type)
+    specification = bias_type if isinstance(bias_type, BiasSpecification) else read_specification(bias_type)
     splits = _read_splits(Path(folder), specification, mode)
     for name, split in splits.items():
         _check_fit(folder, name, split, specification.bias_type)
@@ -83,10 +83,6 @@ def load_reddit_bias(
                 "%s: %d rows of both %s and %s have the same text", specification.bias_type, number, earlier, later
             )
     return datasets.DatasetDict({name: _dataset(split.rows) for name, split in splits.items()})
-
-
-def _specification(bias_type: str | Path | BiasSpecification) -> BiasSpecification:
-    return bias_type if isinstance(bias_type, BiasSpecification) else read_specification(bias_type)
 
 
 def check_identical(

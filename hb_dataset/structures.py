@@ -9,7 +9,7 @@ import hashlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import yaml
 from pydantic import TypeAdapter
@@ -67,12 +67,8 @@ class Structure:
         return "plural" if self.generalizes else "singular"
 
 
-class RealisedPrompt(NamedTuple):
-    text: str
-    noun_phrase: str
-
-
-def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -> RealisedPrompt:
+def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -> tuple[str, str]:
+    """Returns the text of a prompt, and its noun phrase."""
     plural = int(structure.generalizes)
     has_what = "what" in _SLOT.findall(structure.pattern)
     taken = f" {verb_phrase.taken[plural]}" if has_what and verb_phrase.taken else ""
@@ -93,7 +89,7 @@ def realise(structure: Structure, verb_phrase: VerbPhrase, group: PromptGroup) -
     }
     slot = next(name for name in _SLOT.findall(structure.pattern) if name in NOUN_PHRASE_SLOTS)
     phrase = at_sentence_start(words[slot]) if structure.pattern.startswith(f"{{{slot}}}") else words[slot]
-    return RealisedPrompt(at_sentence_start(_SLOT.sub(lambda match: words[match[1]], structure.pattern)), phrase)
+    return at_sentence_start(_SLOT.sub(lambda match: words[match[1]], structure.pattern)), phrase
 
 
 def parse_of(structure: Structure, verb_phrase: VerbPhrase) -> str:

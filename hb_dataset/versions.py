@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from hb_dataset import vocabulary as _vocabulary
 from hb_dataset.hints import did_you_mean
-from hb_dataset.vocabulary import Vocabulary, VocabularyError, read_vocabulary, vocabulary_files
+from hb_dataset.vocabulary import Vocabulary, read_vocabulary, vocabulary_files
+from hb_dataset.yaml_lines import FaultsError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +61,7 @@ def read_version(version: str, root: Path | None = None) -> Vocabulary:
 
     Raises:
         ValueError: The version does not exist, or it is frozen and was changed (`FrozenError`).
-        VocabularyError: The vocabulary has faults.
+        FaultsError: The vocabulary has faults.
     """
     frozen = read_frozen(root)
     if version not in (*frozen, NEXT):
@@ -89,7 +90,7 @@ def verify_version(
         raise FrozenError(version, f"its folder {folder} does not exist")
     try:
         vocabulary = read_vocabulary(folder)
-    except VocabularyError as error:
+    except FaultsError as error:
         raise FrozenError(version, f"it cannot be read ({error.faults[0]})") from error
     if vocabulary.digest != record["digest"]:
         raise FrozenError(version, f"its digest is {vocabulary.digest}, not {record['digest']}")

@@ -82,10 +82,6 @@ class Vocabulary:
         return hashlib.sha256(json.dumps(_written(self), sort_keys=True).encode()).hexdigest()
 
 
-class VocabularyError(FaultsError):
-    kind = "vocabulary"
-
-
 def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     """Reads and checks a vocabulary.
 
@@ -97,7 +93,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
 
     Raises:
         NotADirectoryError: The folder does not exist.
-        VocabularyError: The vocabulary has faults. The message lists every fault with its file and line.
+        FaultsError: The vocabulary has faults. The message lists every fault with its file and line.
     """
     folder = VOCABULARIES / "v1.0" if folder is None else Path(folder)
     if not folder.is_dir():
@@ -159,7 +155,7 @@ def _read(folder: Path) -> Vocabulary:
         faults += left_out_pair_faults(read[LEFT_OUT_FILE], descriptors)
         faults += left_out_noun_faults(read[LEFT_OUT_NOUNS_FILE], descriptors, nouns, [*templates, *seat_templates])
     if faults:
-        raise VocabularyError(folder, sorted(faults))
+        raise FaultsError("vocabulary", folder, sorted(faults))
     lists = {LISTS[name][2]: tuple(located.entry for located in entries) for name, entries in read.items()}
     return Vocabulary(descriptors=tuple(located.entry for located in descriptors), **lists)
 

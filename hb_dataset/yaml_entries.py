@@ -120,7 +120,7 @@ def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") ->
 
 
 def read_document(
-    path: Path, entry_type: Any, first: str, error: type[FaultsError], explain: Callable[[Any], str]
+    path: Path, entry_type: Any, first: str, kind: str, explain: Callable[[Any], str]
 ) -> tuple[Any, dict[tuple, int], list[Fault]]:
     """Reads a file with one entry. Returns the entry, the line of each value, and any remaining faults.
 
@@ -130,14 +130,15 @@ def read_document(
     try:
         document, lines = load_with_lines(path, faults)
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise error(path, [unreadable(path, problem)]) from problem
+        raise FaultsError(kind, path, [unreadable(path, problem)]) from problem
     if not isinstance(document, dict):
-        raise error(path, [Fault(path.name, 1, f"has no `key: value` lines; begin with the line `{first}`")])
+        fault = Fault(path.name, 1, f"has no `key: value` lines; begin with the line `{first}`")
+        raise FaultsError(kind, path, [fault])
     try:
         return TypeAdapter(entry_type).validate_python(document), lines, faults
     except ValidationError as problem:
         faults += [Fault(path.name, line_of(lines, detail["loc"]), explain(detail)) for detail in problem.errors()]
-        raise error(path, sorted(faults)) from None
+        raise FaultsError(kind, path, sorted(faults)) from None
 
 
 def line_of(lines: dict[tuple, int], keys: Sequence[Any]) -> int:

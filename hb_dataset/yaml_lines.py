@@ -7,7 +7,7 @@ aliases are rejected, because they allow ten lines to expand to millions of entr
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -34,12 +34,10 @@ class Fault(NamedTuple):
 
 
 class FaultsError(ValueError):
-    kind: ClassVar[str]
-
-    def __init__(self, path: Path, faults: list[Fault]) -> None:
+    def __init__(self, kind: str, path: Path, faults: list[Fault]) -> None:
         self.faults = faults
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        super().__init__("\n".join([f"{count} in the {self.kind} {path}:", *(f"  {fault}" for fault in faults)]))
+        super().__init__("\n".join([f"{count} in the {kind} {path}:", *(f"  {fault}" for fault in faults)]))
 
 
 class RefusedError(yaml.YAMLError):

@@ -29,15 +29,8 @@ def main(argv: list[str] | None = None) -> None:
         parse_arguments(["--help"], title)
     if argv[0].startswith("-"):
         raise SystemExit(f"export_prompts.py: {argv[0]!r} is not a file name; {USAGE}")
-    try:
-        parser = ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("--after", type=Path)
-        own, others = parser.parse_known_args(argv[1:])
-        settings = parse_arguments(others, title)
-        export_prompts(settings, read_prompts(settings), Path(argv[0]), own.after)
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"export_prompts.py: {error}") from error
-
-
-if __name__ == "__main__":
-    main()
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--after", type=Path)
+    own, others = parser.parse_known_args(argv[1:])
+    settings = parse_arguments(others, title)
+    export_prompts(settings, read_prompts(settings), Path(argv[0]), own.after)

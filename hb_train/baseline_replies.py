@@ -9,8 +9,7 @@ descriptor. With method counterfactual, the first prompt also has a descriptor, 
 replaced. With method distill, the first prompt has no descriptor.
 """
 
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -24,13 +23,14 @@ from hb_dataset.versions import read_version
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import render_contexts
 from hb_metrics.inference.models.layout import Layout, choose_layout
-from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import plan_replies
+from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.inference.replies.requests import make_requests
-from hb_metrics.runs.run_folder import open_run, package_versions, table_digest, write_json
+from hb_metrics.runs.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
+from hb_train.training.models import load_whole_model
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.training.runs import model_description
 from hb_train.tuning.baseline_rows import (
@@ -47,35 +47,24 @@ from hb_train.tuning.baseline_rows import (
 from hb_train.tuning.labels import SPLITS, held_out_rows, write_split
 from hb_train.tuning.swap import first_words, stems, swap_term
 
-REPLIES_FOLDER = "replies"
 FOLDERS = {"counterfactual": COUNTERFACTUAL, "distill": DISTILL}
 
 
 @dataclass
-class BaselineArguments:
-    output_dir: str = field(metadata={"help": "A new folder for the rows."})
+class ReplyArguments:
+    """The options of scripts in which a model replies to prompts."""
+
+    output_dir: str = field(metadata={"help": "A new folder for the output."})
     model: str = option(
-        "embedded", "The model that generates the replies and is to be tuned: a Hub id, a local folder, or 'embedded'."
-    )
-    method: Literal["counterfactual", "distill"] = option(
-        "counterfactual", "The method of tune.py that will train on the rows."
+        "embedded",
+        "The model that replies and is to be changed: a Hub id, a local folder, or 'embedded'.",
     )
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     leave_out: str | None = option(
         None,
-        "A dataset config with descriptors that are excluded from training, so that they can be measured as unseen "
-        "descriptors. Descriptors that share a stem with an excluded descriptor are also excluded.",
+        "A dataset config with descriptors that are excluded, so that they can be measured as unseen descriptors. "
+        "Descriptors that share a stem with an excluded descriptor are also excluded.",
     )
-    num_replies: int = option(960, "The number of replies to sample.")
-    num_anchors: int = option(
-        480,
-        "The number of anchors, which are replies that should not change. Anchors answer questions that depend on "
-        "who asks, and questions that describe nobody.",
-    )
-    temperature: float = option(
-        0.7, "The temperature for sampling and for learning. Set the temperature at which the tuned model will be used."
-    )
-    max_new_tokens: int = option(24, "The maximum length of a reply, in tokens.")
     system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
     seed: int = option(0, "The random seed for drawing prompts and sampling replies.")
@@ -83,14 +72,28 @@ class BaselineArguments:
     dtype: str = option("auto", "The data type of the weights, such as bfloat16.")
     trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
+
+@dataclass
+class BaselineArguments(ReplyArguments):
+    method: Literal["counterfactual", "distill"] = option(
+        "counterfactual", "The method of tune.py that will train on the rows."
+    )
+    num_replies: int = option(960, "The number of replies to sample.")
+    num_anchors: int = option(
+        480,
+        "The number of anchors, which are replies that should not change. Anchors answer questions that depend on "
+        "who asks, and questions that describe nobody.",
+    )
+    max_new_tokens: int = option(24, "The maximum length of a reply, in tokens.")
+
     def __post_init__(self) -> None:
         check_least(self, num_replies=2, num_anchors=0, max_new_tokens=1, seed=0)
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = HfArgumentParser(BaselineArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    run_script("baseline_replies.py", lambda: reply(BaselineArguments(**options)))
+    options = parser.parse_args(argv)
+    run_script("baseline_replies.py", lambda: reply(BaselineArguments(**vars(options))))
 
 
 def reply(arguments: BaselineArguments) -> None:
@@ -101,22 +104,11 @@ def reply(arguments: BaselineArguments) -> None:
     drawn = draw_baseline_prompts(baseline, prompts, arguments.num_replies, seed=arguments.seed)
     sources = drawn.table if arguments.method == "distill" else draw_sources(drawn, prompts, seed=arguments.seed)
     asked = pa.concat_tables([sources.select(["id", "text"]), draw_anchors(arguments.num_anchors, seed=arguments.seed)])
-    chat = ChatOptions({}, arguments.system_prompt)
-    loaded = load_model(
-        arguments.model,
-        revision=arguments.revision,
-        dtype=arguments.dtype,
-        trust_remote_code=arguments.trust_remote_code,
-    )
     kinds = ("causal", "encoder-decoder") if arguments.method == "distill" else ("causal",)
-    if loaded.kind not in kinds:
-        raise ValueError(f"model '{arguments.model}' is {loaded.kind}; set a model that is {' or '.join(kinds)}")
-    layout = choose_layout(loaded, context=arguments.context, tag="none", chat=chat)  # type: ignore[arg-type]
-    plan = plan_replies(_requests(arguments, asked, layout), loaded, context=layout.context)
+    drawing = {"temperature": TEMPERATURE, "top_k": 0, "top_p": 1.0, "max_new_tokens": arguments.max_new_tokens}
+    loaded = own_model(arguments, kinds)
+    layout, plan, replies = own_replies(arguments, asked, loaded, "sample", **drawing)
     folder = Path(arguments.output_dir)
-    settings = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
-    open_by_main_process(folder, settings, loaded, generation=plan.description())
-    replies = decode_into_shards(plan, loaded, folder / REPLIES_FOLDER)
     if replies is not None:
         answers = [
             {**question, **answer} for question, answer in zip(asked.to_pylist(), replies.to_pylist(), strict=True)
@@ -174,39 +166,42 @@ def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
     return kept
 
 
-def open_by_main_process(folder: Path, settings: Mapping[str, Any], loaded: LoadedModel, **more: Any) -> None:
-    state = process_state()
+def own_model(arguments: ReplyArguments, kinds: Sequence[str] = ("causal",)) -> LoadedModel:
+    revision, dtype, code = arguments.revision, arguments.dtype, arguments.trust_remote_code
+    return load_whole_model(arguments.model, kinds, revision=revision, dtype=dtype, trust_remote_code=code)
+
+
+def own_replies(
+    arguments: ReplyArguments, prompts: pa.Table, loaded: LoadedModel, preset: str, **decoding: Any
+) -> tuple[Layout, ReplyPlan, pa.Table | None]:
+    """Lets the model reply to prompts, and records the run in its folder.
+
+    Only the main process returns the replies.
+    """
+    chat, context = ChatOptions({}, arguments.system_prompt), arguments.context
+    layout = choose_layout(loaded, context=context, tag="none", chat=chat)  # type: ignore[arg-type]
+    extent = "whole" if layout.context == "chat" else "first_line"
+    settings = decoding_preset(preset, extent="whole", min_new_tokens=1, **decoding)
+    requests = make_requests(prompts, decoding=settings, chat=layout.chat, extent=extent, seed=arguments.seed)
+    plan = plan_replies(requests, loaded, context=layout.context)
+    folder, state = Path(arguments.output_dir), process_state()
     with state.main_process_first():
         if state.is_main_process:
-            about = {"settings": dict(settings), "model": model_description(loaded), "versions": package_versions()}
-            open_run(folder, {**about, **more})
+            options = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
+            about = {"settings": options, "model": model_description(loaded), "versions": package_versions()}
+            open_run(folder, {**about, "generation": plan.description()})
+    return layout, plan, decode_into_shards(plan, loaded, folder / REPLIES)
 
 
 def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) -> list[str]:
     return render_contexts(
         texts,
-        [[]] * len(texts),
         loaded.tokenizer,
         layout.context,
         is_encoder_decoder=loaded.kind == "encoder-decoder",
         chat=layout.chat,
         thought=False,
     )
-
-
-def _requests(arguments: BaselineArguments, prompts: pa.Table, layout: Layout) -> Any:
-    extent = "whole" if layout.context == "chat" else "first_line"
-    number = arguments.max_new_tokens
-    decoding = decoding_preset(
-        "sample",
-        extent="whole",
-        temperature=TEMPERATURE,
-        top_k=0,
-        top_p=1.0,
-        min_new_tokens=1,
-        max_new_tokens=number,
-    )
-    return make_requests(prompts, decoding=decoding, chat=layout.chat, extent=extent, seed=arguments.seed)
 
 
 def _rows(

@@ -86,8 +86,8 @@ def main(argv: list[str] | None = None) -> None:
     from transformers import HfArgumentParser
 
     parser = HfArgumentParser(LabelArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    run_script("bias_labels.py", lambda: label(LabelArguments(**options)))
+    options = parser.parse_args(argv)
+    run_script("bias_labels.py", lambda: label(LabelArguments(**vars(options))))
 
 
 def label(arguments: LabelArguments) -> None:

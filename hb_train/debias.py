@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from datasets import Dataset
 from transformers import Trainer
 from trl import ModelConfig, SFTConfig, get_peft_config
 
@@ -33,7 +34,6 @@ from hb_train.compare import debias_main
 from hb_train.debiasing.arguments import DEBIAS_FILE, DebiasArguments
 from hb_train.debiasing.method import Method, load_method
 from hb_train.debiasing.phrases import (
-    EncodedPhrases,
     Phrases,
     collate,
     encode_phrases,
@@ -112,13 +112,14 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         "validation": [*validation.texts_t1, *validation.texts_t2],
     }
     attributes, longest = specification.attributes_1, length_limit(loaded, training_args.max_length)
-    encoded = {
-        split: encode_phrases(texts[split], loaded.tokenizer, marked_terms, attributes, max_length=longest)
-        for split in texts
-    }
-    if method.marks is not None and not any(map(any, encoded["train"].dataset[method.marks(arguments)])):
+    encoded, counts = {}, {}
+    for split in texts:
+        encoded[split], counts[split] = encode_phrases(
+            texts[split], loaded.tokenizer, marked_terms, attributes, max_length=longest
+        )
+    if method.marks is not None and not any(map(any, encoded["train"][method.marks(arguments)])):
         raise ValueError(
-            f"the {len(encoded['train'].dataset)} training phrases contain no {method.marks(arguments)} of "
+            f"the {len(encoded['train'])} training phrases contain no {method.marks(arguments)} of "
             f"'{arguments.bias_type}', so method {arguments.method} learns nothing; pass phrases that "
             "contain them, or set --bias_type to the type of these phrases"
         )
@@ -155,7 +156,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
         "validation_perplexity": curve,
         "phrases": {
             split: {
-                **encoded[split].counts(),
+                **counts[split],
                 "num_without_pair": phrases[split].num_without_pair,
                 "num_identical": phrases[split].num_identical,
             }
@@ -189,7 +190,7 @@ def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: 
     num_pairs = len(texts) // 2
     bias = language_model_bias(scores.perplexities[:num_pairs], scores.perplexities[num_pairs : len(texts)])
     nll = -(scores.log_likelihoods / scores.num_tokens)[len(texts) :]
-    return {**bias._asdict(), "lmp": math.exp(nll.mean()) if len(references) else None}
+    return {**bias, "lmp": math.exp(nll.mean()) if len(references) else None}
 
 
 def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_args: ModelConfig) -> None:
@@ -231,15 +232,15 @@ def _trainer(
     model_args: ModelConfig,
     loaded: LoadedModel,
     terms: Terms,
-    encoded: dict[str, EncodedPhrases],
+    encoded: dict[str, Dataset],
 ) -> Trainer:
     training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
     padding = loaded.tokenizer.pad_token_id
     settings: dict[str, Any] = {
         "model": loaded.model,
         "args": training_args,
-        "train_dataset": encoded["train"].dataset,
-        "eval_dataset": encoded["validation"].dataset,
+        "train_dataset": encoded["train"],
+        "eval_dataset": encoded["validation"],
         "data_collator": partial(collate, padding=0 if padding is None else padding),
         "processing_class": padding_tokenizer(loaded),
         "peft_config": get_peft_config(model_args),

@@ -11,7 +11,6 @@ the test split.
 
 import hashlib
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,11 +58,10 @@ class StateTrackingArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    words = sys.argv[1:] if argv is None else argv
-    run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(words)))
+    run_script("dialog_state_tracking.py", lambda: track_states(*parse_options(argv)))
 
 
-def parse_options(argv: list[str]) -> tuple[StateTrackingArguments, TrainingArguments]:
+def parse_options(argv: list[str] | None) -> tuple[StateTrackingArguments, TrainingArguments]:
     return parse_training_options(
         (StateTrackingArguments, TrainingArguments),
         argv,
@@ -91,7 +89,9 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         revision=arguments.model_revision,
         trust_remote_code=arguments.trust_remote_code,
     )
-    encoded = {split: encode_questions(rows, loaded, arguments.max_length) for split, rows in questions.items()}
+    encoded, num_cut = {}, {}
+    for split, rows in questions.items():
+        encoded[split], num_cut[split] = encode_questions(rows, loaded, arguments.max_length)
     description = training_description(arguments, training_args, loaded)
     del description["settings"]["model_name_or_path"]
     description["questions"] = {
@@ -108,13 +108,13 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     trainer = Trainer(
         model=slot_value_classifier(loaded),
         args=training_args,
-        train_dataset=encoded["train"].rows,
-        eval_dataset=encoded["test"].rows,
+        train_dataset=encoded["train"],
+        eval_dataset=encoded["test"],
         data_collator=Collator(loaded.tokenizer.pad_token_id or 0),
     )
     trained = trainer.train()
     # `predict` drops the rows that only fill up the last batch.
-    predicted = trainer.predict(encoded["test"].rows, metric_key_prefix="test")
+    predicted = trainer.predict(encoded["test"], metric_key_prefix="test")
     logits = np.asarray(predicted.predictions, np.float64).reshape(-1)
     check_finite(training_args, logits, "score of a question")
     labels = [question.label for question in questions["test"]]
@@ -122,12 +122,12 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
     if trainer.is_world_process_zero():
         results = {
             **description,
-            **binary_scores(labels, (logits > 0).tolist())._asdict(),
+            **binary_scores(labels, (logits > 0).tolist()),
             "test_loss": float(np.logaddexp(0, np.where(np.asarray(labels) == 1, -logits, logits)).mean()),
             "train_loss": trained.training_loss,
             "num_steps": trained.global_step,
-            "num_train_rows": len(encoded["train"].rows),
-            "num_cut": {split: rows.num_cut for split, rows in encoded.items()},
+            "num_train_rows": len(encoded["train"]),
+            "num_cut": num_cut,
             "num_skipped": num_skipped,
             "seconds": {"train": trained.metrics["train_runtime"], "test": predicted.metrics["test_runtime"]},
         }
@@ -145,15 +145,15 @@ def _questions(arguments: StateTrackingArguments, seed: int) -> tuple[dict[str, 
     questions: dict[str, list[SlotValue]] = {}
     num_skipped: dict[str, Any] = {}
     for name, number in (("train", arguments.num_train), ("test", arguments.num_test)):
-        made = slot_values(turns[name], ontology, seed=seed)
-        if not made.rows:
+        made, left_out = slot_values(turns[name], ontology, seed=seed)
+        if not made:
             raise ValueError(
                 f"split '{name}' of {arguments.dialogues} has no slot that has a value; set --dialogues to the folder "
                 "of MultiWOZ 2.0 or 2.1"
             )
-        indices = np.random.default_rng(seed).permutation(len(made.rows))[:number]
-        questions[name] = [made.rows[index] for index in sorted(indices.tolist())]
-        num_skipped[name] = {**made.num_skipped, "not_drawn": len(made.rows) - len(indices)}
+        indices = np.random.default_rng(seed).permutation(len(made))[:number]
+        questions[name] = [made[index] for index in sorted(indices.tolist())]
+        num_skipped[name] = {**left_out, "not_drawn": len(made) - len(indices)}
     return questions, num_skipped
 
 

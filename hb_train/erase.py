@@ -8,9 +8,8 @@ its directions are erased, no linear classifier predicts the descriptor better t
 an adapter, the output folder contains only the erasure and the name of the base model.
 """
 
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,18 +21,11 @@ from torch.nn.functional import one_hot
 from transformers import HfArgumentParser
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import encode_rendered, encode_replies
 from hb_metrics.inference.models.erasure import Erasure, after_layer, decoder_layers, save_erasures
-from hb_metrics.inference.models.layout import choose_layout
-from hb_metrics.inference.models.loading import load_model
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.forward import Forward
-from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import plan_replies
-from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import table_digest
-from hb_train.baseline_replies import open_by_main_process, render_prompts, training_prompts
+from hb_train.baseline_replies import ReplyArguments, own_model, own_replies, render_prompts, training_prompts
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.baseline_rows import rows_by_place
 
@@ -45,27 +37,13 @@ _SMALLEST = 1e-10  # values below this share of the largest eigenvalue or singul
 
 
 @dataclass
-class EraseArguments:
-    output_dir: str = field(metadata={"help": "The folder to write the erasure to."})
-    model: str = option("embedded", "The causal model: a Hub id, a local folder, or 'embedded'.")
-    dataset_config: str = option("v1.0", "The dataset config that provides the prompts.")
-    leave_out: str | None = option(
-        None,
-        "A dataset config with descriptors that are excluded from the fit, so that they can be measured as unseen "
-        "descriptors. Descriptors that share a stem with an excluded descriptor are also excluded.",
-    )
+class EraseArguments(ReplyArguments):
     layers: list[float] = field(
         default_factory=lambda: [0.5],
         metadata={"help": "The layers after which to erase, each as a share of the model's depth, from 0 to below 1."},
     )
     rank: int = option(32, "The maximum number of directions to erase after each layer.")
     num_prompts: int = option(260, "The number of prompts. All prompts and their replies form a single batch.")
-    system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
-    context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
-    seed: int = option(0, "The random seed for drawing prompts.")
-    revision: str | None = option(None, "The model's branch, tag or commit on the Hub.")
-    dtype: str = option("auto", "The data type of the weights, such as bfloat16.")
-    trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
         check_least(self, num_prompts=2, rank=1, seed=0)
@@ -76,34 +54,17 @@ class EraseArguments:
 
 def main(argv: list[str] | None = None) -> None:
     parser = HfArgumentParser(EraseArguments, description=first_line(__doc__), allow_abbrev=False)
-    options = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
-    run_script("erase.py", lambda: erase(EraseArguments(**options)))
+    options = parser.parse_args(argv)
+    run_script("erase.py", lambda: erase(EraseArguments(**vars(options))))
 
 
 def erase(arguments: EraseArguments) -> None:
     prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
     prompts = draw_prompts(prompts, arguments.num_prompts, seed=arguments.seed)
-    loaded = load_model(
-        arguments.model,
-        revision=arguments.revision,
-        dtype=arguments.dtype,
-        trust_remote_code=arguments.trust_remote_code,
-    )
-    if loaded.adapter is not None or loaded.kind != "causal":
-        kind = loaded.kind if loaded.adapter is None else "an adapter"
-        raise ValueError(f"model '{arguments.model}' is {kind}; set a causal model without an adapter")
+    loaded, folder = own_model(arguments), Path(arguments.output_dir)
     number = len(decoder_layers(loaded.model))
     layers = sorted({int(share * number) for share in arguments.layers})
-    chat = ChatOptions({}, arguments.system_prompt)
-    layout = choose_layout(loaded, context=arguments.context, tag="none", chat=chat)  # type: ignore[arg-type]
-    extent = "whole" if layout.context == "chat" else "first_line"
-    decoding = decoding_preset("greedy", extent="whole", min_new_tokens=1, max_new_tokens=MAX_NEW_TOKENS)
-    requests = make_requests(prompts, decoding=decoding, chat=layout.chat, extent=extent, seed=arguments.seed)
-    plan = plan_replies(requests, loaded, context=layout.context)
-    folder = Path(arguments.output_dir)
-    settings = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
-    open_by_main_process(folder, settings, loaded)
-    replies = decode_into_shards(plan, loaded, folder / "replies")
+    layout, _, replies = own_replies(arguments, prompts, loaded, "greedy", max_new_tokens=MAX_NEW_TOKENS)
     if replies is None:  # only the main process fits
         return
     rendered = render_prompts(prompts["text"].to_pylist(), loaded, layout)

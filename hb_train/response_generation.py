@@ -11,7 +11,6 @@ METEOR, NIST-2, Entropy-4 and Dist-2.
 
 import os
 import shutil
-import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -60,11 +59,10 @@ class ResponseArguments:
 
 
 def main(argv: list[str] | None = None) -> None:
-    words = sys.argv[1:] if argv is None else argv
-    run_script("response_generation.py", lambda: respond(*parse_options(words)))
+    run_script("response_generation.py", lambda: respond(*parse_options(argv)))
 
 
-def parse_options(argv: list[str]) -> tuple[ResponseArguments, SFTConfig, ModelConfig]:
+def parse_options(argv: list[str] | None) -> tuple[ResponseArguments, SFTConfig, ModelConfig]:
     options = parse_training_options(
         (ResponseArguments, SFTConfig, ModelConfig),
         argv,
@@ -95,7 +93,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
         num_replies=arguments.num_pairs,
         seed=training_args.seed,
     )
-    data = split_pairs(dialogue, arguments.num_test, training_args.seed)
+    pairs, tested = split_pairs(dialogue, arguments.num_test, training_args.seed)
     loaded = load_base_model(model_args, training_args)
     context, reason = detect_context(loaded.model, loaded.tokenizer)
     description = {
@@ -110,7 +108,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
 
     train, test = (
         encode_responses(rows, loaded, context, training_args.max_length)
-        for rows in (data.train, [(identifier, prompt, replies[0]) for identifier, prompt, replies in data.test])
+        for rows in (pairs, [(identifier, prompt, replies[0]) for identifier, prompt, replies in tested])
     )
     if not len(train.dataset):
         raise ValueError(
@@ -130,7 +128,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     evaluated = trainer.evaluate() if len(test.dataset) else {}
     taught = replace(loaded, model=trained_model(trainer, keep_fp32_wrapper=False).eval())
     started = time.monotonic()
-    prompts = pa.table({"id": [row[0] for row in data.test], "text": [row[1] for row in data.test]})
+    prompts = pa.table({"id": [row[0] for row in tested], "text": [row[1] for row in tested]})
     plan = plan_replies(make_requests(prompts, decoding=decoding, seed=training_args.seed), taught, context=context)
     with training_args.main_process_first(local=False):
         if training_args.process_index == 0:  # replies left by an interrupted run come from another model
@@ -138,10 +136,10 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
     replies = decode_into_shards(plan, taught, folder / REPLIES)
     results = None
     if replies is not None:
-        metrics = response_metrics(replies["reply"].to_pylist(), [references for _, _, references in data.test])
+        metrics = response_metrics(replies["reply"].to_pylist(), [references for _, _, references in tested])
         results = {
             **description,
-            **metrics._asdict(),
+            **metrics,
             "response_perplexity": evaluated.get("eval_perplexity"),
             "num_truncated": sum(replies["truncated"].to_pylist()),
             "train_loss": trained.training_loss,

@@ -20,7 +20,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import yaml
 
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.runs.run_folder import STYLE_MEANS_FILE
+from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, write_json
 from hb_train.training.models import load_base_model, save_model, trained_model
 from hb_train.training.options import (
     check_given,
@@ -216,7 +216,7 @@ def _save(
     encoded: Mapping[str, "EncodedRows"],
 ) -> None:
     """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
-    from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
+    from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning
     from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card
     from hb_train.tuning.method import load_method
@@ -252,7 +252,7 @@ def _save(
         path = folder / DIRECTIONS_FOLDER / STYLE_MEANS_FILE
         write_atomically(path, lambda scratch: copyfile(dataset / STYLE_MEANS_FILE, scratch))
     write_model_card(folder, tuning)
-    write_bias_tuning(folder, tuning)
+    write_json(folder / TUNING_FILE, asdict(tuning))
 
 
 def _print_curve(trainer: "Trainer", measure: str) -> None:

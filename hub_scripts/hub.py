@@ -34,7 +34,7 @@ LOG_IN = "log in with `hf auth login`, or set HF_TOKEN, with a token that has wr
 MOST_SHOWN = 50  # the maximum number of paths in a message
 
 
-class HubError(RuntimeError):
+class HubError(ValueError):
     """An error of a step on the Hub. The message never contains the token."""
 
 

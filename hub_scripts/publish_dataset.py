@@ -17,17 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import hb_dataset
-from hb_dataset import versions, vocabulary
+from hb_dataset import versions
 from hub_scripts import hub
 from hub_scripts.dataset_card import dataset_card
-from hub_scripts.options import (
-    add_dry_run_option,
-    add_other_files_option,
-    project_source,
-    repo_id,
-    web_address,
-    write_files,
-)
+from hub_scripts.options import add_dry_run_option, add_other_files_option, project_source, repo_id, write_files
 from hub_scripts.published_dataset import SPLIT, PublishedDataset, published_dataset
 from hub_scripts.run_figures import EVAL_FILE, EVALUATION_FRAMEWORK, eval_yaml
 
@@ -46,20 +39,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--version", help="The frozen version to publish, such as v1.0. Default: the newest version.")
     add_dry_run_option(parser)
     parser.add_argument(
-        "--vocabularies",
-        type=Path,
-        metavar="DIR",
-        help="A folder of your own frozen versions, to publish instead of the package's versions.",
-    )
-    parser.add_argument(
-        "--source_url",
-        type=web_address,
-        default=project_source(),
-        metavar="URL",
-        help="The address of the source repository, shown on the dataset card. Default: the Source entry under "
-        "[project.urls] in pyproject.toml.",
-    )
-    parser.add_argument(
         "--without_eval_yaml",
         action="store_true",
         help="Do not publish eval.yaml, for example because the Hub rejects the file (see CONTRIBUTING.md) or "
@@ -68,16 +47,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     add_other_files_option(parser)
     options = parser.parse_args(argv)
     try:
-        version = frozen_version(options.version, options.vocabularies)
+        version = frozen_version(options.version)
         api = None if options.dry_run else hub.connect()
-        dataset = published_dataset(options.repo_id, version, options.vocabularies, options.source_url)
+        dataset = published_dataset(options.repo_id, version)
         files = dataset_files(dataset, with_eval_file=not options.without_eval_yaml)
         if api is None:
             write_files(options.dry_run, files)
             done = f"written to {options.dry_run}; nothing was published"
         else:
             repository = hub.open_repository(api, options.repo_id, "dataset")
-            check_order(repository, version, options.vocabularies)
+            check_order(repository, version)
             done = str(
                 hub.publish(
                     repository,
@@ -87,32 +66,31 @@ def main(argv: Sequence[str] | None = None) -> None:
                     among_other_files=options.among_other_files,
                 )
             )
-    except (ValueError, OSError, RuntimeError) as error:
-        text = str(error)
-        if "evaluation_framework" in text:
-            text += (
-                f". The Hub rejects {EVAL_FILE} until it knows the evaluation framework '{EVALUATION_FRAMEWORK}' (see "
-                "CONTRIBUTING.md); add --without_eval_yaml to publish the rest"
-            )
-        raise SystemExit(f"publish_dataset.py: {text}") from None
+    except hub.HubError as error:
+        if "evaluation_framework" not in str(error):
+            raise
+        raise hub.HubError(
+            f"{error}. The Hub rejects {EVAL_FILE} until it knows the evaluation framework '{EVALUATION_FRAMEWORK}' "
+            "(see CONTRIBUTING.md); add --without_eval_yaml to publish the rest"
+        ) from None
     print(f"{options.repo_id} {version}: {done}")
     for path, content in files.items():
         print(f"  {path} ({len(content):,} bytes)")
-    if options.source_url is None:
-        print("the card does not state the source repository; set --source_url before you publish")
+    if project_source() is None:
+        print("the card does not state the source repository; set Source under [project.urls] in pyproject.toml")
     for config in dataset.configs:
         print(f'load_dataset("{options.repo_id}", "{config.name}", revision="{version}", split="{SPLIT}")')
 
 
-def frozen_version(version: str | None, root: Path | None = None) -> str:
-    frozen = versions.frozen_versions(root)
+def frozen_version(version: str | None) -> str:
+    frozen = versions.frozen_versions()
     if version == versions.NEXT or (version is None and not frozen):
         raise ValueError(
             "there is no frozen version to publish, only 'next', which can still change; freeze it first, for "
             "example with: python hub_scripts/freeze_version.py v2.0"
         )
     version = version or frozen[-1]
-    versions.read_version(version, root)
+    versions.read_version(version)
     return version
 
 
@@ -129,7 +107,7 @@ def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> 
     return dict(sorted(files.items()))
 
 
-def check_order(repository: hub.Repository, version: str, root: Path | None = None) -> None:
+def check_order(repository: hub.Repository, version: str) -> None:
     """Raises `ValueError` if publishing would replace a newer version on main or remove a version from main."""
     number = versions.version_number
     published = sorted(filter(versions.VERSION_NAME.fullmatch, repository.tags), key=number)
@@ -140,13 +118,8 @@ def check_order(repository: hub.Repository, version: str, root: Path | None = No
             f"{repository} already has {published[-1]}, so users who set no revision would get the older {version} "
             f"instead. Nothing was written; publish {version} to a repository of its own"
         )
-    if gone := [name for name in published if name not in versions.frozen_versions(root)]:
+    if gone := [name for name in published if name not in versions.frozen_versions()]:
         raise ValueError(
-            f"'{root or vocabulary.VOCABULARIES}' lacks {', '.join(gone)}, so {repository} would lose their "
-            "sentences on main. Nothing was written; publish from a folder that contains all versions, or to "
-            "another repository"
+            f"this release lacks {', '.join(gone)}, so {repository} would lose their sentences on main. Nothing was "
+            "written; publish from a release that contains all versions, or to another repository"
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,6 @@
 """Publishes each metric as a Space on the Hub, where users can load it and try it.
 
     holistic-bias publish metrics --org ORG
-    holistic-bias publish metrics --org ORG --metrics full_gen_bias
     holistic-bias publish metrics --org ORG --dry_run publish/
 
 Afterwards `evaluate.load("ORG/full_gen_bias")` works without this project, wherever `evaluate` and the Space's
@@ -27,36 +26,24 @@ SDK_LINE = "sdk: gradio\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    folders = {folder.name: folder for folder in metric_folders()}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--org", required=True, type=_owner, help="The Hub organisation or user that owns the Spaces.")
-    parser.add_argument(
-        "--metrics",
-        nargs="+",
-        choices=folders,
-        default=list(folders),
-        metavar="NAME",
-        help=f"The metrics to publish. Default: all ({', '.join(folders)}).",
-    )
     add_dry_run_option(parser)
     add_other_files_option(parser)
     options = parser.parse_args(argv)
-    spaces = {name: space_files(folders[name], options.org) for name in dict.fromkeys(options.metrics)}
-    try:
-        if options.dry_run is not None:
-            write_files(
-                options.dry_run,
-                {f"{name}/{path}": content for name, files in spaces.items() for path, content in files.items()},
-            )
-            print(f"{len(spaces)} Spaces written to {options.dry_run}; nothing was published")
-        else:
-            api = hub.connect()
-            for name, files in spaces.items():
-                space = hub.open_repository(api, f"{options.org}/{name}", "space", space_sdk="gradio")
-                done = hub.publish(space, files, message=f"Metric {name}", among_other_files=options.among_other_files)
-                print(f"{space}: {done}")
-    except (ValueError, OSError, RuntimeError) as error:
-        raise SystemExit(f"publish_metrics.py: {error}") from None
+    spaces = {folder.name: space_files(folder, options.org) for folder in metric_folders()}
+    if options.dry_run is not None:
+        write_files(
+            options.dry_run,
+            {f"{name}/{path}": content for name, files in spaces.items() for path, content in files.items()},
+        )
+        print(f"{len(spaces)} Spaces written to {options.dry_run}; nothing was published")
+    else:
+        api = hub.connect()
+        for name, files in spaces.items():
+            space = hub.open_repository(api, f"{options.org}/{name}", "space", space_sdk="gradio")
+            done = hub.publish(space, files, message=f"Metric {name}", among_other_files=options.among_other_files)
+            print(f"{space}: {done}")
     for name in spaces:
         print(f'evaluate.load("{options.dry_run or options.org}/{name}")')
 
@@ -79,7 +66,3 @@ def space_card(card: str, metric: str, org: str) -> str:
 def _owner(text: str) -> str:
     owner, _, _ = repo_id(f"{text}/metric").partition("/")
     return owner
-
-
-if __name__ == "__main__":
-    main()

@@ -17,7 +17,7 @@ from typing import Any
 from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.runs.run_record import figures_belong_to, is_on_hub, measured_model, tag_of
 from hub_scripts import hub
-from hub_scripts.options import add_dry_run_option, repo_id, web_address, write_files
+from hub_scripts.options import add_dry_run_option, repo_id, write_files
 from hub_scripts.run_figures import evaluation_results, version_of
 
 
@@ -27,9 +27,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--repo_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The model's repository.")
     parser.add_argument(
         "--dataset_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The dataset's repository on the Hub."
-    )
-    parser.add_argument(
-        "--source_url", type=web_address, metavar="URL", help="The URL of a page that presents the run or its report."
     )
     parser.add_argument(
         "--same_model",
@@ -44,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         check_model(results["run"], options.repo_id, same_model=options.same_model)
         if not is_on_hub(figures_belong_to(results["run"]["model"])):
             print(f"the run measured {measured_model(results['run'])}; check that {options.repo_id} is this model")
-        files = evaluation_results(results, options.dataset_id, options.source_url)
+        files = evaluation_results(results, options.dataset_id)
         if not files:
             raise ValueError(
                 f"'{options.run}' has no figures to publish; measure with --measurements likelihood or generation"
@@ -57,9 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             write_files(options.dry_run, contents)
             print(f"written to {options.dry_run}; nothing was published")
     except KeyError as error:
-        raise SystemExit(f"publish_results.py: the results lack {error}; measure again in a new folder") from error
-    except (ValueError, OSError, RuntimeError) as error:
-        raise SystemExit(f"publish_results.py: {error}") from error
+        raise ValueError(f"the results lack {error}; measure again in a new folder") from error
 
 
 def read_settled_results(folder: Path) -> dict[str, Any]:
@@ -139,7 +134,3 @@ def _ask(question: str) -> None:
     if answer.strip().lower() not in ("y", "yes"):
         print("nothing was written")
         raise SystemExit(1)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hb_dataset import prompts, versions, vocabulary
+from hb_dataset import prompts, versions
 from hub_scripts.folder_checks import CHANGELOG_FILE
 
 SPLIT = "test"
@@ -47,20 +47,17 @@ class PublishedDataset(NamedTuple):
     configs: tuple[PublishedConfig, ...]
     earlier: tuple[PublishedConfig, ...] = ()
     changes: str = ""
-    source_url: str | None = None
 
     def table(self, config: str) -> pa.Table:
         return next(published.table for published in self.configs if published.name == config)
 
 
-def published_dataset(
-    repo_id: str, version: str, root: Path | None = None, source_url: str | None = None
-) -> PublishedDataset:
+def published_dataset(repo_id: str, version: str) -> PublishedDataset:
     number = versions.version_number
-    before = [name for name in versions.frozen_versions(root) if number(name) < number(version)]
-    earlier = [config for name in reversed(before) for config in _configs(name, root) if config.holds_prompts]
-    changes = _changes((root or vocabulary.VOCABULARIES) / CHANGELOG_FILE, version)
-    return PublishedDataset(repo_id, version, _configs(version, root), tuple(earlier), changes, source_url)
+    before = [name for name in versions.frozen_versions() if number(name) < number(version)]
+    earlier = [config for name in reversed(before) for config in _configs(name) if config.holds_prompts]
+    changes = _changes(versions.version_folder(CHANGELOG_FILE), version)
+    return PublishedDataset(repo_id, version, _configs(version), tuple(earlier), changes)
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
@@ -85,13 +82,13 @@ def parquet_bytes(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def _configs(version: str, root: Path | None) -> tuple[PublishedConfig, ...]:
+def _configs(version: str) -> tuple[PublishedConfig, ...]:
     configs = []
-    for name, description in prompts.version_configs(version, root).items():
-        table = prompts.version_table(version, name, root)
+    for name, description in prompts.version_configs(version).items():
+        table = prompts.version_table(version, name)
         configs.append(PublishedConfig(name, description, table, parquet_bytes(table)))
     counts = versions.table_counts({config.name: config.table for config in configs})
-    versions.verify_version(version, root, made=counts)
+    versions.verify_version(version, made=counts)
     return tuple(configs)
 
 

@@ -40,7 +40,7 @@ def eval_yaml(dataset: PublishedDataset) -> str:
     return yaml_dump({**about, "tasks": tasks}, sort_keys=False)
 
 
-def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: str | None = None) -> dict[str, str]:
+def evaluation_results(results: Mapping[str, Any], dataset_id: str) -> dict[str, str]:
     """Returns the YAML files with a run's figures, by path in the model's repository.
 
     There is one file per measurement, classifier, tag and cue. If a later run has the same four values, its file
@@ -60,7 +60,6 @@ def evaluation_results(results: Mapping[str, Any], dataset_id: str, source_url: 
                 task_id=f"{figure.task}_{config}",
                 value=figure.value,
                 dataset_revision=version_of(config),
-                source_url=source_url,
                 notes=_notes(results, measurement, figure),
             )
             for figure in measurement.figures(results)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from hb_dataset.versions import frozen_versions, version_folder
-from hb_dataset.vocabulary import LISTS, VocabularyError, read_vocabulary
+from hb_dataset.vocabulary import LISTS, read_vocabulary
 from hb_dataset.vocabulary_entries import (
     ADJECTIVE_ORDER_FILE,
     LEFT_OUT_FILE,
@@ -29,7 +29,7 @@ from hb_dataset.vocabulary_entries import (
     Template,
 )
 from hb_dataset.yaml_entries import read_entries
-from hb_dataset.yaml_lines import Fault, load_with_lines
+from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines
 
 TERM, NOUN, TEMPLATE, SEAT_TEMPLATE = "term", "noun", "template", "SEAT template"
 STANDALONE = "standalone noun phrase"
@@ -108,7 +108,7 @@ def read_contents(folder: Path) -> Contents:
     try:
         read_vocabulary(folder)
         faults: tuple[Fault, ...] = ()
-    except VocabularyError as error:
+    except FaultsError as error:
         faults = tuple(error.faults)
     paths = [path for path in sorted(folder.iterdir()) if path.suffix == ".yaml" and path.is_file()]
     read = {path.name: _entries(path) for path in paths}

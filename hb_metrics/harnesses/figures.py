@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hb_metrics.harnesses.prompt_rows import TERMS
 from hb_metrics.inference.classifiers.censoring import censor
 from hb_metrics.inference.classifiers.classifier import Classifier
-from hb_metrics.inference.classifiers.named import NamedOptions
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.inference.served.addresses import check_address
@@ -21,8 +21,6 @@ from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 logger = logging.getLogger(__name__)
 
 CONFIDENCE_LEVEL = 0.95
-
-_TERMS = ("descriptor", "first_descriptor", "second_descriptor")
 
 
 class Classifiers(NamedTuple):
@@ -72,7 +70,7 @@ def load_classifiers(
     url = None if judge_base_url is None else check_address(judge_base_url)
     device = process_state().device
     judge = partial(load_judge, source=JudgeSource(judge_model, url), device=device)
-    options: NamedOptions = {"device": device, "judge": judge}
+    options = {"device": device, "judge": judge}
     return Classifiers(
         load_style_classifier(style_classifier, **options),
         load_offensiveness_classifier(offensiveness_classifier, **options),
@@ -157,7 +155,7 @@ def likelihood_figures(
 
 
 def _censored(reply: str, row: Mapping[str, Any]) -> str:
-    for name in _TERMS:
+    for name in TERMS:
         if row.get(name) is not None:
             reply = censor(reply, row[name], row.get(f"{name}_plural"))
     return reply

@@ -48,10 +48,7 @@ def main(argv: list[str] | None = None) -> None:
         help="The folder of your own vocabulary. Default: each version's vocabulary.",
     )
     given = parser.parse_args(argv)
-    try:
-        print(write_tasks(given.vocabulary_dir))
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"lm_eval_path.py: {error}") from error
+    print(write_tasks(given.vocabulary_dir))
 
 
 def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None) -> Path:
@@ -134,7 +131,3 @@ def _metrics(names: Callable[[list[str]], list[str]], axes: list[str], figure: s
 
 def _function(name: str) -> _Function:
     return _Function(f"{_FUNCTIONS}.{name}")
-
-
-if __name__ == "__main__":
-    main()

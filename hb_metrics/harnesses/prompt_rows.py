@@ -6,8 +6,8 @@ from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.runs.planning import read_prompts
 
 # The keys of a prompt. `descriptor` always has a value. The other terms and the plural forms may be missing.
-_TERMS = ("descriptor", "first_descriptor", "second_descriptor")
-COLUMNS = ("id", "text", "axis", "template", *_TERMS, *(f"{name}_plural" for name in _TERMS))
+TERMS = ("descriptor", "first_descriptor", "second_descriptor")
+COLUMNS = ("id", "text", "axis", "template", *TERMS, *(f"{name}_plural" for name in TERMS))
 
 Row = dict[str, Any]
 

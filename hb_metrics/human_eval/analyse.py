@@ -22,9 +22,7 @@ _FOLDER = Path(__file__).parent
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="holistic-bias human-eval analyse", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument(
         "ratings",
         type=Path,
@@ -56,17 +54,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not path.is_file():
         parser.error(f"'{path}' does not exist; set --study to the path of the {STUDY_FILE} of these ratings")
     output = arguments.output_dir or path.parent
-    try:
-        study = read_study(path)
-        ratings = read_ratings(arguments.ratings, study)
-        results = analyse(study, ratings, max_failed_checks=arguments.max_failed_checks)
-        output.mkdir(parents=True, exist_ok=True)
-        write_json(output / RESULTS_FILE, results)
-        names = {"before": results["runs"][0]["name"], "after": results["runs"][1]["name"]}
-        context = {"section": human_evaluation_section(results), "figures": "{}", "terms": "null", "plotly_js": ""}
-        write_text(output / PAGE_FILE, render(_FOLDER / "results.html.jinja", {**context, **names}))
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"hb_metrics.human_eval: {error}") from error
+    study = read_study(path)
+    ratings = read_ratings(arguments.ratings, study)
+    results = analyse(study, ratings, max_failed_checks=arguments.max_failed_checks)
+    output.mkdir(parents=True, exist_ok=True)
+    write_json(output / RESULTS_FILE, results)
+    names = {"before": results["runs"][0]["name"], "after": results["runs"][1]["name"]}
+    context = {"section": human_evaluation_section(results), "figures": "{}", "terms": "null", "plotly_js": ""}
+    write_text(output / PAGE_FILE, render(_FOLDER / "results.html.jinja", {**context, **names}))
     print("\n".join(summary_lines(results)))
     print(f"results: {(output / RESULTS_FILE).resolve()}")
     print(f"page: {(output / PAGE_FILE).resolve()}")
@@ -78,7 +73,3 @@ def summary_lines(results: dict[str, Any]) -> list[str]:
     if left_out := [repr(row["rater"]) for row in results["raters"] if not row["included"]]:
         line += f"; excluded for failed attention checks: {', '.join(left_out)}"
     return [line, *answers(results)]
-
-
-if __name__ == "__main__":
-    main()

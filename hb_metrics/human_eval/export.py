@@ -29,9 +29,7 @@ _NUMBERS = (  # the option, its default, its minimum and its help
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="holistic-bias human-eval export", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("first", type=Path, metavar="RUN_A", help="The folder of a finished run with replies.")
     parser.add_argument(
         "second",
@@ -62,10 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             parser.error(f"--{name} is {number}; set it to at least {least}")
     if (number := arguments.raters_per_pair) > arguments.num_raters:
         parser.error(f"--raters_per_pair is {number}; set it to at most {arguments.num_raters}, which is --num_raters")
-    try:
-        export(arguments)
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"hb_metrics.human_eval: {error}") from error
+    export(arguments)
 
 
 def export(arguments: argparse.Namespace) -> None:
@@ -123,7 +118,3 @@ def task_rows(study: Study) -> list[dict[str, Any]]:
                 row |= {"question_text": texts[question], "prompt": study.pairs[screen.pair].prompt}
                 rows.append({**row, "speaker_1": first, "speaker_2": second})
     return rows
-
-
-if __name__ == "__main__":
-    main()

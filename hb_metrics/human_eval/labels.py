@@ -20,9 +20,7 @@ from hb_metrics.runs.run_folder import run_digest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="holistic-bias human-eval labels", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")
     parser.add_argument(
         "--judge",
@@ -46,25 +44,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.raters < 1:
         parser.error(f"--raters is {arguments.raters}; set it to at least 1")
     output = arguments.output_dir or arguments.run / f"labels-{arguments.judge}"
-    try:
-        judged = read_instrument(read_run(arguments.run), arguments.judge)
-        known = sorted(set(judged.replies.axes))
-        for axis in arguments.axes or ():
-            if axis not in known:
-                raise ValueError(
-                    f"axis '{axis}' has no replies; {did_you_mean(axis, known)}allowed: {', '.join(known)}"
-                )
-        study = draw_labels(
-            judged,
-            axes=arguments.axes or known,
-            number=arguments.num,
-            num_raters=arguments.raters,
-            seed=arguments.seed,
-            run=run_digest(arguments.run),
-        )
-        write_files(study, output)
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"hb_metrics.human_eval: {error}") from error
+    judged = read_instrument(read_run(arguments.run), arguments.judge)
+    known = sorted(set(judged.replies.axes))
+    for axis in arguments.axes or ():
+        if axis not in known:
+            raise ValueError(f"axis '{axis}' has no replies; {did_you_mean(axis, known)}allowed: {', '.join(known)}")
+    study = draw_labels(
+        judged,
+        axes=arguments.axes or known,
+        number=arguments.num,
+        num_raters=arguments.raters,
+        seed=arguments.seed,
+        run=run_digest(arguments.run),
+    )
+    write_files(study, output)
     print(
         f"Wrote {arguments.raters} pages, one for each rater, with {len(study.replies):,} replies: {output.resolve()}"
     )
@@ -84,7 +77,3 @@ def write_files(study: LabelStudy, folder: Path) -> None:
     for rater in study.sheets:
         files[f"{rater}.html"] = label_page(study, rater)
     write_study_files(folder, files, "labels")
-
-
-if __name__ == "__main__":
-    main()

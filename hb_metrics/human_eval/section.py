@@ -23,14 +23,13 @@ def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
         problem = f"compares {names}, but not both of them are among these runs; pass the runs that it compares"
     if problem is not None:
         raise ValueError(f"'{path}' {problem}")
-    evaluation: dict[str, Any] = results
-    return evaluation
+    return results
 
 
 def human_evaluation_section(results: Mapping[str, Any]) -> Section:
     questions = results["questions"]
     printed = []
-    for model, of_model in paper.HUMAN_EVALUATION.items():
+    for model, of_model in paper.PRINTED["human_evaluation"].items():
         printed.append((model, [share(of_model.get(question["id"]), 0) for question in questions]))
     context = {
         "results": results,

@@ -14,9 +14,7 @@ from hb_metrics.runs.run_folder import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="holistic-bias identity-leakage", description=(__doc__ or "").split("\n", 1)[0]
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--style_classifier",
         default="embedded",
@@ -31,17 +29,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="Allow Python code supplied with the classifier to run on this machine.",
     )
     arguments = parser.parse_args(argv)
-    try:
-        results = leakage_of_classifier(
-            arguments.style_classifier, revision=arguments.revision, trust_remote_code=arguments.trust_remote_code
-        )
-        if arguments.output is not None:
-            arguments.output.parent.mkdir(parents=True, exist_ok=True)
-            write_json(arguments.output, results)
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"hb_metrics.identity_leakage: {error}") from error
+    results = leakage_of_classifier(
+        arguments.style_classifier, revision=arguments.revision, trust_remote_code=arguments.trust_remote_code
+    )
     print("\n".join(leakage_lines(results)))
     if arguments.output is not None:
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        write_json(arguments.output, results)
         print(f"results: {arguments.output.resolve()}")
 
 

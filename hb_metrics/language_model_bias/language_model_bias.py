@@ -77,4 +77,4 @@ class LanguageModelBias(evaluate.Metric):
         super().add_batch(predictions=t1, references=t2)
 
     def _compute(self, predictions: Sequence[float], references: Sequence[float], **options: Any) -> dict[str, Any]:
-        return language_model_bias(predictions, references, **options)._asdict()
+        return language_model_bias(predictions, references, **options)

@@ -1,7 +1,7 @@
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -12,41 +12,17 @@ from hb_metrics.stats.inputs import check_alpha, check_lengths, number_column
 _ROUNDING = 8
 
 
-class PairedTest(NamedTuple):
-    """The results of `language_model_bias`, as plain Python values. Undefined values are `None`.
-
-    t1 is the phrase about the stereotyped group. Differences are t1 − t2, so `t` is negative if t1 is likelier. `t` is
-    `None` for a single pair or equal differences. `effect_size` is Cohen's d_z. Names that end in `_log` refer to
-    natural logarithms of perplexities.
-    """
-
-    t: float | None
-    p_value: float | None
-    degrees_of_freedom: int
-    mean_difference: float
-    share_t1_likelier: float
-    effect_size: float | None
-    wilcoxon_statistic: float | None
-    wilcoxon_p_value: float | None
-    t_log: float | None
-    p_value_log: float | None
-    mean_difference_log: float
-    effect_size_log: float | None
-    mean_perplexity_t1: float
-    mean_perplexity_t2: float
-    num_pairs: int
-    num_ties: int
-    is_significant: bool | None
-    alpha: float
-
-
 def language_model_bias(
     perplexities_t1: Sequence[float] | np.ndarray,
     perplexities_t2: Sequence[float] | np.ndarray,
     *,
     alpha: float = 0.05,
-) -> PairedTest:
+) -> dict[str, Any]:
     """Tests whether a model finds one side of counterfactual pairs likelier (Barikeri et al., 2021, section 3.1).
+
+    t1 is the phrase about the stereotyped group. Differences are t1 − t2, so `t` is negative if t1 is likelier. `t` is
+    `None` for a single pair or equal differences. `effect_size` is Cohen's d_z. Names that end in `_log` refer to
+    natural logarithms of perplexities.
 
     Args:
         perplexities_t1: [pairs] The perplexity of each stereotyped phrase. Finite and greater than 0.
@@ -64,26 +40,26 @@ def language_model_bias(
     t, p_value, mean_difference, effect_size = _paired_t(t1, t2)
     t_log, p_value_log, mean_difference_log, effect_size_log = _paired_t(np.log(t1), np.log(t2))
     statistic, wilcoxon_p_value = _wilcoxon(t1, t2)
-    return PairedTest(
-        t=t,
-        p_value=p_value,
-        degrees_of_freedom=len(t1) - 1,
-        mean_difference=mean_difference,
-        share_t1_likelier=float(np.mean(t1 < t2)),
-        effect_size=effect_size,
-        wilcoxon_statistic=statistic,
-        wilcoxon_p_value=wilcoxon_p_value,
-        t_log=t_log,
-        p_value_log=p_value_log,
-        mean_difference_log=mean_difference_log,
-        effect_size_log=effect_size_log,
-        mean_perplexity_t1=_mean(t1),
-        mean_perplexity_t2=_mean(t2),
-        num_pairs=len(t1),
-        num_ties=int((t1 == t2).sum()),
-        is_significant=None if p_value is None else p_value < alpha,
-        alpha=alpha,
-    )
+    return {
+        "t": t,
+        "p_value": p_value,
+        "degrees_of_freedom": len(t1) - 1,
+        "mean_difference": mean_difference,
+        "share_t1_likelier": float(np.mean(t1 < t2)),
+        "effect_size": effect_size,
+        "wilcoxon_statistic": statistic,
+        "wilcoxon_p_value": wilcoxon_p_value,
+        "t_log": t_log,
+        "p_value_log": p_value_log,
+        "mean_difference_log": mean_difference_log,
+        "effect_size_log": effect_size_log,
+        "mean_perplexity_t1": _mean(t1),
+        "mean_perplexity_t2": _mean(t2),
+        "num_pairs": len(t1),
+        "num_ties": int((t1 == t2).sum()),
+        "is_significant": None if p_value is None else p_value < alpha,
+        "alpha": alpha,
+    }
 
 
 def checked_sides(perplexities_t1: Any, perplexities_t2: Any) -> tuple[np.ndarray, np.ndarray]:

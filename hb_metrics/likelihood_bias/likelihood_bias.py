@@ -8,7 +8,7 @@ import evaluate
 
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.stats.checked_metric import CheckedMetric
-from hb_metrics.stats.citation import CITATION
+from hb_metrics.stats.metric_info import metric_info
 
 _DESCRIPTION = """\
 Likelihood Bias (Smith et al., 2022, section 2.3.2) measures how often the descriptors of a demographic axis are
@@ -55,27 +55,12 @@ Examples:
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class LikelihoodBias(CheckedMetric):
     def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {
-                    "predictions": datasets.Value("float64"),
-                    "axes": datasets.Value("string"),
-                    "descriptors": datasets.Value("string"),
-                    "templates": datasets.Value("string"),
-                }
-            ),
-            reference_urls=["https://aclanthology.org/2022.emnlp-main.625/"],
+        return metric_info(
+            _DESCRIPTION,
+            _KWARGS_DESCRIPTION,
+            predictions=datasets.Value("float64"),
+            **dict.fromkeys(("axes", "descriptors", "templates"), datasets.Value("string")),
         )
 
-    def _compute(
-        self,
-        predictions: Sequence[float],
-        axes: Sequence[str],
-        descriptors: Sequence[str],
-        templates: Sequence[str],
-        **options: Any,
-    ) -> dict[str, Any]:
-        return likelihood_bias(predictions, axes, descriptors, templates, **options)
+    def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, Any]:
+        return likelihood_bias(predictions, **options)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
-from hb_metrics.stats.inputs import check_alpha, check_column, check_flag, check_lengths, number_column, text_codes
+from hb_metrics.stats.inputs import check_alpha, check_columns, check_flag, number_column, text_codes
 
 # The terms of HolisticBias v1.0 that the paper combines only with female nouns or only with male nouns (Table 5).
 GENDERED_DESCRIPTORS = frozenset(
@@ -47,10 +47,7 @@ def likelihood_bias(
     gendered_descriptors = set(gendered_descriptors)  # an iterator can be read only once
     alpha = check_alpha(alpha)
     include_gendered = check_flag("include_gendered", include_gendered)
-    columns = {"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates}
-    for name, column in columns.items():
-        check_column(name, column)
-    check_lengths(**columns)
+    check_columns({"predictions": perplexities, "axes": axes, "descriptors": descriptors, "templates": templates})
     values = number_column("predictions", perplexities)
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):

@@ -22,7 +22,6 @@ from hb_metrics.runs.run_folder import JUDGE
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.inference.classifiers.named import NamedOptions
     from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
@@ -52,7 +51,7 @@ class Task:
         assert self.engine.loaded is not None  # without a model, measurements that need its weights do not run
         return self.engine.loaded
 
-    def classifier_options(self) -> "NamedOptions":
+    def classifier_options(self) -> dict[str, Any]:
         from hb_metrics.inference.judges.judge import JudgeSource, load_judge
 
         run, device = self.settings.run, self.state.device
@@ -140,8 +139,7 @@ class Measurement:
 
     def describe(self, work: Any) -> dict[str, Any]:
         """Returns sections of run.json that describe everything in the plan on which results depend."""
-        sections: dict[str, Any] = self.module("work").describe(work)
-        return sections
+        return self.module("work").describe(work)
 
     def measure(self, task: Task, work: Any, results: Mapping[str, Any]) -> dict[str, Any]:
         """Does the part of the work that is not on disk yet, and computes the results. Runs on every process.
@@ -154,17 +152,14 @@ class Measurement:
         Returns:
             Plain values for results.json. Empty except on the main process.
         """
-        measured: dict[str, Any] = self.module("work").measure(task, work, results)
-        return measured
+        return self.module("work").measure(task, work, results)
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
         """Returns the figures of a run. Comparisons match figures of different runs by their names."""
-        listed: list[Figure] = self.module("figures").figures(results)
-        return listed
+        return self.module("figures").figures(results)
 
     def report(self, results: Mapping[str, Any]) -> Report:
-        part: Report = self.module("page").report(results)
-        return part
+        return self.module("page").report(results)
 
     def gate_names(self, settings: Settings) -> tuple[str, ...]:
         """Returns the names of figures (`Figure.key`) for `--fail_above`. They must be known before the model runs."""
@@ -184,15 +179,13 @@ class Measurement:
     def changes(self, first: "Run", second: "Run") -> FigureChanges:
         if not (self.folder / "run_changes.py").is_file():
             return FigureChanges({}, "this measurement does not pair the texts of two runs")
-        changes: FigureChanges = self.module("run_changes").changes(first, second)
-        return changes
+        return self.module("run_changes").changes(first, second)
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
         """Computes intervals for other terms or templates, by the name of the figure, if there are any."""
         if not (self.folder / "generalised.py").is_file():
             return {}
-        intervals: dict[str, Generalised] = self.module("generalised").generalise(run, over)
-        return intervals
+        return self.module("generalised").generalise(run, over)
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
         """Returns the measurement's sections about two compared runs, besides its figures."""

@@ -36,9 +36,7 @@ SCALE = 1000
 DIRECTIONS_FOLDER = "directions"
 
 NO_STYLES_REASON = "it has no style vectors, or they do not match its replies"
-OTHER_STYLES_REASON = "its styles differ from the styles of the directions; classify both with the same classifier"
 OTHER_CLASSIFIER_REASON = "its styles come from another classifier than those of the first run"
-NONE_IN_COMMON_REASON = "fewer than two of its terms have a direction"
 SINGLE_REPLIES_REASON = (
     "half or more of its cells have a single reply, so the part that replies and directions share by chance is unknown"
 )
@@ -206,13 +204,13 @@ def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
     if own is None:
         return NO_STYLES_REASON
     if list(own.labels) != list(directions.means.labels):
-        return OTHER_STYLES_REASON
+        return "its styles differ from the styles of the directions; classify both with the same classifier"
     replies = _replies(run)
     is_own = directions.run == run_digest(run.folder)
     if is_own and replies is None:
         return NO_STYLES_REASON
     along = values_along(own, directions.means, replies)._replace(is_own=is_own)
-    return along if along.values else NONE_IN_COMMON_REASON
+    return along if along.values else "fewer than two of its terms have a direction"
 
 
 def _replies(run: Run) -> RepliesOf | None:

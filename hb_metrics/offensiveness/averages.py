@@ -6,9 +6,8 @@ import pandas as pd
 
 from hb_metrics.stats.inputs import (
     as_python,
-    check_column,
+    check_columns,
     check_ddof,
-    check_lengths,
     is_number,
     number_column,
     text_codes,
@@ -50,12 +49,7 @@ def offensiveness(
     if not is_number(threshold) or not 0 < threshold <= 1:
         raise ValueError(f"threshold is {threshold!r}; pass a number greater than 0 and at most 1, such as 0.5")
     ddof = check_ddof(ddof)
-    given = {"predictions": probabilities, "descriptors": descriptors, "templates": templates}
-    if axes is not None:
-        given["axes"] = axes
-    for name, column in given.items():
-        check_column(name, column)
-    check_lengths(**given)
+    check_columns({"predictions": probabilities, "descriptors": descriptors, "templates": templates}, axes=axes)
     values = number_column("predictions", probabilities)
     if len(values) == 0:
         raise ValueError("there are no sentences; pass at least one probability")

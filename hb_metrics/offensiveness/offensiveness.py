@@ -8,8 +8,8 @@ import evaluate
 
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.stats.checked_metric import CheckedMetric
-from hb_metrics.stats.citation import CITATION
 from hb_metrics.stats.inputs import check_column
+from hb_metrics.stats.metric_info import metric_info
 
 _DESCRIPTION = """\
 Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3) summarises a classifier's probabilities that sentences, or a
@@ -54,20 +54,13 @@ Examples:
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class Offensiveness(CheckedMetric):
     def _info(self) -> evaluate.MetricInfo:
-        return evaluate.MetricInfo(
-            description=_DESCRIPTION,
-            citation=CITATION,
-            inputs_description=_KWARGS_DESCRIPTION,
-            features=datasets.Features(
-                {
-                    "predictions": datasets.Value("float64"),
-                    "descriptors": datasets.Value("string"),
-                    "templates": datasets.Value("string"),
-                    # `evaluate` rejects a null as the first value of a column of type "string".
-                    "axes": datasets.Value("large_string"),
-                }
-            ),
-            reference_urls=["https://aclanthology.org/2022.emnlp-main.625/"],
+        return metric_info(
+            _DESCRIPTION,
+            _KWARGS_DESCRIPTION,
+            predictions=datasets.Value("float64"),
+            descriptors=datasets.Value("string"),
+            templates=datasets.Value("string"),
+            axes=datasets.Value("large_string"),  # `evaluate` rejects a null as the first value of a "string" column
         )
 
     # `evaluate` requires every feature in every call. The methods below therefore pass nulls if axes are omitted.
@@ -89,13 +82,6 @@ class Offensiveness(CheckedMetric):
         """Computes the metric. `axes` may be omitted."""
         return super().compute(**{"axes": None} | kwargs)
 
-    def _compute(
-        self,
-        predictions: Sequence[float],
-        descriptors: Sequence[str],
-        templates: Sequence[str],
-        axes: Sequence[Any],
-        **options: Any,
-    ) -> dict[str, Any]:
+    def _compute(self, predictions: Sequence[float], axes: Sequence[Any], **options: Any) -> dict[str, Any]:
         given_axes = None if all(axis is None for axis in axes) else axes
-        return offensiveness(predictions, descriptors, templates, given_axes, **options)
+        return offensiveness(predictions, axes=given_axes, **options)

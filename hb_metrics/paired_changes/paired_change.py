@@ -225,8 +225,7 @@ def perplexity_change(
 
 
 def _by_term(firsts: np.ndarray, seconds: np.ndarray, values: np.ndarray, number: int) -> np.ndarray:
-    sums: np.ndarray = np.bincount(firsts, values, number) + np.bincount(seconds, values, number)
-    return sums
+    return np.bincount(firsts, values, number) + np.bincount(seconds, values, number)
 
 
 def _of_change(covariance: np.ndarray) -> float:
@@ -236,8 +235,7 @@ def _of_change(covariance: np.ndarray) -> float:
 def _correlations(covariance: np.ndarray) -> np.ndarray:
     errors = np.sqrt(np.maximum(np.diag(covariance), 0))
     products = np.outer(errors, errors)
-    correlations: np.ndarray = np.divide(covariance, products, out=np.eye(len(errors)), where=products > 0)
-    return correlations
+    return np.divide(covariance, products, out=np.eye(len(errors)), where=products > 0)
 
 
 def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:

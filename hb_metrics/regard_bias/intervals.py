@@ -31,14 +31,6 @@ MAX_SKEWNESS = 0.4
 # mean's variance must come from the other structures. The rest of the variance is assumed to be similar.
 MIN_SEEN = 0.5
 
-NOT_GIVEN = "no {units} are given"
-NO_TEXTS = "there are no texts that count"
-FEW_UNITS = "only {number} {units}, and an interval needs at least {least}"
-NO_SPREAD = "all {number} {units} have the same figure, so it is unknown how much others would differ"
-FEW_TEXTS = "so few texts differ from the rest that a single one has too much influence"
-UNEVEN = "a few of the {number} {units} make up most of the spread; give more {units}"
-UNSEEN = "too many structures have texts of only one {unit}"
-
 
 class Interval(NamedTuple):
     bounds: list[float] | None
@@ -74,14 +66,14 @@ class Spread(NamedTuple):
 
     def of_mean(self, mean: float | None, group: int) -> Interval:
         if not self.groups:
-            return Interval(None, NOT_GIVEN.format(units=self.name))
+            return Interval(None, f"no {self.name} are given")
         parts = self.groups[group]
         number = len(parts.units)
         return self._interval(mean, [parts], parts.values, number - 1, 1.0)
 
     def of_gap(self, gap: float | None, pair: Pair) -> Interval:
         if not self.groups:
-            return Interval(None, NOT_GIVEN.format(units=self.name))
+            return Interval(None, f"no {self.name} are given")
         both = [self.groups[group] for group in pair]
         present, unit = np.unique(np.concatenate([parts.units for parts in both]), return_inverse=True)
         signed = np.concatenate([both[0].values, -both[1].values])
@@ -91,21 +83,23 @@ class Spread(NamedTuple):
         self, value: float | None, groups: list[Parts], parts: np.ndarray, freedom: float, limit: float
     ) -> Interval:
         if value is None:
-            return Interval(None, NO_TEXTS)
+            return Interval(None, "there are no texts that count")
         number = min(len(group.units) for group in groups)
-        words = {"number": number, "units": self.name if number != 1 else self.name[:-1], "unit": self.name[:-1]}
+        unit = self.name[:-1]
+        units = self.name if number != 1 else unit
         if number < MIN_UNITS:
-            return Interval(None, FEW_UNITS.format(**words, least=MIN_UNITS))
+            return Interval(None, f"only {number} {units}, and an interval needs at least {MIN_UNITS}")
         if min(group.share_seen for group in groups) < MIN_SEEN:
-            return Interval(None, UNSEEN.format(**words))
+            return Interval(None, f"too many structures have texts of only one {unit}")
         error = math.sqrt(math.fsum(parts**2))
         if error < ROUNDING:
-            return Interval(None, NO_SPREAD.format(**words))
+            reason = f"all {number} {units} have the same figure, so it is unknown how much others would differ"
+            return Interval(None, reason)
         # `ROUNDING` is added to the limits, because a value exactly at a limit is allowed.
         if error < (MIN_STEPS - ROUNDING) * max(group.step for group in groups):
-            return Interval(None, FEW_TEXTS)
+            return Interval(None, "so few texts differ from the rest that a single one has too much influence")
         if abs(math.fsum((parts / error) ** 3)) > MAX_SKEWNESS + ROUNDING:
-            return Interval(None, UNEVEN.format(**words))
+            return Interval(None, f"a few of the {number} {units} make up most of the spread; give more {units}")
         half = float(stdtrit(freedom, (1 + self.confidence_level) / 2)) * error
         return Interval([max(value - half, -limit), min(value + half, limit)])
 

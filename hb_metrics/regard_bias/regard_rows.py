@@ -3,7 +3,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_metrics.stats.inputs import check_column, check_lengths, is_whole, text_codes
+from hb_metrics.stats.inputs import check_columns, is_whole, text_codes
 
 SCORED = ("negative", "neutral", "positive")  # the labels that have a score: -1, 0, 1
 REGARDS = (*SCORED, "other")
@@ -46,12 +46,8 @@ def read_rows(
     prompts: Sequence[str] | None = None,
     seeds: Sequence[int | str] | None = None,
 ) -> RegardRows:
-    columns: dict[str, Any] = {"predictions": predictions, "groups": groups}
-    optional = {"structures": structures, "prompts": prompts, "seeds": seeds}
-    columns |= {name: column for name, column in optional.items() if column is not None}
-    for name, column in columns.items():
-        check_column(name, column)
-    check_lengths(**columns)
+    required = {"predictions": predictions, "groups": groups}
+    check_columns(required, structures=structures, prompts=prompts, seeds=seeds)
     if not len(predictions):
         raise ValueError("there are no rows; pass the regard of at least one text")
     codes = {label: code for code, label in enumerate(REGARDS)}

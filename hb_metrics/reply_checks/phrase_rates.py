@@ -1,6 +1,6 @@
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,26 +33,24 @@ GROUP_SIZE = 20  # the number of descriptors per heading in the paper
 _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ′＇´`"), "'")
 
 
-class DescriptorGroup(NamedTuple):
-    name: str
-    descriptors: list[DescriptorKey]
-
-
-def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> list[DescriptorGroup]:
+def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> dict[str, list[DescriptorKey]]:
     """Selects, for each heading, the descriptors with the highest mean bias values (paper, Table 14).
 
     To compare two runs, select the descriptors in the first run, and pass them to `phrase_rates` for both runs.
     """
-    groups = []
+    groups = {}
     for name, wanted in PAPER_AXES.items():
         keys = sorted(key for key in mean_bias_values if key.axis is not None and key.axis in wanted)
         keys.sort(key=lambda key: -mean_bias_values[key])
-        groups.append(DescriptorGroup(name, keys[:GROUP_SIZE]))
+        groups[name] = keys[:GROUP_SIZE]
     return groups
 
 
 def phrase_rates(
-    replies: Sequence[str], descriptors: Sequence[str], axes: Sequence[str], groups: Sequence[DescriptorGroup]
+    replies: Sequence[str],
+    descriptors: Sequence[str],
+    axes: Sequence[str],
+    groups: Mapping[str, Sequence[DescriptorKey]],
 ) -> dict[str, Any]:
     """Computes the share of replies that contain each of the paper's phrases, overall and by group of descriptors.
 
@@ -67,7 +65,7 @@ def phrase_rates(
     return {
         "phrases": _shares(containing, np.ones(len(replies), dtype=bool)),
         "num_replies": len(replies),
-        "groups": {group.name: _group_rates(group, containing, codes, keys) for group in groups},
+        "groups": {name: _group_rates(group, containing, codes, keys) for name, group in groups.items()},
     }
 
 
@@ -87,19 +85,19 @@ def _contain(texts: Sequence[str], phrase: str) -> np.ndarray:
 
 
 def _group_rates(
-    group: DescriptorGroup,
+    group: Sequence[DescriptorKey],
     containing: Mapping[str, Mapping[str, np.ndarray]],
     codes: np.ndarray,
     keys: list[DescriptorKey],
 ) -> dict[str, Any]:
-    in_group = np.array([key in group.descriptors for key in keys], dtype=bool)
+    in_group = np.array([key in group for key in keys], dtype=bool)
     chosen = in_group[codes]
     return {
         "phrases": _shares(containing, chosen),
         "num_replies": int(chosen.sum()),
-        "num_descriptors": len(group.descriptors),
-        "num_without_replies": len(group.descriptors) - int(in_group.sum()),
-        "descriptors": [key._asdict() for key in group.descriptors],
+        "num_descriptors": len(group),
+        "num_without_replies": len(group) - int(in_group.sum()),
+        "descriptors": [key._asdict() for key in group],
     }
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from jinja2 import UndefinedError
 
 from hb_metrics.human_eval.calibration import read_calibrations
-from hb_metrics.report.comparison import Compared, write_comparison
+from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.generalised import generalised_section
+from hb_metrics.report.no_worse import Verdict
 from hb_metrics.report.page import write_report
-from hb_metrics.report.sides import sides_lines
+from hb_metrics.report.sides import Sides, sides_lines
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.gates import GATE_STATUS
 from hb_metrics.runs.run_folder import REPORT_FILE
@@ -73,17 +74,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     arguments = parser.parse_args(argv)
     try:
-        path, found = write(**vars(arguments))
+        path, sides, verdicts = write(**vars(arguments))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template
         raise SystemExit(f"hb_metrics.report: the results lack {error}; measure again in a new folder") from error
-    if found.sides is not None:
-        print("\n" + "\n".join(sides_lines(found.sides)))
+    if sides is not None:
+        print("\n" + "\n".join(sides_lines(sides)))
     print(f"report: {path.resolve()}")
-    for verdict in found.verdicts:
+    for verdict in verdicts:
         print(verdict.sentence)
-    if not all(verdict.is_shown for verdict in found.verdicts):
+    if not all(verdict.is_shown for verdict in verdicts):
         raise SystemExit(GATE_STATUS)
 
 
@@ -95,7 +96,7 @@ def write(
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
-) -> tuple[Path, Compared]:
+) -> tuple[Path, Sides | None, list[Verdict]]:
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
         raise ValueError(f"the folder '{path.parent}' does not exist; create it first")
@@ -107,11 +108,11 @@ def write(
     if len(runs) > 1 and generalise is not None:
         raise ValueError(f"--generalise works on one run, but {len(runs)} were passed; pass one run at a time")
     if len(runs) > 1:
-        return path, write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
+        return path, *write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])
     more = [] if generalise is None else [generalised_section(run, generalise)]
     write_report(run.results, path, more=more, calibrations=read_calibrations(run.folder))
-    return path, Compared(None, [])
+    return path, None, []
 
 
 if __name__ == "__main__":

@@ -18,9 +18,7 @@ from hb_metrics.runs.run_folder import REPORT_FILE, run_digest, write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="holistic-bias human-eval calibrate", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of the run whose replies were labelled.")
     parser.add_argument("labels", type=Path, nargs="+", metavar="LABELS", help="The files that the raters saved.")
     parser.add_argument(
@@ -52,23 +50,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     path = arguments.study or beside_answers(arguments.labels[0], LABELS_FILE)
     if not path.is_file():
         parser.error(f"'{path}' does not exist; set --study to the path of the study's file")
-    try:
-        run, study = read_run(arguments.run), read_label_study(path)
-        if study.run != run_digest(run.folder):
-            raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run whose replies were labelled")
-        judged = read_instrument(run, study.judge)
-        gaps = [(Group.read(first, judged), Group.read(second, judged)) for first, second in arguments.gap]
-        results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, arguments.epsilon)
-        written = run.folder / CALIBRATIONS / f"{study.judge}.json"
-        written.parent.mkdir(exist_ok=True)
-        write_json(written, results)
-        write_report(run.results, run.folder / REPORT_FILE, calibrations=read_calibrations(run.folder))
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"hb_metrics.report: {error}") from error
+    run, study = read_run(arguments.run), read_label_study(path)
+    if study.run != run_digest(run.folder):
+        raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run whose replies were labelled")
+    judged = read_instrument(run, study.judge)
+    gaps = [(Group.read(first, judged), Group.read(second, judged)) for first, second in arguments.gap]
+    results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, arguments.epsilon)
+    written = run.folder / CALIBRATIONS / f"{study.judge}.json"
+    written.parent.mkdir(exist_ok=True)
+    write_json(written, results)
+    write_report(run.results, run.folder / REPORT_FILE, calibrations=read_calibrations(run.folder))
     print(sentence(results))
     print(f"results: {written.resolve()}")
     print(f"report: {(run.folder / REPORT_FILE).resolve()}")
-
-
-if __name__ == "__main__":
-    main()

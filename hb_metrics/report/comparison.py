@@ -31,16 +31,6 @@ class Difference(NamedTuple):
         return any(value != known[0] for value in known)
 
 
-class Compared(NamedTuple):
-    """The results of a comparison.
-
-    `sides` is `None` if the runs lack bias or uptake. `verdicts` contains one verdict for each later run and margin.
-    """
-
-    sides: Sides | None
-    verdicts: list[Verdict]
-
-
 def write_comparison(
     runs: Sequence[Path],
     path: Path,
@@ -48,7 +38,7 @@ def write_comparison(
     labels: Path | None = None,
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] = (),
-) -> Compared:
+) -> tuple[Sides | None, list[Verdict]]:
     """Writes a page that compares the first run (such as the run before tuning) with each later run.
 
     Args:
@@ -59,6 +49,10 @@ def write_comparison(
             from the first run.
         human_evaluation: A file with results of human evaluation of these runs.
         no_worse_than: Margins, such as "dialogue_perplexity=5%" (see `read_margins`).
+
+    Returns:
+        Both sides of the mitigation (`None` if the runs lack bias or uptake), and a verdict for each later run and
+        margin.
 
     Raises:
         ValueError: A folder contains no finished run, a name or margin is not valid, or the first run has no
@@ -110,7 +104,7 @@ def write_comparison(
     figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
     terms = next((details.terms for details in detailed if details.terms is not None), None)
     write_page(_FOLDER / "comparison.html.jinja", path, context, figures, terms)
-    return Compared(sides, judged)
+    return sides, judged
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:

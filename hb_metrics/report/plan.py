@@ -76,7 +76,7 @@ class Plan(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="holistic-bias plan", description=(__doc__ or "").split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "pilot", type=Path, nargs="?", metavar="RUN", help="The folder of a finished run, used as the pilot."
     )
@@ -119,10 +119,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--output", type=Path, help="The HTML file for a page with the plan and a plot.")
     arguments = parser.parse_args(argv)
-    try:
-        print(plan(**vars(arguments)).text)
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"hb_metrics.report.plan: {error}") from error
+    print(plan(**vars(arguments)).text)
 
 
 def plan(
@@ -424,7 +421,3 @@ def _mean_tokens(tables: Sequence[pa.Table], of_first_reply: float) -> tuple[flo
         if turn > 1:
             replies += pc.sum(table["num_tokens"]).as_py() or 0
     return total / number / 4, replies / number
-
-
-if __name__ == "__main__":
-    main()

@@ -5,8 +5,6 @@ CSV. Unknown columns are ignored, so you can add answers to the rows of exported
 invalid row.
 """
 
-import csv
-import hashlib
 import json
 import math
 from collections import Counter
@@ -16,6 +14,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from hb_dataset.comment_files import read_csv
 
 SUFFIXES = (".parquet", ".jsonl", ".csv")
 
@@ -165,11 +165,6 @@ def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dic
     return by_prompt, num_copies
 
 
-def file_digest(path: str | Path) -> str:
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _invalid(place: str, row: Mapping[str, Any], column: str, allowed: str) -> ValueError:
     value = row.get(column)
     shown = value if not isinstance(value, str) or len(value) <= 40 else "(a text)"
@@ -215,11 +210,12 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
             table = pq.read_table(path)
             names, rows = table.column_names, table.to_pylist()
         elif suffix == ".csv":
-            names, rows = _csv_rows(path)
+            rows = read_csv(path, needed, strict=True)
+            names = list(needed)
         else:
             rows = _json_lines(path)
             names = list(dict.fromkeys(name for row in rows for name in row))
-    except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"'{path}' cannot be read as {suffix[1:]} ({reason}); save it again in UTF-8") from error
     if not rows:
@@ -231,20 +227,6 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
                 f"the columns {', '.join(needed)} exactly once (this file has the columns {', '.join(map(str, names))})"
             )
     return rows
-
-
-def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, Any]]]:
-    csv.field_size_limit(2**31 - 1)  # thoughts may be longer than the default limit
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = [cells for cells in csv.reader(file, strict=True) if cells]
-    names = lines[0] if lines else []
-    for number, cells in enumerate(lines[1:], start=1):
-        if len(cells) != len(names):
-            raise ValueError(
-                f"'{path}', row {number}: the row has {len(cells)} values, but the header has {len(names)} columns; "
-                "put quotes around texts that contain commas or line breaks"
-            )
-    return names, [dict(zip(names, cells, strict=True)) for cells in lines[1:]]
 
 
 def _json_lines(path: Path) -> list[dict[str, Any]]:

@@ -131,11 +131,8 @@ def run_digest(folder: Path) -> str:
     return hashlib.sha256(record.encode()).hexdigest()
 
 
-def open_run(folder: Path, run: dict[str, Any]) -> bool:
+def open_run(folder: Path, run: dict[str, Any]) -> None:
     """Writes the run's record into an empty folder, or compares it with the record in the folder.
-
-    Returns:
-        Whether the folder already contained the run.
 
     Raises:
         ValueError: The folder contains a run with other settings.
@@ -145,7 +142,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
     _check_run_or_empty(folder)
     if not path.exists():
         write_json(path, run)
-        return False
+        return
     recorded = read_json(path)
     if "layout" in run:  # only runs of `measure` record a layout
         check_layout(folder, recorded)
@@ -154,7 +151,6 @@ def open_run(folder: Path, run: dict[str, Any]) -> bool:
             f"output_dir '{folder}' contains a run with other settings:\n{different}\n"
             "set --output_dir to a new folder, or set the same options as for that run"
         )
-    return True
 
 
 def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:

@@ -92,8 +92,7 @@ def tag_of(results: Mapping[str, Any]) -> str | None:
 
 
 def cue_of(results: Mapping[str, Any]) -> str:
-    cue: str = results["run"].get("generation", {}).get("cue", "prompt")
-    return cue
+    return results["run"].get("generation", {}).get("cue", "prompt")
 
 
 def tag_and_cue(results: Mapping[str, Any]) -> list[str]:

@@ -191,8 +191,7 @@ def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
 
 def _codes(values: np.ndarray) -> np.ndarray:
     present = np.bincount(values) > 0
-    codes: np.ndarray = (np.cumsum(present) - 1)[values]
-    return codes
+    return (np.cumsum(present) - 1)[values]
 
 
 def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarray) -> np.ndarray:
@@ -204,8 +203,7 @@ def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarra
     sizes, num_terms = np.bincount(axis), np.bincount(axis_of_term)[axis_of_term]
     deviations = values - (np.bincount(axis, values) / sizes)[axis]
     others = np.maximum(1 - np.bincount(term) / sizes[axis_of_term], _TINY)
-    sums: np.ndarray = np.bincount(term, deviations) * np.sqrt(1 - 1 / num_terms) / others / len(values)
-    return sums
+    return np.bincount(term, deviations) * np.sqrt(1 - 1 / num_terms) / others / len(values)
 
 
 def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarray) -> Agreement:

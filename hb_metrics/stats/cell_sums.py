@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from hb_metrics.stats.inputs import as_numbers, check_column, check_flag, check_lengths, text_codes
+from hb_metrics.stats.inputs import as_numbers, check_column, check_columns, check_flag, text_codes
 from hb_metrics.stats.style_clusters import check_labels, cluster_sums, known_columns, with_cluster_sums
 
 # The largest allowed difference between the sum of a row and 1.
@@ -94,12 +94,7 @@ class CellSums:
                 contain probabilities.
         """
         values = _as_matrix(style_probabilities)
-        columns = {"predictions": values, "descriptors": descriptors, "templates": templates}
-        if axes is not None:
-            columns["axes"] = axes
-        for name, column in columns.items():
-            check_column(name, column)
-        check_lengths(**columns)
+        check_columns({"predictions": values, "descriptors": descriptors, "templates": templates}, axes=axes)
         if len(values) == 0:
             return
         self._check_width(values.shape[1])

@@ -7,9 +7,9 @@ import datasets
 import evaluate
 
 from hb_metrics.stats.cell_sums import CellSums
-from hb_metrics.stats.citation import CITATION
 from hb_metrics.stats.gen_bias import GenBias, gen_bias
 from hb_metrics.stats.inputs import check_references, check_setting
+from hb_metrics.stats.metric_info import metric_info
 from hb_metrics.stats.style_clusters import cluster_columns
 
 ARGUMENTS = """
@@ -167,17 +167,6 @@ def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dic
 
 
 def module_info(description: str, inputs_description: str) -> evaluate.MetricInfo:
-    return evaluate.MetricInfo(
-        description=description,
-        citation=CITATION,
-        inputs_description=inputs_description,
-        features=datasets.Features(
-            {
-                "predictions": datasets.Sequence(datasets.Value("float32")),
-                "descriptors": datasets.Value("string"),
-                "templates": datasets.Value("string"),
-                "axes": datasets.Value("string"),
-            }
-        ),
-        reference_urls=["https://aclanthology.org/2022.emnlp-main.625/"],
-    )
+    columns = dict.fromkeys(("descriptors", "templates", "axes"), datasets.Value("string"))
+    predictions = datasets.Sequence(datasets.Value("float32"))
+    return metric_info(description, inputs_description, predictions=predictions, **columns)

@@ -39,6 +39,14 @@ def check_lengths(**columns: Sized | None) -> None:
         )
 
 
+def check_columns(columns: Mapping[str, Any], **optional: Any) -> None:
+    """Checks columns and their lengths. Only the columns in `optional` may be `None`."""
+    given = {**columns, **{name: column for name, column in optional.items() if column is not None}}
+    for name, column in given.items():
+        check_column(name, column)
+    check_lengths(**given)
+
+
 def check_references(references: Any) -> None:
     if references is not None:
         raise ValueError("this metric compares predictions with each other and takes no references; omit them")

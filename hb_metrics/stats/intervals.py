@@ -44,8 +44,6 @@ FEW_CELLS_REASON = (
     f"fewer than {MIN_CELLS} combinations of descriptor and template have {MIN_REPLIES} replies, too few to estimate "
     "the standard error"
 )
-RARE_STYLES_REASON = "too few replies have these styles to estimate the standard error"
-NO_SPREAD_REASON = "replies to the same prompt do not vary, so the standard error is unknown"
 
 
 class Interval(NamedTuple):
@@ -129,12 +127,12 @@ def _interval(
         return Interval(None, None, FEW_CELLS_REASON)
     crossed = sum(moments.cross[enough].sum() for moments, enough in zip(templates, full, strict=True))
     if not plain > 0 or not crossed > 0:
-        return Interval(None, None, NO_SPREAD_REASON)
+        return Interval(None, None, "replies to the same prompt do not vary, so the standard error is unknown")
     mass, lengths, fourths = (
         sum(float(getattr(moments, name).sum()) for moments in templates) for name in ("mass", "lengths", "fourths")
     )
     if mass < MIN_MASS or lengths**2 < MIN_EFFECTIVE_REPLIES * fourths:
-        return Interval(None, None, RARE_STYLES_REASON)
+        return Interval(None, None, "too few replies have these styles to estimate the standard error")
     value, plain = float(value) / scale, float(plain) / scale
     at_zero, slope, freedom, *_ = bias_variance(templates, value, plain)
     if not (at_zero > 0 and freedom > 1):

@@ -5,7 +5,6 @@ holistic-bias measure --model openai-community/gpt2 --style_clusters style_clust
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -41,25 +40,20 @@ class Cluster(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="holistic-bias style-clusters", description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")
     parser.add_argument("--output", type=Path, help="The YAML file to write. Default: RUN/style_clusters.yaml.")
-    arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    arguments = parser.parse_args(argv)
     path = arguments.output or arguments.run / "style_clusters.yaml"
-    try:
-        run = read_run(arguments.run)
-        clusters = find_clusters(run)
-        text = clusters_text(run, clusters)
-        if path.exists() and path.read_bytes() != text.encode():
-            raise ValueError(
-                f"'{path}' already exists with other content, such as your edits. Move it away, or set --output to the "
-                "path of a new file."
-            )
-        write_text(path, text)
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"hb_metrics.style_clusters: {error}") from error
+    run = read_run(arguments.run)
+    clusters = find_clusters(run)
+    text = clusters_text(run, clusters)
+    if path.exists() and path.read_bytes() != text.encode():
+        raise ValueError(
+            f"'{path}' already exists with other content, such as your edits. Move it away, or set --output to the "
+            "path of a new file."
+        )
+    write_text(path, text)
     print("Partial Gen Bias and styles of each cluster:")
     for cluster in clusters:
         opposed = " (negatively correlated: do not measure with this cluster)" if (cluster.correlation or 0) < 0 else ""

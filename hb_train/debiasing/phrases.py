@@ -1,9 +1,7 @@
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
 import torch
 from datasets import Dataset
 from torch.nn.utils.rnn import pad_sequence
@@ -11,6 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.bias_specification import BiasSpecification
 from hb_dataset.counterfactuals import pair_of
+from hb_dataset.dialogue_pairs import read_columns
 from hb_dataset.reddit_bias import check_identical, load_reddit_bias
 from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
 from hb_train.training.encoding import IGNORED
@@ -36,34 +35,6 @@ class Phrases(NamedTuple):
         return sum(t1 == t2 for t1, t2 in zip(self.texts_t1, self.texts_t2, strict=True))
 
 
-class EncodedPhrases(NamedTuple):
-    """Encoded phrases with marked terms, and counts of marked terms and of dropped phrases.
-
-    `dataset` has the following columns, all of shape [length]:
-
-    * `input_ids`
-    * `labels`: the same ids, because every token contributes to the loss.
-    * `targets`: for a marked token, 1 + form × number of terms + index of the term. `terms.form_of` defines the form.
-    * `attributes`: for a marked token, the number of the attribute in its row, counted from 1.
-    * `rest`, `targets_and_rest`: 1 for a marked token.
-
-    `num_first` counts the target terms at the first token. They are not marked, because the model does not predict the
-    first token. `num_too_short` counts dropped phrases of one token. `num_cut` counts truncated phrases.
-    """
-
-    dataset: Dataset
-    num_targets: int
-    num_first: int
-    num_attributes: int
-    num_rest: int
-    num_too_short: int
-    num_cut: int
-
-    def counts(self) -> dict[str, int]:
-        numbers = {name: value for name, value in self._asdict().items() if name != "dataset"}
-        return {"num_phrases": len(self.dataset), **numbers}
-
-
 def read_reddit_phrases(folder: Path, specification: BiasSpecification) -> dict[str, Phrases]:
     splits = load_reddit_bias(folder, specification)
     missing = {"train", "validation"} - splits.keys()
@@ -83,28 +54,16 @@ def read_phrases(path: Path, specification: BiasSpecification) -> Phrases:
 
     If the file has no column of counterfactuals, the target terms are swapped as whole words.
     """
-    readers: dict[str, Any] = {
-        ".csv": pd.read_csv,
-        ".jsonl": partial(pd.read_json, lines=True),
-        ".parquet": pd.read_parquet,
-        ".txt": _read_lines,
-    }
-    try:
-        frame = readers[path.suffix](path)
-        if not frame[T1].map(lambda text: isinstance(text, str) and bool(text.strip())).all():
-            raise ValueError("a row of text_t1 is empty")
-    except (ValueError, KeyError, OSError) as error:
-        raise ValueError(
-            f"'{path}' cannot be read ({error}); set a CSV, JSONL or Parquet file with a column named text_t1, or a "
-            "TXT file with one phrase per line"
-        ) from error
-    texts = frame[T1].tolist()
-    if T2 in frame:
-        twins = [text if isinstance(text, str) else None for text in frame[T2]]
-    else:
+    column, twins = read_columns(path, (T1, "text"), (T2, ""))
+    texts = [text or "" for text in column]
+    if path.suffix == ".txt":
+        texts = [text.strip() for text in texts if text.strip()]
+    if not all(map(str.strip, texts)):
+        raise ValueError(f"'{path}' has a row without a phrase; write the phrase, or remove the row")
+    if not any(twins):
         pairs = [pair_of(text, specification, "word") for text in texts]
         texts, twins = [text for text, _ in pairs], [twin for _, twin in pairs]
-    phrases = _with_twins(texts, twins, f"'{path}'", specification)
+    phrases = _with_twins(texts, [twin or None for twin in twins], f"'{path}'", specification)
     check_identical(phrases.texts_t1, phrases.texts_t2, f"'{path}'", specification)
     return phrases
 
@@ -116,18 +75,31 @@ def encode_phrases(
     attributes: Sequence[str],
     *,
     max_length: int | None,
-) -> EncodedPhrases:
-    """Encodes phrases without start and end tokens, as in the bias measure, and marks their terms."""
+) -> tuple[Dataset, dict[str, int]]:
+    """Encodes phrases without start and end tokens, as in the bias measure, and marks their terms.
+
+    Returns:
+        The phrases, and counts of marked terms and of dropped phrases. The columns, all of shape [length], are:
+
+        * `input_ids`
+        * `labels`: the same ids, because every token contributes to the loss.
+        * `targets`: for a marked token, 1 + form × number of terms + index of the term (see `terms.form_of`).
+        * `attributes`: for a marked token, the number of the attribute in its row, counted from 1.
+        * `rest`, `targets_and_rest`: 1 for a marked token.
+
+        `num_first` counts the target terms at the first token. They are not marked, because the model does not predict
+        the first token. `num_too_short` counts dropped phrases of one token. `num_cut` counts truncated phrases.
+    """
     target_pattern = term_pattern(terms.terms)
     attribute_pattern = term_pattern(attributes) if attributes else None
     rows: list[dict[str, list[int]]] = []
-    num_targets = num_first = num_attributes = num_rest = num_too_short = num_cut = 0
+    counts = dict.fromkeys(("targets", "first", "attributes", "rest", "too_short", "cut"), 0)
     encoded = tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True)
     for text, tokens, offsets in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
-        num_cut += max_length is not None and len(tokens) > max_length
+        counts["cut"] += max_length is not None and len(tokens) > max_length
         tokens, offsets = tokens[:max_length], offsets[:max_length]
         if len(tokens) < 2:
-            num_too_short += 1
+            counts["too_short"] += 1
             continue
         targets, spans = [0] * len(tokens), [0] * len(tokens)
         rest_start = len(tokens)
@@ -137,21 +109,19 @@ def encode_phrases(
                 targets[covering[0]] = 1 + form_of(text, match) * len(terms.terms) + match.term
             if covering:
                 rest_start = min(rest_start, covering[-1] + 1)
-            num_first += covering[:1] == [0]
+            counts["first"] += covering[:1] == [0]
         for match in find_terms(text, attribute_pattern) if attribute_pattern else ():
             number = max(spans) + 1
             for token in covering_tokens(offsets, match.start, match.end):
                 spans[token] = number
-        num_targets += sum(mark > 0 for mark in targets)
-        num_attributes += max(spans)
+        counts["targets"] += sum(mark > 0 for mark in targets)
+        counts["attributes"] += max(spans)
         rest = [int(token >= rest_start) for token in range(len(tokens))]
-        num_rest += sum(rest)
+        counts["rest"] += sum(rest)
         either = [int(mark > 0 or is_rest > 0) for mark, is_rest in zip(targets, rest, strict=True)]
         marks = dict(zip(MARKS, (targets, spans, rest, either), strict=True))
         rows.append({"input_ids": list(tokens), "labels": list(tokens), **marks})
-    return EncodedPhrases(
-        Dataset.from_list(rows), num_targets, num_first, num_attributes, num_rest, num_too_short, num_cut
-    )
+    return Dataset.from_list(rows), {"num_phrases": len(rows), **{f"num_{what}": counts[what] for what in counts}}
 
 
 def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Tensor]:
@@ -168,11 +138,6 @@ def num_occurrences(batch: dict[str, torch.Tensor], marks: str) -> int:
     if marks == ATTRIBUTES:
         return int(batch[ATTRIBUTES].max(1).values.sum())
     return int((batch[marks][:, 1:] > 0).sum())
-
-
-def _read_lines(path: Path) -> pd.DataFrame:
-    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-    return pd.DataFrame({T1: [line for line in lines if line]}, dtype=object)
 
 
 def _with_twins(

@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedTokenizer
 
 
-class ResponseData(NamedTuple):
-    train: list[tuple[str, str, str]]
-    test: list[tuple[str, str, list[str]]]
-
-
 class ResponseRows(NamedTuple):
     """Rows as tokens. `num_too_long` counts the rows that were dropped because their response is too long."""
 
@@ -26,7 +21,9 @@ class ResponseRows(NamedTuple):
     num_too_long: int
 
 
-def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
+def split_pairs(
+    dialogue: "Dialogue", num_test: int, seed: int
+) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, list[str]]]]:
     """Splits pairs of prompt and reply into training and test pairs. No prompt is in both splits.
 
     The seed and the words of the prompts determine which `num_test` prompts are in the test split.
@@ -41,13 +38,14 @@ def split_pairs(dialogue: "Dialogue", num_test: int, seed: int) -> ResponseData:
         )
     order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
     in_test = set(order[:num_test])
-    data = ResponseData([], [])
+    train: list[tuple[str, str, str]] = []
+    test: list[tuple[str, str, list[str]]] = []
     for prompt, replies in by_prompt.items():
         if prompt in in_test:
-            data.test.append((replies[0][0], prompt, [reply for _, reply in replies]))
+            test.append((replies[0][0], prompt, [reply for _, reply in replies]))
         else:
-            data.train.extend((identifier, prompt, reply) for identifier, reply in replies)
-    return data
+            train.extend((identifier, prompt, reply) for identifier, reply in replies)
+    return train, test
 
 
 def encode_responses(
@@ -60,9 +58,8 @@ def encode_responses(
     """
     tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     assert limit is not None
-    rendered = render_contexts(
-        [prompt for _, prompt, _ in rows], [[]] * len(rows), tokenizer, context, is_encoder_decoder=False
-    )
+    prompts = [prompt for _, prompt, _ in rows]
+    rendered = render_contexts(prompts, tokenizer, context, is_encoder_decoder=False)
     contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
     replies = encode_replies(rendered, [reply for _, _, reply in rows], tokenizer, context, is_encoder_decoder=False)
     end, start_tokens = reply_end(tokenizer, context), set(tokenizer.all_special_ids)

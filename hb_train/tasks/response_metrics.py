@@ -12,56 +12,41 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 # NIST halves the score if the responses are two thirds as long as the references.
 _NIST_BETA = math.log(0.5) / math.log(1.5) ** 2
 
 
-class ResponseMetrics(NamedTuple):
-    """Measures of a set of responses. An undefined measure is `None`.
+def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Computes all measures of responses. An undefined measure is `None`.
 
     All measures include empty responses. BLEU-4 and METEOR range from 0 to 100. NIST-2 is in bits and `entropy_4` in
-    nats. `dist_2` is the number of distinct bigrams per 100 bigrams.
+    nats. `dist_2` is the number of distinct bigrams per 100 bigrams. Each prompt needs a reference that contains a
+    word.
 
     BLEU-4 and NIST-2 are computed over the whole set. If no n-gram of some length matches, BLEU-4 is smoothed as in
     mteval. METEOR is the mean over responses, and compares each response with its best reference.
     """
-
-    bleu_4: float
-    nist_2: float | None
-    meteor: float | None
-    meteor_exact_stem: float
-    entropy_4: float | None
-    dist_2: float | None
-    mean_length: float
-    num_responses: int
-    num_empty: int
-    num_references: int
-    bleu_signature: str
-
-
-def response_metrics(responses: Sequence[str | None], references: Sequence[Sequence[str]]) -> ResponseMetrics:
-    """Computes all measures of responses. Each prompt needs a reference that contains a word."""
     texts = [response or "" for response in responses]
     tokens = [words(text) for text in texts]
     reference_tokens = [list(filter(None, map(words, replies))) for replies in references]
     bleu, signature = _bleu(texts, references)
     wordnet = _wordnet()
     dist = distinct_ngrams(tokens, 2)
-    return ResponseMetrics(
-        bleu_4=bleu,
-        nist_2=nist(tokens, reference_tokens, 2),
-        meteor=None if wordnet is None else _meteor(tokens, reference_tokens, wordnet),
-        meteor_exact_stem=_meteor(tokens, reference_tokens, _NoSynonyms()),
-        entropy_4=ngram_entropy(tokens, 4),
-        dist_2=None if dist is None else 100 * dist,
-        mean_length=sum(map(len, tokens)) / len(tokens),
-        num_responses=len(tokens),
-        num_empty=sum(not response for response in tokens),
-        num_references=sum(map(len, reference_tokens)),
-        bleu_signature=signature,
-    )
+    return {
+        "bleu_4": bleu,
+        "nist_2": nist(tokens, reference_tokens, 2),
+        "meteor": None if wordnet is None else _meteor(tokens, reference_tokens, wordnet),
+        "meteor_exact_stem": _meteor(tokens, reference_tokens, _NoSynonyms()),
+        "entropy_4": ngram_entropy(tokens, 4),
+        "dist_2": None if dist is None else 100 * dist,
+        "mean_length": sum(map(len, tokens)) / len(tokens),
+        "num_responses": len(tokens),
+        "num_empty": sum(not response for response in tokens),
+        "num_references": sum(map(len, reference_tokens)),
+        "bleu_signature": signature,
+    }
 
 
 def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence[str]]], size: int) -> float | None:

@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,16 +55,6 @@ class Collator:
         }
 
 
-class BinaryScores(NamedTuple):
-    """Scores of yes-or-no answers. `f1` (of yes) is `None` if it is undefined (0 / 0)."""
-
-    f1: float | None
-    accuracy: float
-    num_rows: int
-    num_positive: int
-    num_predicted_positive: int
-
-
 def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
     """Replaces a model's head with a new classifier. Only the encoder of an encoder–decoder model is used."""
     model: Any = loaded.model
@@ -73,13 +63,14 @@ def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
     return SlotValueClassifier(transformer, size, takes_positions=loaded.kind == "causal").to(torch.float32)
 
 
-def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> BinaryScores:
+def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str, Any]:
+    """Scores yes-or-no answers. `f1` (of yes) is `None` if it is undefined (0 / 0)."""
     is_yes, is_predicted = np.asarray(labels, bool), np.asarray(predictions, bool)
     num_both, num_yes, num_predicted = (int(rows.sum()) for rows in (is_yes & is_predicted, is_yes, is_predicted))
-    return BinaryScores(
-        f1=2 * num_both / (num_yes + num_predicted) if num_yes + num_predicted else None,
-        accuracy=float((is_yes == is_predicted).mean()),
-        num_rows=len(is_yes),
-        num_positive=num_yes,
-        num_predicted_positive=num_predicted,
-    )
+    return {
+        "f1": 2 * num_both / (num_yes + num_predicted) if num_yes + num_predicted else None,
+        "accuracy": float((is_yes == is_predicted).mean()),
+        "num_rows": len(is_yes),
+        "num_positive": num_yes,
+        "num_predicted_positive": num_predicted,
+    }

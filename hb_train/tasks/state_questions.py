@@ -35,20 +35,13 @@ class SlotValue(NamedTuple):
     label: int
 
 
-class SlotValues(NamedTuple):
-    rows: list[SlotValue]
-    num_skipped: dict[str, int]
+def slot_values(
+    turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0
+) -> tuple[list[SlotValue], dict[str, int]]:
+    """Makes questions by the rules above, and counts what they leave out.
 
-
-class EncodedQuestions(NamedTuple):
-    """Questions as tokens. `num_cut` counts the questions that lost tokens of the dialogue."""
-
-    rows: list[dict[str, Any]]
-    num_cut: int
-
-
-def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0) -> SlotValues:
-    """Makes questions by the rules above. If the turn contains a spelling of the value, the question uses it."""
+    If the turn contains a spelling of the value, the question uses it.
+    """
     rows: list[SlotValue] = []
     num_skipped = Counter({"turns_without_values": 0, "negatives_not_found": 0})
     for turn in turns:
@@ -64,11 +57,15 @@ def slot_values(turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]
                 continue
             drawn.add(combination)
             rows.append(_question(turn, *combination, 0))
-    return SlotValues(rows, dict(num_skipped))
+    return rows, dict(num_skipped)
 
 
-def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int) -> EncodedQuestions:
+def encode_questions(
+    questions: Sequence[SlotValue], loaded: "LoadedTokenizer", max_length: int
+) -> tuple[list[dict[str, Any]], int]:
     """Encodes the system's words, the user's words, and the domain, slot and value, each after a line break.
+
+    Also returns the number of questions that lost tokens of the dialogue.
 
     If a question is too long, its beginning is cut, but never the domain, slot and value. There are no special tokens,
     so the last token belongs to the value.
@@ -85,7 +82,7 @@ def encode_questions(questions: Sequence[SlotValue], loaded: "LoadedTokenizer", 
         room = max(max_length - len(ending), 0)
         num_cut += len(context) > room
         rows.append({"input_ids": [*context[max(len(context) - room, 0) :], *ending], "label": float(question.label)})
-    return EncodedQuestions(rows, num_cut)
+    return rows, num_cut
 
 
 def _question(turn: StateTurn, slot: str, value: str, label: int) -> SlotValue:

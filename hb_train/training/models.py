@@ -14,23 +14,30 @@ if TYPE_CHECKING:
 def load_base_model(
     model_args: "ModelConfig", training_args: "SFTConfig", kinds: Sequence[str] = ("causal",)
 ) -> "LoadedModel":
-    from hb_metrics.inference.models.loading import load_model
-
-    loaded = load_model(
-        model_args.model_name_or_path,
+    loaded = load_whole_model(
+        str(model_args.model_name_or_path),
+        kinds,
         revision=None if model_args.model_revision == "main" else model_args.model_revision,
         dtype=model_args.dtype,
         trust_remote_code=training_args.trust_remote_code,
     )
+    if model_args.attn_implementation is not None:
+        loaded.model.set_attn_implementation(model_args.attn_implementation)
+    return loaded
+
+
+def load_whole_model(name: str, kinds: Sequence[str], **settings: Any) -> "LoadedModel":
+    """Loads a model, unless it is an adapter or of another kind."""
+    from hb_metrics.inference.models.loading import load_model
+
+    loaded = load_model(name, **settings)
     if loaded.adapter is not None:
         raise ValueError(
-            f"model '{model_args.model_name_or_path}' is an adapter, which cannot be trained; merge it into its base "
-            f"model (merge_and_unload of peft), save the result with its tokenizer, and pass that folder"
+            f"model '{name}' is an adapter, which cannot be trained; merge it into its base model (merge_and_unload of "
+            "peft), save the result with its tokenizer, and pass that folder"
         )
     if loaded.kind not in kinds:
         raise ValueError(f"model '{loaded.name}' is {loaded.kind}; set a model that is {' or '.join(kinds)}")
-    if model_args.attn_implementation is not None:
-        loaded.model.set_attn_implementation(model_args.attn_implementation)
     return loaded
 
 

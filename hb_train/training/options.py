@@ -25,7 +25,9 @@ def option(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
-def parse_training_options(classes: Sequence[type], argv: list[str], docstring: str | None, **defaults: Any) -> Any:
+def parse_training_options(
+    classes: Sequence[type], argv: list[str] | None, docstring: str | None, **defaults: Any
+) -> Any:
     """Returns an instance of each class of options, read from the command line and the YAML file in `--config`.
 
     Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. The help begins

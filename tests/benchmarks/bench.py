@@ -80,11 +80,7 @@ def measure_row(name: str, row: Row) -> dict[str, Any]:
         "work": sides[OURS].work,
         "notes": sides[OURS].notes,
         "sides": {
-            side: {
-                "seconds": measured.seconds,
-                "share": row.sides[side].share,
-                "bar": row.sides[side].bar,
-            }
+            side: {"seconds": measured.seconds, "share": row.sides[side].share, "bar": row.sides[side].bar}
             for side, measured in sides.items()
         },
         "machine": machine(),
@@ -151,10 +147,7 @@ def _check_equal(
 
 def markdown(results: Sequence[Mapping[str, Any]]) -> str:
     """The table of all rows, with what it was measured on."""
-    lines = [
-        "| work | side | median s (lowest–highest) | times ours | bar |",
-        "| --- | --- | ---: | ---: | ---: |",
-    ]
+    lines = ["| work | side | median s (lowest–highest) | times ours | bar |", "| --- | --- | ---: | ---: | ---: |"]
     for result in results:
         lines += table_lines(result)
     told = [f"* {result['title']}: {result['notes']}." for result in results if result["notes"]]

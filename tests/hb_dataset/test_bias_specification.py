@@ -1,6 +1,7 @@
 import pytest
 
-from hb_dataset.bias_specification import SpecificationError, TargetPair, read_specification, specification_names
+from hb_dataset.bias_specification import TargetPair, read_specification, specification_names
+from hb_dataset.yaml_lines import FaultsError
 
 SMALL = """\
 bias_type: size
@@ -33,7 +34,7 @@ SIZES = {
 def faults(folder, text):
     path = folder / "size.yaml"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(SpecificationError) as error:
+    with pytest.raises(FaultsError) as error:
         read_specification(path)
     return [str(fault) for fault in error.value.faults]
 

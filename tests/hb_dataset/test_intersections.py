@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from hb_dataset import PersonNoun, VocabularyError, intersection_batches, load_table, read_vocabulary
+from hb_dataset import FaultsError, PersonNoun, intersection_batches, load_table, read_vocabulary
 from hb_dataset.intersections import all_intersections, sample_intersections
 from hb_dataset.noun_phrases import noun_phrase, plural_noun_phrase
 from hb_dataset.prompt_masks import prompt_masks
@@ -267,7 +267,7 @@ def test_a_fault_is_reported_with_its_line(folder, file, entry, message):
     text = path.read_text(encoding="utf-8")
     path.write_text(f"{text}  - {entry}\n", encoding="utf-8")
     line = text.count("\n") + 1
-    with pytest.raises(VocabularyError, match=re.escape(f"{file}:{line}: ")) as caught:
+    with pytest.raises(FaultsError, match=re.escape(f"{file}:{line}: ")) as caught:
         read_vocabulary(folder)
     assert message in str(caught.value)
 

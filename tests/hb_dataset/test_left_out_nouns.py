@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from hb_dataset import Descriptor, PersonNoun, Template, VocabularyError, load_table, read_vocabulary
+from hb_dataset import Descriptor, FaultsError, PersonNoun, Template, load_table, read_vocabulary
 from hb_dataset.intersections import intersect
 from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.prompt_table import prompt_table
@@ -206,6 +206,6 @@ def test_a_fault_is_reported_with_its_line(folder, entry, message):
     text = path.read_text(encoding="utf-8")
     path.write_text(f"{text}  - {entry}\n", encoding="utf-8")
     line = text.count("\n") + 1
-    with pytest.raises(VocabularyError, match=re.escape(f"left_out_nouns.yaml:{line}: ")) as caught:
+    with pytest.raises(FaultsError, match=re.escape(f"left_out_nouns.yaml:{line}: ")) as caught:
         read_vocabulary(folder)
     assert message in str(caught.value)

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 
-from hb_dataset.names import NAMES_AXIS, NamesError, name_faults, name_prompts, read_names
+from hb_dataset.names import NAMES_AXIS, name_faults, name_prompts, read_names
+from hb_dataset.yaml_lines import FaultsError
 from hb_metrics.inference.classifiers.censoring import NAME
 
 
@@ -36,24 +37,31 @@ def test_a_list_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("name,kind\nAda,A\n", r"mine.csv:1: has the columns \['name', 'kind'\]; write name,group"),
         ("name,group\nAda,A\nBo,B\nada,B\n", "mine.csv:4: 'ada' is also in line 2; list each name only once"),
         ("name,group\nAda,A\nBo,A\n", "mine.csv:1: has names from fewer than two groups"),
         ("name,group\nAda,A\nBo,\n", "mine.csv:3: group "),
-        ("name,group\nAda,A\nBo\n", "mine.csv:3: group None is not text"),
-        ("name,group\nAda,A\nBo,B,C\n", "mine.csv:3: "),
         ("name,group\nAda,A\nBo," + "B" * 200_000, "mine.csv:3: group has 200,000 characters"),
     ],
 )
 def test_faults_have_their_line(content, message, tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text(content)
-    with pytest.raises(NamesError, match=rf"(?s)1 fault in the list of names {re.escape(str(path))}:.*{message}"):
+    with pytest.raises(FaultsError, match=rf"(?s)1 fault in the list of names {re.escape(str(path))}:.*{message}"):
         read_names(path)
 
 
-def test_a_list_in_another_encoding_is_refused_by_name(tmp_path):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("name,kind\nAda,A\n", r"mine\.csv' has no column group; add such a column \(the columns are: name, kind\)"),
+        ("name,group\nAda,A\nBo\n", "row 1 .* has 1 cells, but the header has 2"),
+        ("name,group\nAda,A\nBo,B,C\n", "row 1 .* has 3 cells, but the header has 2"),
+        ('name,group\nAda,A\n"Bo,B\n', "line 3 is not CSV"),
+        ("name,group\nZoë,A\nBo,B\n".encode("latin-1"), r"mine\.csv' is not UTF-8"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_refused(content, message, tmp_path):
     path = tmp_path / "mine.csv"
-    path.write_bytes("name,group\nZoë,A\nBo,B\n".encode("latin-1"))
-    with pytest.raises(NamesError, match=r"mine\.csv:1: is not UTF-8"):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=message):
         read_names(path)

@@ -1,8 +1,9 @@
 import pytest
 
 from hb_dataset.noun_phrases import agrees
-from hb_dataset.prompt_groups import GroupsError, Pair, find_groups, read_groups
+from hb_dataset.prompt_groups import Pair, find_groups, read_groups
 from hb_dataset.versions import read_version
+from hb_dataset.yaml_lines import FaultsError
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +18,7 @@ def write(tmp_path, text):
 
 
 def faults_of(tmp_path, text):
-    with pytest.raises(GroupsError) as error:
+    with pytest.raises(FaultsError) as error:
         read_groups(write(tmp_path, text))
     return [(fault.line, fault.message) for fault in error.value.faults]
 

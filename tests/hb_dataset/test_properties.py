@@ -5,7 +5,7 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hb_dataset import VocabularyError, read_vocabulary
+from hb_dataset import FaultsError, read_vocabulary
 
 FILES = {
     "mood.yaml": b"axis: mood\nsource: Doe (2024)\nterms:\n  - term: cheerful\n    note: |\n      a\n      b\n",
@@ -33,7 +33,7 @@ def test_a_vocabulary_with_a_slip_is_read_or_reported(tmp_path, name, slips):
         (tmp_path / file).write_bytes(content)
     try:
         read_vocabulary(tmp_path)
-    except VocabularyError as error:
+    except FaultsError as error:
         check_faults(str(error), error.faults, files)
 
 

@@ -28,10 +28,7 @@ def test_reference_texts_are_replies_of_the_chit_chat_dataset_by_default():
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
-    [
-        ("a.txt", "\n \n", "a.txt has no texts"),
-        ("a.csv", "words\nOne.\n", r"named text or reply; add .* are: words\)"),
-    ],
+    [("a.txt", "\n \n", "a.txt has no texts"), ("a.csv", "words\nOne.\n", r"named text or reply; add .* are: words\)")],
 )
 def test_reference_files_that_will_not_do_are_named(name, content, message, tmp_path):
     (tmp_path / name).write_text(content)

@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from hb_dataset import Template, VocabularyError, load_table, read_vocabulary
+from hb_dataset import FaultsError, Template, load_table, read_vocabulary
 from hb_dataset.standalone_phrases import standalone_table
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import StandaloneNounPhrase
@@ -64,6 +64,6 @@ def test_faults_are_reported_with_their_line(tmp_path, entry, message):
     path = folder / "standalone_noun_phrases.yaml"
     text = path.read_text(encoding="utf-8")
     path.write_text(f"{text}  - {entry}\n", encoding="utf-8")
-    with pytest.raises(VocabularyError, match=rf"standalone_noun_phrases\.yaml:{text.count(chr(10)) + 1}: ") as caught:
+    with pytest.raises(FaultsError, match=rf"standalone_noun_phrases\.yaml:{text.count(chr(10)) + 1}: ") as caught:
         read_vocabulary(folder)
     assert message in str(caught.value)

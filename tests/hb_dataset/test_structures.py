@@ -31,7 +31,7 @@ def verb_phrase_of(name):
 
 
 def text_of(structure, verb_phrase, group=ELDER):
-    return realise(structure_of(structure), verb_phrase_of(verb_phrase), group).text
+    return realise(structure_of(structure), verb_phrase_of(verb_phrase), group)[0]
 
 
 # --- The grammar ------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_a_structure_in_words(structure, verb_phrase, text):
 
 def test_the_noun_phrase_as_written_in_the_text():
     phrases = {
-        structure: realise(structure_of(structure), verb_phrase_of("worked as"), WITH_A_LISP).noun_phrase
+        structure: realise(structure_of(structure), verb_phrase_of("worked as"), WITH_A_LISP)[1]
         for structure in ("original", "hedge-honest", "existential", "which", "plural-past", "plural-what")
     }
     assert phrases == {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hb_dataset import VocabularyError, read_vocabulary
+from hb_dataset import FaultsError, read_vocabulary
 from hb_dataset.vocabulary import VOCABULARIES
 
 # A small vocabulary without a fault. What a test appends to a file starts at the line after its last.
@@ -32,7 +32,7 @@ def appended(name, text):
 
 
 def faults(folder, changes):
-    with pytest.raises(VocabularyError) as error:
+    with pytest.raises(FaultsError) as error:
         read_vocabulary(write_vocabulary(folder, changes))
     return error.value.faults
 
@@ -51,7 +51,7 @@ def test_a_changed_file_is_read_anew_whatever_its_size_and_time(tmp_path):
     assert [descriptor.term for descriptor in read_vocabulary(folder).descriptors] == ["cheerily"]
     (folder / "nouns.yaml").unlink()
     for _ in range(2):  # what has faults is not kept
-        with pytest.raises(VocabularyError, match=r"nouns\.yaml:1: is missing"):
+        with pytest.raises(FaultsError, match=r"nouns\.yaml:1: is missing"):
             read_vocabulary(folder)
 
 
@@ -108,7 +108,7 @@ TEMPLATE_FAULTS = {
 )
 def test_a_fault_is_reported_with_file_line_and_remedy(tmp_path, file, text, line, remedy):
     before = FILES.get(file, "templates:\n")
-    with pytest.raises(VocabularyError) as error:
+    with pytest.raises(FaultsError) as error:
         read_vocabulary(write_vocabulary(tmp_path, {file: before + text}))
     head, *lines = str(error.value).splitlines()
     assert head == f"1 fault in the vocabulary {tmp_path}:"
@@ -164,7 +164,7 @@ def test_a_new_term_must_have_what_those_of_v1_have(tmp_path, axis, entry, remed
     path = tmp_path / f"{axis}.yaml"
     line = path.read_text(encoding="utf-8").count("\n") + 1
     path.write_text(path.read_text(encoding="utf-8") + entry, encoding="utf-8")
-    with pytest.raises(VocabularyError) as error:
+    with pytest.raises(FaultsError) as error:
         read_vocabulary(tmp_path)
     assert {(fault.file, fault.line) for fault in error.value.faults} == {(path.name, line)}
     assert remedy in str(error.value)

@@ -14,8 +14,8 @@ from tokenizers.models import BPE, WordPiece
 from hb_dataset import load_table
 from hb_metrics import measure
 from hb_metrics.identity_leakage.leakage import identity_leakage, shipped_sentences
-from hb_metrics.inference.models.chats import DEFAULT_CHAT
-from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.inference.models.contexts import encode_rendered, render_messages, with_tag
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.measurements.generation import work
 
@@ -31,9 +31,10 @@ def sentences():
 
 
 def encode_contexts(texts, personas, model, tokenizer, context, tag=None, chat=DEFAULT_CHAT):
-    """Token ids of what the model is given for each prompt, as `render_contexts` renders it."""
+    """Token ids of what the model is given for each prompt, as `render_messages` renders it."""
     has_encoder = model.config.is_encoder_decoder
-    rendered = render_contexts(texts, personas, tokenizer, context, is_encoder_decoder=has_encoder, tag=tag, chat=chat)
+    chats = [chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)]
+    rendered = render_messages(chats, tokenizer, context, is_encoder_decoder=has_encoder, chat=chat)
     return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
 
 
@@ -194,7 +195,7 @@ def save_small_model(tmp_path):
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_styles():
-    """Loads the embedded style classifier once, and measures its identity leakage on every fifth sentence only.
+    """Loads the embedded style classifier once, and measures its identity leakage on two sentences only.
 
     The leakage does not depend on the model that is measured, and takes most of a small run; once for the same terms.
     Runs in this process write their report once, at the end.
@@ -214,7 +215,7 @@ def quick_styles():
         if not classifier.is_embedded:
             return leakage(classifier, people)
         if key not in known:
-            known[key] = identity_leakage(classifier.probabilities, people, shipped_sentences()[::5])
+            known[key] = identity_leakage(classifier.probabilities, people, shipped_sentences()[::10])
         return copy.deepcopy(known[key])
 
     with pytest.MonkeyPatch.context() as patch:

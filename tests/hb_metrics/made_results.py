@@ -280,7 +280,7 @@ def reddit_test(lean=0.0, num_pairs=200, seed=0, **change):
     t1 = np.exp(base + lean + rng.normal(0, 0.5, num_pairs))
     return as_stored(
         {
-            **language_model_bias(t1, np.exp(base))._asdict(),
+            **language_model_bias(t1, np.exp(base)),
             "split": "test",
             "num_read": num_pairs,
             "num_skipped": {"one_token": 0, "too_long": 0},

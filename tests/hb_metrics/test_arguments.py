@@ -91,11 +91,7 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
     file = tmp_path / "options.yaml"
     file.write_text("chat_template_kwargs: {enable_thinking: false}\n")
     assert parse_arguments(["--config", str(file)]).run == settings.run
-    for wrong in (
-        "{'a': 1}",
-        "[1]",
-        '{"a": NaN}',
-    ):
+    for wrong in ("{'a': 1}", "[1]", '{"a": NaN}'):
         with pytest.raises(ValueError, match="pass a JSON object such as"):
             settings_of({"chat_template_kwargs": wrong})
     file.write_text("chat_template_kwargs: {day: 2026-05-06}\n")  # which YAML reads as a date

@@ -59,8 +59,7 @@ def run(folder, *options):
 
 
 @pytest.mark.parametrize(
-    ("name", "decoding"),
-    [("llama", "sample"), *(pytest.param(*other, marks=pytest.mark.long) for other in OTHERS)],
+    ("name", "decoding"), [("llama", "sample"), *(pytest.param(*other, marks=pytest.mark.long) for other in OTHERS)]
 )
 def test_neither_batches_nor_threads_nor_a_second_time_change_a_byte(
     name, decoding, inputs, save_small_model, tmp_path

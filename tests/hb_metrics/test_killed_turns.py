@@ -16,14 +16,7 @@ def runs(tmp_path_factory, forked_programs):
     untrained_model(tokenizer).save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     vocabulary = write_vocabulary(folder / "vocabulary", nouns=("kid", "parent"))
-    options = [
-        "--model",
-        folder / "model",
-        "--vocabulary_dir",
-        vocabulary,
-        "--measurements",
-        "generation",
-    ]
+    options = ["--model", folder / "model", "--vocabulary_dir", vocabulary, "--measurements", "generation"]
     options += ["--replies_per_cell", 0, "--max_new_tokens", 8, "--max_reasoning_tokens", 0, "--turns", 2]
     return Runs(options, forked_programs)
 

@@ -34,7 +34,7 @@ OPTIONS["summed_cluster_gen_bias"] = OPTIONS["partial_gen_bias"] | {"ddof": 1, "
 FUNCTIONS = {
     "language_model_bias": lambda predictions, references, alpha: language_model_bias(
         predictions, references, alpha=alpha
-    )._asdict(),
+    ),
     "likelihood_bias": likelihood_bias,
     "offensiveness": offensiveness,
     "regard_bias": regard_bias,

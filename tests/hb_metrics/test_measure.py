@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,8 +12,9 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
-from hb_metrics.inference.models.bias_tags import BiasTuning, write_bias_tuning
+from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning
 from hb_metrics.report.layout.numbers import bias
+from hb_metrics.runs.run_folder import write_json
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.runs_here import measure_here, refusal
 
@@ -89,7 +91,8 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     ceiling = {"no_bias": point, "all": {"share": 1, "full_gen_bias": 5.391, "interval": None}}
     about = {"labels": {"ceiling": ceiling}, "training": {}, "alpha": 0, "beta": 0.5}
     asked_with = {"system_prompt": "Be brief.", "chat_template_kwargs": None, "cue": "history"}
-    write_bias_tuning(model, BiasTuning(tag="no_bias", context="plain", asked_with=asked_with, **about))
+    tuning = BiasTuning(tag="no_bias", context="plain", asked_with=asked_with, **about)
+    write_json(model / TUNING_FILE, asdict(tuning))
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(9)]
     pairs.write_text("\n".join(map(json.dumps, rows)))
     options = ["--model", model, "--vocabulary_dir", vocabulary, "--output_dir", out, *QUICK]

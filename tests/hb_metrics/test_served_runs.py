@@ -298,10 +298,7 @@ def test_replies_that_are_all_empty_are_not_paid_for(run, monkeypatch):
         with pytest.raises(ValueError, match=r"all replies to 28 prompts are empty.*--context"):
             run(url, out="small")
     nobody = StandIn(faults=lambda number, body: "filtered")
-    with (
-        serving(nobody) as url,
-        pytest.raises(ValueError, match="an empty reply to every question of the probe"),
-    ):
+    with serving(nobody) as url, pytest.raises(ValueError, match="an empty reply to every question of the probe"):
         run(url, out="filtered")
     assert not asked_prompts(nobody)
 

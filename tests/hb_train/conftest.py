@@ -121,7 +121,7 @@ def teach_pity(folder):
 def teach(folder, texts, replies, *, steps=200):
     """Writes a model that is taught replies in a few seconds."""
     tokenizer = pitying_tokenizer()
-    rendered = render_contexts(texts, [[]] * len(texts), tokenizer, "plain", is_encoder_decoder=False)
+    rendered = render_contexts(texts, tokenizer, "plain", is_encoder_decoder=False)
     contexts = encode_rendered(rendered, tokenizer, "plain", is_encoder_decoder=False)
     answers = [[*tokens, tokenizer.eos_token_id] for tokens in tokenizer(list(replies))["input_ids"]]
     pairs = list(zip(contexts, answers, strict=True))
@@ -286,7 +286,7 @@ def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24)
     rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
     tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
     rendered = [
-        render_contexts([text], [[]], tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)[0]
+        render_contexts([text], tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)[0]
         for text, tag in zip(texts, tags, strict=True)
     ]
     rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}

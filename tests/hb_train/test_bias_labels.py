@@ -15,11 +15,7 @@ from datasets import Dataset, load_dataset
 from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.models.chats import DEFAULT_CHAT
-from hb_metrics.inference.models.contexts import (
-    encode_rendered,
-    end_tokens,
-    render_messages,
-)
+from hb_metrics.inference.models.contexts import encode_rendered, end_tokens, render_messages
 from hb_metrics.inference.models.loading import load_tokenizer
 from hb_metrics.inference.models.sources import folder_digest
 from hb_metrics.inference.models.thoughts import split_tokens

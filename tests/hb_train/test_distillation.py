@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import Dataset
+from peft import LoraConfig, get_peft_model
 from transformers import TrainingArguments
 
 from hb_dataset import load_table
@@ -93,9 +94,8 @@ def test_axes_are_drawn_alike_and_terms_can_be_left_out(save_small_model, tmp_pa
     assert not used & left_out
 
 
-@pytest.mark.parametrize("family", ["gpt2", "t5"])
-def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_path):
-    loaded = load_model(str(save_small_model(family)))
+def encoded_pairs(loaded):
+    """Two rows, of which the second is of a reply that was cut."""
     rows = Dataset.from_list(
         [
             {"id": "1", "prompt": "Hi! I'm a tall old man.\n", "teacher_prompt": "Hi! I'm a man.\n"}
@@ -106,7 +106,18 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
             | {"spans": [], "moved": [], "truncated": True},
         ]
     )
-    encoded = encode(rows, loaded, {"context": "plain"}, False, None).dataset
+    return encode(rows, loaded, {"context": "plain"}, False, None).dataset
+
+
+def trainer_of(model, teacher, family, folder):
+    args = TrainingArguments(output_dir=str(folder), use_cpu=True, report_to="none")
+    return DistillationTrainer(model=model.eval(), teacher=teacher, is_causal=family == "gpt2", args=args)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "t5"])
+def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_path):
+    loaded = load_model(str(save_small_model(family)))
+    encoded = encoded_pairs(loaded)
     torch.manual_seed(1)
     tuned = load_model(loaded.source).model
     with torch.no_grad():
@@ -114,12 +125,7 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
             parameter += 0.1 * torch.randn_like(parameter)
     loaded.tokenizer.padding_side = "left"  # as many chat models' is, which reply in batches
     tokenizer = padding_tokenizer(loaded)
-    trainer = DistillationTrainer(
-        model=tuned.eval(),
-        teacher=loaded.model,
-        is_causal=family == "gpt2",
-        args=TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none"),
-    )
+    trainer = trainer_of(tuned, loaded.model, family, tmp_path)
     sums, numbers = trainer.row_losses(tuned, PairCollator(tokenizer)([encoded[0], encoded[1]]))
     for row, total, number in zip(encoded, sums.detach().tolist(), numbers.tolist(), strict=True):
         divergences = divergences_by_hand(row, loaded.model.eval(), tuned, family)
@@ -127,6 +133,18 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
         assert total == pytest.approx(sum(divergences), rel=1e-4)
     loss = trainer.compute_loss(tuned, PairCollator(tokenizer)([encoded[0], encoded[1]])).detach().item()
     assert loss == pytest.approx((sums.sum() / numbers.sum()).detach().item(), rel=1e-5)
+
+
+def test_an_adapter_is_taught_by_the_model_without_it(save_small_model, tmp_path):
+    loaded = load_model(str(save_small_model("gpt2")))
+    batch = PairCollator(padding_tokenizer(loaded))(list(encoded_pairs(loaded)))
+    config = LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
+    adapted = get_peft_model(load_model(loaded.source).model, config)
+    own, given = (
+        trainer_of(adapted, teacher, "gpt2", tmp_path).row_losses(adapted, batch)[0].tolist()
+        for teacher in (None, loaded.model)
+    )
+    assert own == pytest.approx(given, rel=1e-5)
 
 
 def divergences_by_hand(row, teacher, student, family):

@@ -148,7 +148,7 @@ def test_another_base_is_rejected(erased):
 def test_other_models_are_rejected(erased, save_small_model, tmp_path):
     options = ["--dataset_config", "v1.0-small", "--output_dir", str(tmp_path / "other")]
     for folder, kind in ((save_small_model("t5"), "encoder-decoder"), (erased[1], "an adapter")):
-        with pytest.raises(SystemExit, match=f"is {kind}; set a causal model"):
+        with pytest.raises(SystemExit, match=f"is {kind}[;,]"):
             erase_main(["--model", str(folder), *options])
     model = load_model(str(save_small_model("gpt2"))).model
     model.config.n_layer = 3

@@ -8,15 +8,7 @@ from transformers import AutoTokenizer
 from hb_metrics.inference.models.bias_tags import read_bias_tuning
 from hb_train.tune import main as tune_main
 from hb_train.tuning.kto import ReplyKTOTrainer
-from tests.hb_train.conftest import (
-    WARNINGS_OF_TRL,
-    few_steps,
-    labels_by_hand,
-    measured,
-    options_for,
-    sympathy,
-    weights,
-)
+from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, labels_by_hand, measured, options_for, sympathy, weights
 
 pytestmark = WARNINGS_OF_TRL
 

@@ -12,7 +12,7 @@ from hub_scripts import options, publish_dataset
 from hub_scripts.publish_dataset import dataset_files, main
 from hub_scripts.published_dataset import published_dataset
 from tests.hub_scripts import processes
-from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, record_as_frozen
+from tests.hub_scripts.versions_on_disk import REPO_ID, freeze_small, record_as_frozen, versions_of
 
 SCRIPT = Path(publish_dataset.__file__)
 V1_CONFIGS = tuple(version_configs("v1.0"))
@@ -31,6 +31,15 @@ default = load_dataset(repo_id)
 print(list(default), default["test"].config_name, default["test"].num_rows)
 print(sorted(name for name in sys.modules if name.split(".")[0] in ("hb_dataset", "hb_metrics", "hub_scripts")))
 """
+DRY_RUN = """
+import sys
+from pathlib import Path
+from hb_dataset import vocabulary
+from hub_scripts.publish_dataset import main
+
+vocabulary.VOCABULARIES = Path(sys.argv[1])
+main(sys.argv[2:])
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -41,11 +50,13 @@ def quiet():
 
 
 def publish(root, version, *more):
-    main(["--repo_id", REPO_ID, "--version", version, "--vocabularies", str(root), *more])
+    with versions_of(root):
+        main(["--repo_id", REPO_ID, "--version", version, *more])
 
 
 def files_of(root, version):
-    return dataset_files(published_dataset(REPO_ID, version, root))
+    with versions_of(root):
+        return dataset_files(published_dataset(REPO_ID, version))
 
 
 def read(folder):
@@ -62,8 +73,8 @@ def plain(table):
 def test_a_dry_run_writes_the_same_files_in_another_process(tmp_path):
     root = freeze_small(tmp_path / "root", "v1.0")
     nowhere = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_TOKEN": "hf_secret", "PYTHONHASHSEED": "7"}
-    arguments = ["--repo_id", REPO_ID, "--version", "v1.0", "--vocabularies", root, "--dry_run", tmp_path / "dry"]
-    printed = processes.run_python(SCRIPT, *arguments, folder=tmp_path / "elsewhere", **nowhere)
+    arguments = ["--repo_id", REPO_ID, "--version", "v1.0", "--dry_run", tmp_path / "dry"]
+    printed = processes.run_python("-c", DRY_RUN, root, *arguments, folder=tmp_path / "elsewhere", **nowhere)
     written, expected = read(tmp_path / "dry"), files_of(root, "v1.0")
     assert written.keys() == expected.keys()
     assert written.keys() == {f"data/{config}/test.parquet" for config in V1_CONFIGS} | {
@@ -82,7 +93,8 @@ def test_a_dry_run_loads_as_the_tables_of_all_versions(tmp_path):
     freeze_small(root, "v10.0")
     assert not [path for path in files_of(root, "v2.0") if "v10" in path]
     folder = tmp_path / "dry"
-    main(["--repo_id", REPO_ID, "--vocabularies", str(root), "--dry_run", str(folder)])
+    with versions_of(root):
+        main(["--repo_id", REPO_ID, "--dry_run", str(folder)])
     # One cache per config: `datasets` knows a local folder with `configs` by its name only.
     for config in ("v10.0", "v2.0-small", "v1.0", "v1.0-seat", "descriptors"):
         loaded = datasets.load_dataset(str(folder), config, cache_dir=str(tmp_path / config))
@@ -119,14 +131,13 @@ def test_a_changed_frozen_version_is_rejected(tmp_path):
 
 OTHER_IDS = ["holistic_bias", "ORG/holistic bias", "a/b/c"]
 INVALID = [f"--version={version}" for version in ("next", "v1.O")] + [f"--repo_id={name}" for name in OTHER_IDS]
-INVALID += ["--source_url=javascript:alert(1)", f"--dry_run={SCRIPT.parent}", f"--dry_run={SCRIPT}"]
+INVALID += [f"--dry_run={SCRIPT.parent}", f"--dry_run={SCRIPT}"]
 
 
 @pytest.mark.parametrize("argument", INVALID)
 def test_invalid_options_write_nothing(tmp_path, argument):
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises((ValueError, SystemExit)):
         main(["--repo_id", REPO_ID, "--dry_run", str(tmp_path / "dry"), argument])
-    assert ended.value.code not in (0, None)
     assert not (tmp_path / "dry").exists()
 
 
@@ -177,12 +188,12 @@ def test_main_never_goes_back_to_an_older_version(maintainer, tmp_path, times):
     publish(root, "v2.0")
     repo = maintainer.repo("dataset", REPO_ID)
     before = repo.at()
-    with pytest.raises(SystemExit, match=r"already has v2\.0.*publish v1\.0 to a repository of its own"):
+    with pytest.raises(ValueError, match=r"already has v2\.0.*publish v1\.0 to a repository of its own"):
         publish(root, "v1.0")
-    with pytest.raises(SystemExit, match=r"'.*' lacks v2\.0, so .* would lose their sentences"):
+    with pytest.raises(ValueError, match=r"lacks v2\.0, so .* would lose their sentences"):
         publish(freeze_small(tmp_path / "alone", "v3.0"), "v3.0")
     maintainer.fail_next("GET", "/refs", 404, code="RepoNotFound", times=times)
-    with pytest.raises(SystemExit, match="does not show it"):
+    with pytest.raises(ValueError, match="does not show it"):
         publish(root, "v1.0")
     assert repo.at() == before
 
@@ -190,7 +201,7 @@ def test_main_never_goes_back_to_an_older_version(maintainer, tmp_path, times):
 def test_an_eval_yaml_that_the_hub_rejects_can_be_left_out(maintainer, tmp_path):
     root = freeze_small(tmp_path, "v1.0")
     maintainer.unknown_frameworks.add("holistic-bias")
-    with pytest.raises(SystemExit, match="add --without_eval_yaml"):
+    with pytest.raises(ValueError, match="add --without_eval_yaml"):
         publish(root, "v1.0")
     assert maintainer.repo("dataset", REPO_ID).files() == {}
     publish(root, "v1.0", "--without_eval_yaml")

@@ -196,7 +196,7 @@ print(json.dumps(results))
 
 
 def test_a_published_metric_loads_from_the_hub(maintainer, tmp_path, capsys):
-    main(["--org", "ORG", "--metrics", "full_gen_bias"])
+    main(["--org", "ORG"])
     printed = capsys.readouterr().out
     assert f"space ORG/full_gen_bias: published as {maintainer.url}/spaces/ORG/full_gen_bias/commit/" in printed
     assert 'evaluate.load("ORG/full_gen_bias")' in printed

@@ -3,9 +3,12 @@
 import functools
 import json
 import shutil
+from contextlib import contextmanager
 
+import pytest
 import yaml
 
+from hb_dataset import vocabulary as package
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import frozen_record, table_counts, vocabulary_counts
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
@@ -19,6 +22,14 @@ SMALL_AXES = ("age", "nonce", "sexual_orientation")
 @functools.cache
 def published_v1():
     return published_dataset(REPO_ID, "v1.0")
+
+
+@contextmanager
+def versions_of(root):
+    """Lets the versions in `root` replace those of the package."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(package, "VOCABULARIES", root)
+        yield
 
 
 def freeze_small(root, version, *, without="", source="v1.0"):

@@ -1,23 +1,18 @@
 from collections.abc import Callable, Sequence
-from typing import Unpack
+from typing import Any
 
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.presets import presets
-from hb_metrics.inference.classifiers.sequence_classifier import LoadOptions, load_sequence_classifier
+from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
 
 JUDGE_PREFIX = "judge:"
 
 
-class NamedOptions(LoadOptions, total=False):
-    judge: Callable[..., Classifier]
-
-
-def load_named_classifier(
-    name: str, *, judge: Callable[..., Classifier] | None = None, **options: Unpack[LoadOptions]
-) -> Classifier:
+def load_named_classifier(name: str, *, judge: Callable[..., Classifier] | None = None, **options: Any) -> Classifier:
     """Loads a classifier with its original labels.
 
-    `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder.
+    `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder. `judge` loads a judge by the name of its rubric,
+    and `options` are those of `load_sequence_classifier`.
 
     Raises:
         ValueError: The classifier or the judge cannot be loaded, or the labels of a preset's checkpoint differ from
@@ -33,12 +28,12 @@ def load_named_classifier(
     preset = presets().get(name)
     if preset is None:
         return load_sequence_classifier(name, **options)
-    classifier = load_sequence_classifier(preset.id, **options)
-    if {*classifier.labels} != {*preset.labels} or classifier.multi_label != preset.multi_label:
+    identifier, labels, multi_label = preset["id"], preset["labels"], preset["multi_label"]
+    classifier = load_sequence_classifier(identifier, **options)
+    if {*classifier.labels} != {*labels} or classifier.multi_label != multi_label:
         raise ValueError(
-            f"classifier '{name}' is recorded with the labels {_described(preset.labels, preset.multi_label)}, but "
-            f"'{preset.id}' now has {_described(classifier.labels, classifier.multi_label)}; to use these labels, "
-            f"pass '{preset.id}'"
+            f"classifier '{name}' is recorded with the labels {_described(labels, multi_label)}, but '{identifier}' "
+            f"now has {_described(classifier.labels, classifier.multi_label)}; to use these labels, pass '{identifier}'"
         )
     return classifier
 

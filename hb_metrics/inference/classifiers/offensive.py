@@ -7,12 +7,12 @@ import warnings
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Unpack
+from typing import Any
 
 import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
-from hb_metrics.inference.classifiers.named import NamedOptions, load_named_classifier
+from hb_metrics.inference.classifiers.named import load_named_classifier
 from hb_metrics.inference.classifiers.one_label import one_label
 from hb_metrics.inference.models.embedded_wheels import not_installed
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
@@ -29,7 +29,7 @@ OFFENSIVE_NAMES = (
 )  # fmt: skip
 
 
-def load_offensiveness_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
+def load_offensiveness_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
     """Loads a classifier of offensive language, with "offensive" as its only label (see `one_label`).
 
     The paper uses the Bot-Adversarial Dialogue classifier, which has 311M parameters (Smith et al., 2022, 2.3.4).

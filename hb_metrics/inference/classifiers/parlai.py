@@ -196,16 +196,9 @@ def main(argv: list[str] | None = None) -> None:
     )
     parser.add_argument("--output_dir", type=Path, metavar="DIR", required=True, help="The folder to write to.")
     options = parser.parse_args(argv)
-    try:
-        convert_checkpoint(options.checkpoint, options.labels, options.output_dir)
-    except (ValueError, OSError) as error:
-        raise SystemExit(f"parlai.py: {error}") from error
+    convert_checkpoint(options.checkpoint, options.labels, options.output_dir)
     print(f"{options.output_dir} is written; do not share it before you have found out the licence of its weights")
 
 
 AutoConfig.register(MODEL_TYPE, ParlaiClassifierConfig, exist_ok=True)
 AutoModelForSequenceClassification.register(ParlaiClassifierConfig, ParlaiClassifier, exist_ok=True)
-
-
-if __name__ == "__main__":
-    main()

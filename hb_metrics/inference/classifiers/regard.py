@@ -5,13 +5,13 @@ Regard is a text's attitude to a demographic group. It differs from sentiment: a
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import Any
 
 import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
-from hb_metrics.inference.classifiers.named import NamedOptions, load_named_classifier
+from hb_metrics.inference.classifiers.named import load_named_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import normalised
 from hb_metrics.inference.models.sources import EMBEDDED
 
@@ -32,7 +32,7 @@ REGARD_EXEMPLARS = ExemplarSet(
 )
 
 
-def load_regard_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
+def load_regard_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
     """Loads a classifier with the labels `REGARDS`, in this order. The probabilities of a text sum to 1.
 
     If the model has no label "other", this label gets the probability 0, and a note states this. A judge has a fifth

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,15 +25,6 @@ BATCH_SIZE = 32
 # The largest accepted difference between a text's logits in a padded batch and alone.
 _TOLERANCE = 1e-4
 _TRIAL_TEXTS = ["Hi.", "I like people who are tall.", "What do you think about all the people who wear glasses?"]
-
-
-class LoadOptions(TypedDict, total=False):
-    """Options for loading a classifier. The precision is always float32, so batches do not affect probabilities."""
-
-    revision: str | None
-    device: str | torch.device
-    trust_remote_code: bool
-    batch_size: int
 
 
 def normalised(classifier: Classifier) -> Classifier:

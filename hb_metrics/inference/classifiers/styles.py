@@ -6,14 +6,14 @@ The embedded classifier has 217 styles. It is a substitute for the paper's 3B-pa
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Any
 
 import yaml
 
 from hb_dataset.yaml_lines import Fault, load_with_lines
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
-from hb_metrics.inference.classifiers.named import NamedOptions, load_named_classifier
+from hb_metrics.inference.classifiers.named import load_named_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import normalised
 from hb_metrics.inference.models.sources import EMBEDDED
 
@@ -33,7 +33,7 @@ CLUSTER_FILES = tuple(
 )
 
 
-def load_style_classifier(name: str = EMBEDDED, **options: Unpack[NamedOptions]) -> Classifier:
+def load_style_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
     if name == EMBEDDED:
         return load_exemplar_classifier(STYLE_EXEMPLARS, device=options.get("device", "cpu"))
     classifier = load_named_classifier(name, **options)

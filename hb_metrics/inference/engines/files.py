@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
 from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.models.sources import file_digest
 from hb_metrics.inference.models.thoughts import read_written
 from hb_metrics.inference.replies.presets import Extent
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
@@ -18,7 +19,6 @@ from hb_metrics.runs.answer_files import (
     GivenReply,
     check_ids,
     check_turns,
-    file_digest,
     read_log_probabilities_file,
     read_replies_file,
     replies_by_prompt,
@@ -81,7 +81,7 @@ class FileEngine(Engine):
         return "answers from " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
 
     def identity(self) -> dict[str, Any]:
-        digests = [file_digest(path) for path in (self._replies, self._log_probabilities) if path is not None]
+        digests = [file_digest(Path(path)) for path in (self._replies, self._log_probabilities) if path is not None]
         return {
             "name": self.name,
             "kind": None,

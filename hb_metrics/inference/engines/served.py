@@ -1,6 +1,6 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import exp
 from pathlib import Path
 from typing import Any, ClassVar
@@ -123,7 +123,7 @@ class ServedEngine(Engine):
             "digest": None,
             "dtype": None,
             "num_parameters": None,
-            "served": {"provider": self.server.provider, **self.probe.description()},
+            "served": {"provider": self.server.provider, **asdict(self.probe)},
         }
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:

@@ -62,10 +62,6 @@ def shipped_rubrics() -> list[str]:
     return sorted(path.stem for path in RUBRICS.glob("*.yaml"))
 
 
-class RubricError(FaultsError):
-    kind = "rubric"
-
-
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class _Label:
     label: Text
@@ -94,7 +90,7 @@ def read_rubric(name: str | Path) -> Rubric:
             f"rubric {path} has the same name as the classifier '{own}', so their labels could be confused; rename "
             "the file"
         )
-    content, lines, faults = read_document(path, _Content, "question: …", RubricError, _explained)
+    content, lines, faults = read_document(path, _Content, "question: …", "rubric", _explained)
     names = [each.label for each in content.labels]
     if not 2 <= len(names) <= len(LETTERS):
         faults.append(Fault(path.name, lines["labels",], f"there are {len(names)} labels; write 2 to {len(LETTERS)}"))
@@ -107,7 +103,7 @@ def read_rubric(name: str | Path) -> Rubric:
     if content.figure not in (None, *names):
         faults.append(Fault(path.name, lines["figure",], f"figure is not a label; write one of {', '.join(names)}"))
     if faults:
-        raise RubricError(path, sorted(faults))
+        raise FaultsError("rubric", path, sorted(faults))
     definitions = [each.definition for each in content.labels]
     return Rubric(own, content.question, names, definitions, [each.examples for each in content.labels], content.figure)
 

@@ -5,14 +5,13 @@ end in "no_bias".
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-from hb_dataset.whole_files import write_text
 from hb_metrics.inference.models.contexts import CONTEXTS, ContextFormat
 
 Tag = Literal["bias", "no_bias"]
@@ -49,10 +48,6 @@ class BiasTuning:
     @property
     def method(self) -> str:
         return str(self.training["method"])
-
-
-def write_bias_tuning(folder: Path, tuning: BiasTuning) -> None:
-    write_text(folder / TUNING_FILE, json.dumps(asdict(tuning), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | None:

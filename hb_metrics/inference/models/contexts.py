@@ -121,7 +121,6 @@ def render_messages(
 
 def render_contexts(
     texts: Sequence[str],
-    personas: Sequence[Sequence[str]],
     tokenizer: PreTrainedTokenizerBase,
     context: ContextFormat,
     *,
@@ -130,9 +129,7 @@ def render_contexts(
     chat: ChatOptions = DEFAULT_CHAT,
     thought: bool = True,
 ) -> list[str]:
-    conversations = [
-        chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)
-    ]
+    conversations = [chat_messages(with_tag(text, tag), [], chat) for text in texts]
     return render_messages(
         conversations, tokenizer, context, is_encoder_decoder=is_encoder_decoder, chat=chat, thought=thought
     )

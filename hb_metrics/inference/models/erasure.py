@@ -15,8 +15,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PreTrainedModel
 
-from hb_dataset.whole_files import write_atomically, write_text
+from hb_dataset.whole_files import write_atomically
 from hb_metrics.inference.models.sources import ADAPTER_CONFIG, file_of
+from hb_metrics.runs.run_folder import write_json
 
 ERASURE_FILE = "erasure.safetensors"
 PEFT_TYPE = "LINEAR_ERASURE"  # unknown to peft, so that peft does not load the folder
@@ -92,7 +93,7 @@ def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[s
         "base_digest": base["digest"],
         "erasure": record,
     }
-    write_text(folder / ADAPTER_CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+    write_json(folder / ADAPTER_CONFIG, config)
 
 
 def is_erasure(adapter: str, revision: str | None) -> bool:

@@ -64,7 +64,7 @@ def beam_search(
         said, ends_here = running.flatten(0, 1)[:, :step], is_end.flatten(0, 1)
         log_probs = allowed(log_probs, said, decoding.no_repeat_ngram_size, start, ends_here, short.view(1, 1))
         totals = (log_probs.view(len(rows), beams, vocabulary) + scores[:, :, None]).flatten(1)
-        if _sentence_ends(decoding, step):
+        if decoding.end_after_sentence and step + 1 >= decoding.min_new_tokens:
             is_end |= sentence
         is_end = is_end.flatten(1)
         last = step + 1 == most
@@ -124,7 +124,3 @@ def beam_search(
         finished_lengths, finished_truncated = finished_lengths[going], finished_truncated[going]
         logits = forward.next(chosen.flatten())
     return [reply for reply in results if reply is not None], (close * limits).cpu().numpy()
-
-
-def _sentence_ends(decoding: Decoding, step: int) -> bool:
-    return decoding.end_after_sentence and step + 1 >= decoding.min_new_tokens

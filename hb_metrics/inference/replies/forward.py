@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.architecture import decoder_start_id, first_position, with_states
+from hb_metrics.inference.models.architecture import attention_window, decoder_start_id, first_position, with_states
 from hb_metrics.inference.units import distinct
 
 _PAD = 0  # may be any token, because nothing attends to padding
@@ -59,7 +59,9 @@ class Forward:
         self.which = torch.tensor(which, device=device).repeat_interleave(beams)
         longest = max(map(len, contexts))
         self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
-        self.prefix = _common_prefix(contexts)
+        # Padding after the common beginning would count towards an attention window.
+        fills_window = len({len(context) for context in contexts}) > 1 and attention_window(model) is not None
+        self.prefix = 0 if fills_window else _common_prefix(contexts)
         if self.num_known > self.prefix:
             self.prefix = 0  # pad at the left
         else:

@@ -20,8 +20,8 @@ from transformers import PreTrainedModel
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.architecture import check_token_ids, decoder_start_id, max_positions_of
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions
-from hb_metrics.inference.models.contexts import ContextFormat, encode_rendered, encode_replies, render_contexts
+from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_contexts
+from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME
 from hb_metrics.inference.scoring.scoring_paths import padding_changes, right_padded
@@ -51,10 +51,8 @@ class DialoguePlan(NamedTuple):
 def plan_dialogue(
     dialogue: Dialogue,
     loaded: LoadedModel,
+    layout: Layout,
     *,
-    context: ContextFormat,
-    tag: str | None = None,
-    chat: ChatOptions = DEFAULT_CHAT,
     max_positions: int = MAX_POSITIONS,
 ) -> DialoguePlan:
     """Encodes pairs of a prompt and a reply, without thoughts, and divides them into units of work.
@@ -69,18 +67,7 @@ def plan_dialogue(
     model, tokenizer = loaded.model, loaded.tokenizer
     with_encoder = model.config.is_encoder_decoder
     start_id = decoder_start_id(model) if with_encoder else None
-    rendered = render_contexts(
-        dialogue.prompts,
-        [[]] * len(dialogue.ids),
-        tokenizer,
-        context,
-        is_encoder_decoder=with_encoder,
-        tag=tag,
-        chat=chat,
-        thought=False,
-    )
-    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
-    replies = encode_replies(rendered, dialogue.replies, tokenizer, context, is_encoder_decoder=with_encoder)
+    contexts, replies = encode_dialogue(dialogue.prompts, dialogue.replies, loaded, layout)
     for identifier, context_ids, reply in zip(dialogue.ids, contexts, replies, strict=True):
         if not (context_ids and reply):
             raise ValueError(f"the prompt or the reply of pair {identifier} has no tokens; omit the pair")
@@ -121,6 +108,24 @@ def plan_dialogue(
         replies=[dialogue.replies[row] for row in fitting],
         scoring=scoring,
     )
+
+
+def encode_dialogue(
+    prompts: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Returns the token ids of each prompt's context and of each reply."""
+    tokenizer, context, with_encoder = loaded.tokenizer, layout.context, loaded.model.config.is_encoder_decoder
+    rendered = render_contexts(
+        prompts,
+        tokenizer,
+        context,
+        is_encoder_decoder=with_encoder,
+        tag=layout.tag,
+        chat=layout.chat,
+        thought=False,
+    )
+    contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
+    return contexts, encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder)
 
 
 def dialogue_into_shards(

@@ -15,10 +15,9 @@ import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.inference.models.architecture import decoder_start_id
-from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_contexts
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.dialogue import reply_logits, reply_nlls
+from hb_metrics.inference.scoring.dialogue import encode_dialogue, reply_logits, reply_nlls
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME
 from hb_metrics.inference.scoring.scoring_paths import padding_changes
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
@@ -78,7 +77,7 @@ def drift_per_token(
     Returns:
         The mean of KL(p_before ‖ p_after) over the tokens of each reply, in nats: [prompts] float64.
     """
-    sides = [_encode(prompts, replies, *side) for side in (before, after)]
+    sides = [list(zip(*encode_dialogue(prompts, replies, *side), strict=True)) for side in (before, after)]
     models = before[0].model, after[0].model
     starts = [decoder_start_id(model) if model.config.is_encoder_decoder else None for model in models]
     values = []
@@ -99,8 +98,9 @@ def _plan(
     prompts: Sequence[str], others: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
 ) -> ScoringPlan:
     model = loaded.model
-    with_term, without = (_encode(texts, replies, loaded, layout) for texts in (prompts, others))
-    encoded = [Encoded(prompt, other, reply) for (prompt, reply), (other, _) in zip(with_term, without, strict=True)]
+    with_term, ids = encode_dialogue(prompts, replies, loaded, layout)
+    without, _ = encode_dialogue(others, replies, loaded, layout)
+    encoded = [Encoded(*row) for row in zip(with_term, without, ids, strict=True)]
     start_id = decoder_start_id(model) if model.config.is_encoder_decoder else None
     pairs = [(row.prompt, row.reply) for row in encoded]
     lengths = [max(len(row.prompt), len(row.other)) + len(row.reply) for row in encoded]
@@ -132,23 +132,3 @@ def _summed(first: torch.Tensor, second: torch.Tensor) -> float:
     """Returns the sum of KL(p ‖ q) over tokens, where p and q have these logits: [tokens, vocabulary]."""
     p, q = (torch.log_softmax(logits.double(), dim=-1) for logits in (first, second))
     return float((p.exp() * (p - q)).sum())
-
-
-def _encode(
-    texts: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
-) -> list[tuple[list[int], list[int]]]:
-    tokenizer, context = loaded.tokenizer, layout.context
-    with_encoder = loaded.model.config.is_encoder_decoder
-    rendered = render_contexts(
-        texts,
-        [[]] * len(texts),
-        tokenizer,
-        context,
-        is_encoder_decoder=with_encoder,
-        tag=layout.tag,
-        chat=layout.chat,
-        thought=False,
-    )
-    prompts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
-    ids = encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder)
-    return list(zip(prompts, ids, strict=True))

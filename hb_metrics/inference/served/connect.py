@@ -54,14 +54,9 @@ def extra_fields(chat: ChatOptions) -> dict[str, Any]:
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
     """Returns the results that the folder's run recorded at its beginning or, for a new run, `found`."""
     path = folder / RUN_FILE
-    recorded = read_json(path) if path.is_file() else None
-    model = recorded.get("model") if isinstance(recorded, dict) else None
-    served = model.get("served") if isinstance(model, dict) else None
-    if (
-        not isinstance(model, dict)
-        or served is None
-        or (model["name"], served["provider"]) != (server.model, server.provider)
-    ):
+    model = read_json(path).get("model", {}) if path.is_file() else {}
+    served = model.get("served")
+    if served is None or (model["name"], served["provider"]) != (server.model, server.provider):
         return found  # a new run, or a run of another model; a later check rejects the latter
     if changed := changes(served, found):
         lines = "\n".join(f"  {name} was {then!r} and is {now!r}" for name, (then, now) in changed.items())

@@ -85,9 +85,6 @@ class Probe:
     start_token: str | None
     log_likelihood: float | None
 
-    def description(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 class BriefProbe(NamedTuple):
     """The results that a judge needs, as in `Probe`. `thinks` is true if the answers contain thoughts."""
@@ -128,7 +125,7 @@ _MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "re
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
     """Returns the results that affect answers and differ from an earlier probe, as pairs (earlier, new)."""
     different = {}
-    for name, value in found.description().items():
+    for name, value in asdict(found).items():
         then = recorded.get(name)
         is_close = name == "log_likelihood" and None not in (then, value) and abs(then - value) <= _SAME
         if name not in _MAY_DIFFER and then != value and not is_close:

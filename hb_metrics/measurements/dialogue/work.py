@@ -30,8 +30,7 @@ def read_files(settings: Settings) -> Dialogue:
 def plan(task: Task, dialogue: Dialogue) -> DialogueWork:
     shared = task.settings.run
     layout = task.engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
-    plan = plan_dialogue(dialogue, task.loaded, context=layout.context, tag=layout.tag, chat=layout.chat)
-    return DialogueWork(dialogue, plan)
+    return DialogueWork(dialogue, plan_dialogue(dialogue, task.loaded, layout))
 
 
 def describe(work: DialogueWork) -> dict[str, Any]:

@@ -46,7 +46,6 @@ from hb_metrics.stats.share_intervals import Bounds
 _LIMITS = {"term": (-1.0, 1.0), "both": (0.0, 2.0), "cue": (0.0, 1.0)}
 UNRELIABLE_REASON = "under a cue, replies differ too little to distinguish their directions from chance"
 _CLEAR = 0.05  # groups of names differ by more than chance if the p-value is at most this
-FEW_MATTER_REASON = "a few of the terms account for most of its variance"
 
 
 class CueReplies(NamedTuple):
@@ -200,8 +199,7 @@ def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
     _, inverse, counts = np.unique(cells, return_inverse=True, return_counts=True)
     products = np.einsum("ij,ij->i", one.residuals[rows], other.residuals[others])
     products /= (one.sizes[rows] - 1) * (other.sizes[others] - 1) + counts[inverse] - 1
-    of_terms: np.ndarray = np.bincount(one.replies.terms[rows], products, number) / (one.number * other.number)
-    return of_terms
+    return np.bincount(one.replies.terms[rows], products, number) / (one.number * other.number)
 
 
 def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -269,7 +267,7 @@ def _ratio(
     ratio = float(numerators[0] / denominators[0])
     peakedness = kurtosis(moved @ (-ratio, 1))
     if number < MIN_EQUAL_TERMS * peakedness:
-        return Estimate(None, None, FEW_MATTER_REASON)
+        return Estimate(None, None, "a few of the terms account for most of its variance")
     freedom = min(_freedom(axes), 2 * number / (peakedness - 1))
     return _bounded([float(denominators[0]), float(numerators[0])], covariance, freedom, confidence_level, limits)
 

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 from hb_metrics.reply_checks.parroting import correlation_with_bias
-from hb_metrics.reply_checks.phrase_rates import DescriptorGroup, phrase_rates
+from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.layout.parts import Details, Section
@@ -88,10 +88,9 @@ def term_changes(
 
 
 def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[dict[str, Any]]]:
-    groups = []
+    groups = {}
     for name, group in first["groups"].items():
-        keys = [DescriptorKey(row["axis"], row["descriptor"]) for row in group["descriptors"]]
-        groups.append(DescriptorGroup(name, keys))
+        groups[name] = [DescriptorKey(row["axis"], row["descriptor"]) for row in group["descriptors"]]
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, groups)
     return {name: [group, rates["groups"][name]] for name, group in first["groups"].items()}
 

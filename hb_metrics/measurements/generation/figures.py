@@ -13,7 +13,7 @@ UPTAKE = "Replies that name the term"
 CLUSTER_METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
 KINDS = ("refusals", "disclaimers")
 _PRINTED = {
-    "by_axis": paper.GEN_BIAS_BY_AXIS,
+    "by_axis": paper.PRINTED["gen_bias_by_axis"],
     "partial_gen_bias": paper.PARTIAL_GEN_BIAS,
     "summed_cluster_gen_bias": paper.SUMMED_CLUSTER_GEN_BIAS,
 }

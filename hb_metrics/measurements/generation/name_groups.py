@@ -125,8 +125,7 @@ def jackknife_errors(values: np.ndarray, members: np.ndarray) -> np.ndarray:
     """
     sizes = members.sum(axis=0)
     moved = values - members @ (members.T @ values / sizes[:, None])
-    errors: np.ndarray = moved * np.sqrt(members @ (1 - 1 / sizes))[:, None]
-    return errors
+    return moved * np.sqrt(members @ (1 - 1 / sizes))[:, None]
 
 
 def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:

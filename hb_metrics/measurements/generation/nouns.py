@@ -147,15 +147,13 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
         crossed[block] = np.einsum("des,eds->de", own, others)
     kernel = 2 * (shared * products - crossed)
     np.fill_diagonal(kernel, 0)
-    scaled: np.ndarray = kernel / pairs * (1 - 1 / number) / 2
-    return scaled
+    return kernel / pairs * (1 - 1 / number) / 2
 
 
 def _centred(kernel: np.ndarray) -> np.ndarray:
     """Subtracts, from all entries outside the diagonal, their mean. Sets the diagonal to 0."""
     off = ~np.eye(len(kernel), dtype=bool)
-    centred: np.ndarray = np.where(off, kernel - kernel[off].mean(), 0.0)
-    return centred
+    return np.where(off, kernel - kernel[off].mean(), 0.0)
 
 
 def _result(kernels: Kernels, confidence_level: float) -> dict[str, Any]:

@@ -52,8 +52,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
     before, after = _replies(first, tables[0]), _replies(second, tables[1])
     if before is None or after is None:
         return FigureChanges(by_name, NO_FILES_REASON, level)
-    if _terms_and_templates(before) != _terms_and_templates(after):
-        return FigureChanges(by_name, OTHER_TERMS_REASON, level)
     clusters = generations[0]["gen_bias"]["clusters"] or {}
     if clusters != (generations[1]["gen_bias"]["clusters"] or {}):
         clusters = {}
@@ -132,10 +130,6 @@ def _replies(run: Run, table: pa.Table) -> _Replies | None:
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors[rows], nouns_of(table, replies.ids), replies.templates, terms)
     return _Replies(vectors, np.array(styles.ids), dict(sorted(cells.items())), kernels)
-
-
-def _terms_and_templates(replies: _Replies) -> tuple[set[tuple[str, ...]], set[str]]:
-    return {key[1:] for key in replies.cells}, {key[0] for key in replies.cells}
 
 
 def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:

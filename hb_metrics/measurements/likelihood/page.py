@@ -35,7 +35,7 @@ class Extremes(NamedTuple):
 def report(results: Mapping[str, Any]) -> Report:
     bias, perplexity = results["likelihood"]["likelihood_bias"], results["likelihood"]["perplexity"]
     measure, templates = measure_of(results), perplexity["templates"]
-    chosen = paper.EXTREMES_TEMPLATE if paper.EXTREMES_TEMPLATE in templates else templates[0]
+    chosen = paper.PRINTED["extremes_template"] if paper.PRINTED["extremes_template"] in templates else templates[0]
     parts = by_part(figures(results))
     context = {
         "run": results["run"],
@@ -111,7 +111,7 @@ def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[E
 
 def beside_paper(bias: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[Figure]]]:
     tables = []
-    for table in paper.LIKELIHOOD_BIAS:
+    for table in paper.PRINTED["likelihood_bias"]:
         ours = {axis: values.get(table["template"]) for axis, values in bias["by_axis_and_template"].items()}
         if any(value is not None for value in ours.values()):
             rows = [

@@ -67,7 +67,7 @@ def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
 def _by_template(prompts: Mapping[str, Any]) -> list[Figure]:
     rows = []
     for template, found in prompts["by_template"].items():
-        mean, std = paper.PROMPT_OFFENSIVENESS.get(template, (None, None))
+        mean, std = paper.PRINTED["prompt_offensiveness"].get(template, (None, None))
         beside = {
             "st. dev.": Number(found["std"], "share"),
             "found offensive": Number(found["offensive_share"], "share"),

@@ -64,7 +64,7 @@ def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, floa
     The templates are those of the paper's Table 12 or, if the run has none of them, the run's first template.
     """
     known = list(prompts["by_template"])
-    chosen = [template for template in paper.OFFENSIVE_EXTREMES_TEMPLATES if template in known] or known[:1]
+    chosen = [template for template in paper.PRINTED["offensive_extremes_templates"] if template in known] or known[:1]
     rows = []
     for template in chosen:
         values = []

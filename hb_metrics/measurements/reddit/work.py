@@ -134,7 +134,7 @@ def _bias_type_results(data: RedditData, plan: TextPlan, scores: "pa.Table") -> 
     perplexities = scores["perplexity"].to_numpy()
     number = len(plan.kept)
     return {
-        **language_model_bias(perplexities[:number], perplexities[number:])._asdict(),
+        **language_model_bias(perplexities[:number], perplexities[number:]),
         "split": SPLIT,
         "num_read": len(data.ids),
         "num_skipped": plan.num_skipped,

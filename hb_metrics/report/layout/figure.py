@@ -1,6 +1,7 @@
 """Defines figures, which are numbers that describe a run, and formats them. No other file formats figures."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -9,6 +10,25 @@ from hb_metrics.report.layout import numbers
 Unit = Literal["share", "small_share", "bias", "signed", "effect", "nats", "count"]
 Bounds = tuple[float, float]
 PLAIN = "plain"  # the key in `Figure.beside` of the plain Gen Bias value, which includes sampling noise
+
+_VALUES: dict[Unit, Callable[[float | None], str]] = {
+    "share": numbers.share,
+    "small_share": partial(numbers.share, digits=2),
+    "bias": numbers.bias,
+    "signed": partial(numbers.fixed, digits=2, sign="+"),
+    "effect": partial(numbers.fixed, digits=2),
+    "nats": partial(numbers.fixed, digits=3),
+    "count": numbers.count,
+}
+_CHANGES: dict[Unit, Callable[[float | None], str]] = {
+    "share": numbers.signed_share,
+    "small_share": partial(numbers.signed_share, digits=2),
+    "bias": numbers.signed_bias,
+    "signed": _VALUES["signed"],
+    "effect": _VALUES["signed"],
+    "nats": partial(numbers.fixed, digits=3, sign="+"),
+    "count": partial(numbers.fixed, digits=0, sign="+"),
+}
 
 
 class Number(NamedTuple):
@@ -94,7 +114,7 @@ class Figure(NamedTuple):
         return written_interval(self.interval, self.unit)
 
     def as_printed(self, value: float | None) -> str:
-        return numbers.printed(value) if self.unit == "bias" else written(value, self.unit)
+        return numbers.fixed(value, 2) if self.unit == "bias" else written(value, self.unit)
 
     @property
     def interval_words(self) -> str:
@@ -129,23 +149,7 @@ def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
 
 
 def written(value: float | None, unit: Unit) -> str:
-    if value is None:
-        return numbers.MISSING
-    match unit:
-        case "share":
-            return numbers.share(value)
-        case "small_share":
-            return numbers.share(value, 2)
-        case "bias":
-            return numbers.bias(value)
-        case "signed":
-            return numbers.fixed(value, 2, "+")
-        case "effect":
-            return numbers.fixed(value, 2)
-        case "nats":
-            return numbers.fixed(value, 3)
-        case "count":
-            return numbers.count(value)
+    return _VALUES[unit](value)
 
 
 def written_interval(bounds: Bounds | None, unit: Unit) -> str:
@@ -156,19 +160,7 @@ def written_interval(bounds: Bounds | None, unit: Unit) -> str:
 
 def written_change(change: float | None, unit: Unit) -> str:
     """Formats a change. Changes in shares are in percentage points."""
-    if change is None:
-        return numbers.MISSING
-    match unit:
-        case "share" | "small_share":
-            return numbers.signed_share(change, 1 if unit == "share" else 2)
-        case "bias":
-            return numbers.signed_bias(change)
-        case "count":
-            return numbers.fixed(change, 0, "+")
-        case "nats":
-            return numbers.fixed(change, 3, "+")
-        case _:
-            return numbers.fixed(change, 2, "+")
+    return _CHANGES[unit](change)
 
 
 def pair(bounds: Any) -> Bounds | None:

@@ -23,10 +23,6 @@ def bias(value: float | None) -> str:
     return _signs(f"{value:,.{_digits(value)}f}")
 
 
-def printed(value: float | None) -> str:
-    return MISSING if value is None else f"{value:.2f}"
-
-
 def interval(bounds: tuple[float, float] | None) -> str:
     """Formats an interval. Both ends have the number of decimals of the end that is farther from 0."""
     if bounds is None:
@@ -44,12 +40,8 @@ def signed_bias(value: float | None) -> str:
     return MISSING if value is None else _signs(f"{value:+,.{_digits(value)}f}")
 
 
-def rho(value: float | None) -> str:
-    return MISSING if value is None else _signs(f"{value:.2f}")
-
-
-def fixed(value: float, digits: int, sign: str = "-") -> str:
-    return _signs(f"{value:{sign}.{digits}f}")
+def fixed(value: float | None, digits: int, sign: str = "-") -> str:
+    return MISSING if value is None else _signs(f"{value:{sign}.{digits}f}")
 
 
 def count(value: float | None) -> str:

@@ -13,7 +13,7 @@ from hb_dataset.whole_files import write_text
 from hb_metrics.report.layout import numbers, paper
 
 _FOLDER = Path(__file__).parent
-_FILTERS = ("slot", "axis_label", "share", "bias", "printed", "signed_share", "rho", "fixed", "count")
+_FILTERS = ("slot", "axis_label", "share", "bias", "signed_share", "fixed", "count")
 
 
 def render(template: Path, context: dict[str, Any]) -> Markup:

@@ -3,6 +3,5 @@
 from tests.benchmarks.scoring import peers_row, random_groups
 
 ROW = peers_row(
-    "sentences of terms and templates drawn at random, with all their nouns, the embedded model",
-    random_groups,
+    "sentences of terms and templates drawn at random, with all their nouns, the embedded model", random_groups
 )

@@ -64,7 +64,7 @@ def test_export_says_in_a_line_what_is_wrong(root, tmp_path, capsys):
         ([a, b, "--pairs_per_rater", "900"], "the study needs 2,700 pairs"),
         ([a, a], "only 0 can be shown to raters"),
     ):
-        with pytest.raises(SystemExit, match=f"^hb_metrics.human_eval: .*{message}"):
+        with pytest.raises((ValueError, OSError), match=message):
             export.main([*arguments, "--output_dir", out])
     for option, number in (("num_raters", 0), ("pairs_per_rater", 0), ("checks_per_rater", -1), ("raters_per_pair", 7)):
         with pytest.raises(SystemExit):
@@ -83,7 +83,7 @@ def test_the_page_has_the_results_and_the_papers_table(rated):
         low, high = question["interval"]
         assert cell == f"{question['win_rate']:.1%}{low:.1%} to {high:.1%}"
         assert low > 0.5
-    for row, (model, shares) in zip(printed, paper.HUMAN_EVALUATION.items(), strict=True):
+    for row, (model, shares) in zip(printed, paper.PRINTED["human_evaluation"].items(), strict=True):
         assert row == [f"{model} (paper)", *(f"{share:.0%}" for share in shares.values())]
     assert [row[0] for row in page.table("Raters")[1:]] == [f"rater-0{number} {HOSTILE}" for number in (1, 2, 3)]
     for words in (
@@ -104,7 +104,7 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
         ([ratings, "--study", rated / "human_evaluation.json"], "is not a study written by `human-eval export`"),
         ([rated / "tasks.jsonl"], "line 1: fields are missing; write a JSON object with"),
     ):
-        with pytest.raises(SystemExit, match=f"^hb_metrics.human_eval: .*{message}"):
+        with pytest.raises((ValueError, OSError), match=message):
             analyse.main(list(map(str, arguments)))
     with pytest.raises(SystemExit):
         analyse.main([str(ratings)])

@@ -1,6 +1,7 @@
 """Labels of people: the draw, the pages, the border, and a judge with planted errors from page to correction."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -211,16 +212,14 @@ def test_missing_labels_are_counted(run, study, by_people, tmp_path):
 def test_a_wrong_line_is_named(run, study, tmp_path, change, expected):
     rows = answers(study, lambda rater, reply: 1)
     rows[4] |= change
-    with pytest.raises(SystemExit) as error:
+    with pytest.raises(ValueError, match=f"line 5.*{re.escape(expected)}"):
         corrected(run, study, rows, tmp_path)
-    assert "line 5" in str(error.value)
-    assert expected in str(error.value)
 
 
 def test_groups_that_cannot_be_compared(run, study, tmp_path):
     rows = answers(study, lambda rater, reply: 1)
     for gap, expected in ((("age", "agge"), "'agge'"), (("age", "age"), "no term in common")):
-        with pytest.raises(SystemExit, match=expected):
+        with pytest.raises(ValueError, match=expected):
             corrected(run, study, rows, tmp_path, "--gap", *gap)
 
 
@@ -242,9 +241,8 @@ def test_two_groups_of_terms_are_compared(run, study, by_people, tmp_path):
     ],
 )
 def test_what_cannot_be_drawn(run, tmp_path, options, expected):
-    with pytest.raises(SystemExit) as error:
+    with pytest.raises(ValueError, match=expected):
         labels.main([str(run), *options, "--output_dir", str(tmp_path)])
-    assert expected in str(error.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -329,10 +327,10 @@ def test_labels_of_another_run_are_rejected(run, study, tmp_path):
     for path in sorted((folder / "replies").iterdir()):
         table = pq.read_table(path)
         pq.write_table(table.set_column(2, "reply", pa.array(["Another reply."] * len(table))), path)
-    with pytest.raises(SystemExit, match="from which they were drawn"):
+    with pytest.raises(ValueError, match="from which they were drawn"):
         corrected(run, study, answers(study, lambda rater, reply: 1), tmp_path)
     (folder / "run.json").unlink()
-    with pytest.raises(SystemExit, match=r"lacks run\.json"):
+    with pytest.raises(ValueError, match=r"lacks run\.json"):
         labels.main([str(folder), "--judge", "offensiveness", "--output_dir", str(tmp_path / "labels")])
 
 

@@ -11,12 +11,7 @@ import hb_metrics
 from hb_dataset import read_vocabulary
 from hb_dataset.versions import read_version
 from hb_metrics.identity_leakage import __main__ as command
-from hb_metrics.identity_leakage.leakage import (
-    NamedPerson,
-    identity_leakage,
-    named_people,
-    shipped_sentences,
-)
+from hb_metrics.identity_leakage.leakage import NamedPerson, identity_leakage, named_people, shipped_sentences
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 

@@ -124,13 +124,13 @@ def log_perplexities(model, tokenizer, texts):
 
 
 def greedy_replies(model, contexts):
-    """The reply to each context alone, with all of its tokens given each time."""
+    """The reply to each context alone up to its limit, with all of its tokens given each time."""
     replies = []
-    for context in contexts:
+    for row, context in enumerate(contexts):
         encoder = {"input_ids": torch.tensor([context])} if model.config.is_encoder_decoder else {}
         tokens = [getattr(model.config, "decoder_start_token_id", 0)] if encoder else list(context)
         known = len(tokens)
-        for _ in range(GREEDY.max_new_tokens):
+        for _ in range(1 + row % GREEDY.max_new_tokens):
             tokens.append(int(logits_alone(model, tokens, **encoder)[-1].argmax()))
         replies.append(tokens[known:])
     return replies
@@ -246,7 +246,7 @@ def test_a_tree_may_be_longer_than_a_window_but_no_text_may(family, window, dtyp
     np.testing.assert_allclose(np.log(scores.perplexities), expected, rtol=tolerance)
 
     long_text = " ".join(prompts[:8])
-    scores = score_perplexity([*texts, long_text], model, tokenizer, progress=False)
+    scores = score_perplexity([*texts[:9], long_text], model, tokenizer, progress=False)
     assert scores.scoring == "padded"
     assert dtype == torch.float32 or "its attention covers only 48 tokens" in scores.scoring_reason
     expected = log_perplexities(model, tokenizer, [long_text])

@@ -47,11 +47,7 @@ def brute_force(columns, threshold=0.5, ddof=0):
         return near(sum(value >= threshold for value in values) / len(values))
 
     def summary(values):
-        return {
-            "mean": near(statistics.fmean(values)),
-            "offensive_share": share(values),
-            "num_sentences": len(values),
-        }
+        return {"mean": near(statistics.fmean(values)), "offensive_share": share(values), "num_sentences": len(values)}
 
     by_template = {}
     for template in templates:

@@ -212,9 +212,7 @@ def test_seeds_that_are_too_few_leave_the_fixed_structure_to_prompts():
 
 def test_a_gap_needs_enough_units_of_both_groups():
     spread = intervals.Spread(
-        "seeds",
-        [intervals.Parts(np.arange(size), np.tile([0.1, -0.1], size)[:size], 0.001) for size in (8, 4)],
-        0.95,
+        "seeds", [intervals.Parts(np.arange(size), np.tile([0.1, -0.1], size)[:size], 0.001) for size in (8, 4)], 0.95
     )
 
     assert spread.of_mean(0.0, 0).bounds is not None

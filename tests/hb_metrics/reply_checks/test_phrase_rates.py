@@ -5,7 +5,6 @@ import pytest
 
 from hb_metrics.reply_checks.phrase_rates import (
     PAPER_PHRASES,
-    DescriptorGroup,
     most_biased_descriptors,
     phrase_rates,
 )
@@ -35,7 +34,7 @@ from hb_metrics.stats.bias_values import DescriptorKey
     ],
 )
 def test_phrases_are_found_between_word_boundaries(reply, phrases):
-    rates = phrase_rates([reply], ["old"], ["age"], [])["phrases"]
+    rates = phrase_rates([reply], ["old"], ["age"], {})["phrases"]
     assert [phrase for under in rates.values() for phrase, rate in under.items() if rate == 1] == phrases
 
 
@@ -55,11 +54,11 @@ def make_replies():
 
 def test_the_rates_are_those_of_a_loop_over_the_replies():
     replies, axes, descriptors = make_replies()
-    groups = [
-        DescriptorGroup("one", [DescriptorKey("ability", "blind"), DescriptorKey("religion", "Jain")]),
-        DescriptorGroup("absent", [DescriptorKey("age", "Deaf")]),
-        DescriptorGroup("empty", []),
-    ]
+    groups = {
+        "one": [DescriptorKey("ability", "blind"), DescriptorKey("religion", "Jain")],
+        "absent": [DescriptorKey("age", "Deaf")],
+        "empty": [],
+    }
 
     results = phrase_rates(replies, descriptors, axes, groups)
 
@@ -79,12 +78,12 @@ def test_the_rates_are_those_of_a_loop_over_the_replies():
 
     overall, num_replies = rates()
     assert (results["phrases"], results["num_replies"]) == (overall, num_replies)
-    for group in groups:
-        expected, number = rates(group.descriptors)
-        found = results["groups"][group.name]
+    for name, group in groups.items():
+        expected, number = rates(group)
+        found = results["groups"][name]
         assert (found["phrases"], found["num_replies"]) == (expected, number)
-        assert found["descriptors"] == [{"axis": axis, "descriptor": name} for axis, name in group.descriptors]
-        assert found["num_descriptors"] == len(group.descriptors)
+        assert found["descriptors"] == [{"axis": axis, "descriptor": term} for axis, term in group]
+        assert found["num_descriptors"] == len(group)
     assert [group["num_without_replies"] for group in results["groups"].values()] == [0, 1, 0]
     assert 0 < results["phrases"]["sympathy"]["i'm sorry to hear"] < 1
     assert results["phrases"]["confusion"]["what is a"] == results["phrases"]["confusion"]["never heard of"]
@@ -97,24 +96,21 @@ def test_groups_have_the_highest_mean_bias_values():
     keys = [DescriptorKey(axis, f"term {number}") for axis in axes for number in range(25)]
     values = {keys[index]: float(rng.normal()) for index in rng.permutation(len(keys))}
 
-    sympathy, confusion = most_biased_descriptors(values)
+    groups = most_biased_descriptors(values)
 
-    for group, own in ((sympathy, axes[:1]), (confusion, axes[2:])):
+    for group, own in ((groups["sympathy"], axes[:1]), (groups["confusion"], axes[2:])):
         inside = [key for key in keys if key.axis in own]
-        assert len(group.descriptors) == 20
-        lowest = min(values[key] for key in group.descriptors)
-        assert all(values[key] < lowest for key in inside if key not in group.descriptors)
-        assert [values[key] for key in group.descriptors] == sorted(
-            (values[key] for key in group.descriptors), reverse=True
-        )
-        assert set(group.descriptors) <= set(inside)
-    assert (sympathy.name, confusion.name) == ("sympathy", "confusion")
+        assert len(group) == 20
+        lowest = min(values[key] for key in group)
+        assert all(values[key] < lowest for key in inside if key not in group)
+        assert [values[key] for key in group] == sorted((values[key] for key in group), reverse=True)
+        assert set(group) <= set(inside)
 
 
 def test_small_groups_have_all_descriptors_in_alphabetical_order():
     values = {DescriptorKey("ability", name): 0.5 for name in "cab"} | {DescriptorKey(None, "no axis"): 1.0}
 
-    sympathy, confusion = most_biased_descriptors(values)
+    groups = most_biased_descriptors(values)
 
-    assert [key.descriptor for key in sympathy.descriptors] == ["a", "b", "c"]
-    assert confusion.descriptors == []
+    assert [key.descriptor for key in groups["sympathy"]] == ["a", "b", "c"]
+    assert groups["confusion"] == []

@@ -56,10 +56,7 @@ def test_what_is_no_run_is_named(copied, tmp_path, capsys):
         ("{", "cannot be read"),
         ("[" * 100_000, "cannot be read"),
         (json.dumps({"run": {"layout": {"version": LAYOUT}}}), "the results lack "),
-        (
-            json.dumps({"run": {"layout": {"version": LAYOUT}}, "dialogue": {}}),
-            "the results lack 'perplexity';",
-        ),
+        (json.dumps({"run": {"layout": {"version": LAYOUT}}, "dialogue": {}}), "the results lack 'perplexity';"),
     ):
         (copied[0] / "results.json").write_text(text)
         assert error in failing([copied[0]], capsys)

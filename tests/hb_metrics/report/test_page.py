@@ -9,13 +9,7 @@ from hb_metrics.inference.classifiers.presets import suggested
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.page import write_report
-from tests.hb_metrics.made_results import (
-    AXES,
-    full_run,
-    some_prompts,
-    whole_run,
-    with_names,
-)
+from tests.hb_metrics.made_results import AXES, full_run, some_prompts, whole_run, with_names
 from tests.hb_metrics.pages import HOSTILE, browse, check_drawn, check_sound, needs_browser, read_page
 
 SECTIONS = {

@@ -110,7 +110,7 @@ def test_the_papers_gen_bias_is_what_it_prints():
     for model, printed in TABLE_9.items():
         assert list(map(float, printed.split())) == list(paper.SUMMED_CLUSTER_GEN_BIAS[model].values())
         assert list(paper.SUMMED_CLUSTER_GEN_BIAS[model]) == list(PAPER_CLUSTERS)
-    assert set(paper.GEN_BIAS_BY_AXIS["DialoGPT"]) == set(load_table("descriptors")["axis"].to_pylist())
+    assert set(paper.PRINTED["gen_bias_by_axis"]["DialoGPT"]) == set(load_table("descriptors")["axis"].to_pylist())
 
 
 def test_the_papers_offensiveness_is_what_it_prints():
@@ -121,11 +121,11 @@ def test_the_papers_offensiveness_is_what_it_prints():
         template = re.sub(r"\{(.*)\}", lambda match: "{" + match[1].lower().replace(" ", "_") + "}", template)
         printed[template] = float(mean), float(std)
 
-    assert {name: (100 * mean, 100 * std) for name, (mean, std) in paper.PROMPT_OFFENSIVENESS.items()} == {
+    assert {name: (100 * mean, 100 * std) for name, (mean, std) in paper.PRINTED["prompt_offensiveness"].items()} == {
         name: pytest.approx(values) for name, values in printed.items()
     }
     assert set(printed) == set(load_table("templates")["template"].to_pylist())
-    assert " ".join(f"{share:.1%}" for share in paper.OFFENSIVE_REPLIES.values()) == TABLE_11
+    assert " ".join(f"{share:.1%}" for share in paper.PRINTED["offensive_replies"].values()) == TABLE_11
 
 
 def test_the_papers_phrases_are_what_it_prints():
@@ -136,12 +136,12 @@ def test_the_papers_phrases_are_what_it_prints():
 
     assert {
         phrase: [f"{100 * share:.1f}" for share in (*rates["sympathy"], *rates["confusion"])]
-        for phrase, rates in paper.PHRASE_RATES.items()
+        for phrase, rates in paper.PRINTED["phrase_rates"].items()
     } == printed
 
 
 def test_the_papers_numbers_of_tuning_are_those_it_prints():
-    rows = {f"{row['model']} {row['tuning']}": row for row in paper.TUNING if row["tuning"] is not None}
+    rows = {f"{row['model']} {row['tuning']}": row for row in paper.PRINTED["gen_bias"] if row["tuning"] is not None}
     for printed, values in (
         (TUNED_8, lambda row: [row["full"], *row["partial"].values()]),
         (TUNED_9, lambda row: list(row["summed"].values())),
@@ -150,17 +150,19 @@ def test_the_papers_numbers_of_tuning_are_those_it_prints():
         assert len(lines) == len(rows)
         for line, (name, row) in zip(lines, rows.items(), strict=True):
             assert line == f"{name} {' '.join(f'{value:.2f}' for value in values(row))}"
-    for row in paper.TUNING:
+    for row in paper.PRINTED["gen_bias"]:
         assert list(row["partial"]) == list(row["summed"]) == list(PAPER_CLUSTERS)
         if row["tuning"] is None:
             assert row["full"] == paper.FULL_GEN_BIAS[row["model"]]
     for line in TABLE_10.strip().split("\n"):
         axis, *printed = re.fullmatch(r"(\D+) (\S+) (\S+) (\S+) (\S+) (\S+) (\S+)", line).groups()
-        (key,) = (key for key in paper.TUNED_GEN_BIAS_BY_AXIS["DialoGPT"] if axis_label(key) == axis)
+        (key,) = (key for key in paper.PRINTED["tuned_gen_bias_by_axis"]["DialoGPT"] if axis_label(key) == axis)
         cells = [
             cell
-            for model in paper.REDUCTION
-            for before, after in [(paper.GEN_BIAS_BY_AXIS[model][key], paper.TUNED_GEN_BIAS_BY_AXIS[model][key])]
+            for model in paper.PRINTED["reduction"]
+            for before, after in [
+                (paper.PRINTED["gen_bias_by_axis"][model][key], paper.PRINTED["tuned_gen_bias_by_axis"][model][key])
+            ]
             for cell in (f"{before:.2f}", f"{after:.2f}", f"{round(100 * (1 - after / before)):d}%")
         ]
         assert cells == printed

@@ -214,12 +214,12 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
     ],
 )
 def test_what_cannot_be_planned_is_refused(words, error):
-    with pytest.raises(SystemExit, match=error):
+    with pytest.raises(ValueError, match=error):
         main(words)
 
 
 def test_a_pilot_without_generation_is_refused(pilot, tmp_path):
     (tmp_path / "results.json").write_bytes((pilot / "results.json").read_bytes())
     change_results(tmp_path, lambda results: results.pop("generation"))
-    with pytest.raises(SystemExit, match="did not measure generation"):
+    with pytest.raises(ValueError, match="did not measure generation"):
         main([str(tmp_path)])

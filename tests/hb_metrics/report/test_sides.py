@@ -123,8 +123,8 @@ def test_the_lowest_axis_is_the_one_that_keeps_least(sides):
 
 def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
     names = list(folders)
-    shown = write_comparison(list(folders.values()), tmp_path / "c.html", names)
-    assert shown.sides == sides
+    shown, _ = write_comparison(list(folders.values()), tmp_path / "c.html", names)
+    assert shown == sides
     page, card, lines = (
         read_page(tmp_path / "c.html"),
         overview_markdown(list(folders.values()), names),

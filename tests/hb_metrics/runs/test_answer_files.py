@@ -263,10 +263,10 @@ def test_log_probabilities_that_are_none_are_refused(column, value, message, ask
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("id,reply\na,Well, hello\n", "row 1: the row has 3 values, but the header has 2 columns; put quotes"),
-        ('id,reply\na,"Well, hello"\nb\n', "row 2: the row has 1 values, but the header has 2 columns"),
-        ("id,reply,reply\na,Hi.,Hm.\n", "has 2 columns named 'reply'"),
-        ("id,reply\na,caf\u00e9\n".encode("latin-1"), "cannot be read as csv .*; save it again in UTF-8"),
+        ("id,reply\na,Well, hello\n", "row 0 .* has 3 cells, but the header has 2; .*put quotes"),
+        ('id,reply\na,"Well, hello"\nb\n', "row 1 .* has 1 cells, but the header has 2"),
+        ("id,reply,reply\na,Hi.,Hm.\n", "has two columns with the same name"),
+        ("id,reply\na,caf\u00e9\n".encode("latin-1"), "is not UTF-8 .*; save it again in UTF-8"),
     ],
 )
 def test_a_table_that_would_lose_text_is_refused(content, message, tmp_path):

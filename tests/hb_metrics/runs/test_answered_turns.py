@@ -73,7 +73,7 @@ def test_several_replies_to_a_prompt_are_conversations_of_their_own(shared, serv
 def test_conversations_that_have_all_ended_have_no_next_turn(shared, served, tmp_path):
     ended = [*served[1][0], *({**row, "reply": ""} for row in served[1][1])]
     path = write(tmp_path / "answers.jsonl", ended)
-    with pytest.raises(SystemExit, match="no conversation can continue"):
+    with pytest.raises(ValueError, match="no conversation can continue"):
         export([*map(str, [tmp_path / "next.jsonl", "--after", path, *shared])])
 
 
@@ -92,7 +92,7 @@ def test_files_that_are_no_conversations_are_refused(turns, twice, message, shar
         rows.append({**served[1][1][0], "reply": "Another."})
     path = write(tmp_path / "answers.jsonl", rows)
     if "no next turn" in message:
-        with pytest.raises(SystemExit, match=re.escape(message)):
+        with pytest.raises(ValueError, match=re.escape(message)):
             export([*map(str, [tmp_path / "next.jsonl", "--after", path, *shared])])
     else:
         out = tmp_path / "run"

@@ -66,7 +66,7 @@ def test_an_unreadable_run_file_is_named_and_kept(used, wrong):
 
 
 def test_a_run_starts_in_a_new_or_empty_folder(tmp_path):
-    assert open_run(tmp_path / "runs" / "gpt2", RUN) is False
+    open_run(tmp_path / "runs" / "gpt2", RUN)
     assert read_json(tmp_path / "runs" / "gpt2" / RUN_FILE) == RUN
     (tmp_path / "runs" / ".hidden").touch()
     with pytest.raises(ValueError, match="contains files"):
@@ -104,7 +104,7 @@ def test_the_same_run_goes_on_and_nothing_changes(used):
     (used / "results.json").write_text("{}")
     before = content(used)
 
-    assert open_run(used, RUN) is True
+    open_run(used, RUN)
     assert content(used) == before
 
 

@@ -9,12 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.stats.generalising import (
-    gen_bias_influences,
-    generalised,
-    pair_share_influences,
-    share_influences,
-)
+from hb_metrics.stats.generalising import gen_bias_influences, generalised, pair_share_influences, share_influences
 
 MANY = 20_000
 

@@ -59,7 +59,7 @@ def test_what_cannot_be_clustered(made, tmp_path):
         (edited, "exists with other content, such as your edits. Move it away"),
         (two, "2 of 2 styles vary between replies, but clusters need 3"),
     ):
-        with pytest.raises(SystemExit, match=message):
+        with pytest.raises(ValueError, match=message):
             main([str(run)])
 
 

@@ -4,13 +4,14 @@ States and output layer are random; which of them count is found again by regula
 """
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch.nn.functional import cosine_similarity
 
-from hb_train.debiasing import add, hd
+from hb_train.debiasing import add, hd, lmd
 from hb_train.debiasing.arguments import DebiasArguments
 from hb_train.debiasing.method import MarkedBatch
 from hb_train.debiasing.phrases import collate, encode_phrases, num_occurrences
@@ -28,7 +29,7 @@ def batch(request):
     """The tokenizer, the terms, a batch of the phrases, random states of it and a random output layer."""
     tokenizer = TOKENIZERS[request.param]
     terms = read_terms(pets(), tokenizer)
-    rows = encode_phrases(PHRASES, tokenizer, terms, pets().attributes_1, max_length=None).dataset
+    rows = encode_phrases(PHRASES, tokenizer, terms, pets().attributes_1, max_length=None)[0]
     columns = collate(list(rows), padding=0)
     generator = torch.Generator().manual_seed(0)
     states = torch.randn(*columns["labels"].shape, HIDDEN, generator=generator, requires_grad=True)
@@ -114,6 +115,11 @@ def test_add_moves_the_targets_only_if_they_are_learned(vectors, batch):
     else:
         assert torch.allclose(weight.grad, expected_grads[1], atol=1e-4)
         assert weight.grad.abs().max() > 0.01
+
+
+def test_phrases_of_the_first_group_are_trained_on():
+    for method in (lmd, add, hd):
+        assert method.METHOD.trained_texts(SimpleNamespace(texts_t1="first", texts_t2="second")) == "first"
 
 
 def test_the_defaults_are_the_papers():

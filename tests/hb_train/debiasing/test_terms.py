@@ -100,12 +100,10 @@ def test_plurals_and_forms_are_pairs_where_they_are_wanted():
 def test_marks_are_on_the_tokens_of_the_terms(tokenizer):
     specification = pets()
     terms = read_terms(specification, tokenizer)
-    encoded = encode_phrases(TEXTS, tokenizer, terms, specification.attributes_1, max_length=None)
+    dataset, counts = encode_phrases(TEXTS, tokenizer, terms, specification.attributes_1, max_length=None)
     expected_targets = [["cat"], ["guard dog", "dog"], ["guard dog", "house cat"]]
     expected_attributes = [["greedy", "sleep"], ["sleep eaters"], ["greediness"]]
-    for text, row, targets, attributes in zip(
-        TEXTS, encoded.dataset, expected_targets, expected_attributes, strict=True
-    ):
+    for text, row, targets, attributes in zip(TEXTS, dataset, expected_targets, expected_attributes, strict=True):
         offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
         assert row["labels"] == row["input_ids"]
         marks = [(token, mark - 1) for token, mark in enumerate(row[TARGETS]) if mark]
@@ -118,14 +116,14 @@ def test_marks_are_on_the_tokens_of_the_terms(tokenizer):
             inside = [token for token, span in enumerate(row[ATTRIBUTES]) if span == number]
             assert text[offsets[inside[0]][0] : offsets[inside[-1]][1]].strip() == word
         assert max(row[ATTRIBUTES]) == len(attributes)
-    assert (encoded.num_targets, encoded.num_attributes, encoded.num_first) == (5, 4, 0)
+    assert [counts[f"num_{name}"] for name in ("targets", "attributes", "first")] == [5, 4, 0]
 
 
 def test_what_nothing_predicts_and_what_is_too_short_is_counted():
     tokenizer = TOKENIZERS["words"]
     terms = read_terms(pets(), tokenizer)
-    encoded = encode_phrases(["cat and dog", "a", "a b c d e f a cat"], tokenizer, terms, (), max_length=4)
-    assert encoded.counts() == {
+    _, counts = encode_phrases(["cat and dog", "a", "a b c d e f a cat"], tokenizer, terms, (), max_length=4)
+    assert counts == {
         **{"num_phrases": 2, "num_targets": 1, "num_first": 1},
         **{"num_attributes": 0, "num_rest": 2, "num_too_short": 1, "num_cut": 1},
     }
@@ -140,9 +138,13 @@ def test_phrases_of_ones_own_are_read(tmp_path):
     (tmp_path / "none.txt").write_text("the fish\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"no phrase with a counterpart; pass .* target terms of 'pets'"):
         read_phrases(tmp_path / "none.txt", pets())
-    for name, content in (("no.csv", "text\nthe cat\n"), ("empty.csv", "text_t1,text_t2\n,x\n"), ("x.doc", "the cat")):
+    for name, content, message in (
+        ("no.csv", "words\nthe cat\n", "no.csv' has no column of text named text_t1"),
+        ("empty.csv", "text_t1,text_t2\n,x\n", "empty.csv' has a row without a phrase"),
+        ("x.doc", "the cat", "x.doc do not have the same allowed format"),
+    ):
         (tmp_path / name).write_text(content, encoding="utf-8")
-        with pytest.raises(ValueError, match=f"{name}' cannot be read"):
+        with pytest.raises(ValueError, match=message):
             read_phrases(tmp_path / name, pets())
 
 

@@ -26,15 +26,15 @@ def loaded(tmp_path_factory):
 def test_a_prompt_and_all_its_replies_are_in_one_split():
     names = [str(index) for index in range(60)]
     dialogue = Dialogue(names, [f"prompt {index % 25}" for index in range(60)], names, "here", {})
-    data = split_pairs(dialogue, 10, 0)
-    tested = {prompt for _, prompt, _ in data.test}
-    assert len(tested) == len(data.test) == 10
-    assert not tested & {prompt for _, prompt, _ in data.train}
-    replies = [reply for _, _, replies in data.test for reply in replies] + [reply for _, _, reply in data.train]
+    train, test = split_pairs(dialogue, 10, 0)
+    tested = {prompt for _, prompt, _ in test}
+    assert len(tested) == len(test) == 10
+    assert not tested & {prompt for _, prompt, _ in train}
+    replies = [reply for _, _, replies in test for reply in replies] + [reply for _, _, reply in train]
     assert sorted(replies) == sorted(names)
-    assert split_pairs(dialogue, 10, 1) != data
+    assert split_pairs(dialogue, 10, 1) != (train, test)
     turned = Dialogue(names[::-1], dialogue.prompts[::-1], names[::-1], "here", {})
-    assert {prompt for _, prompt, _ in split_pairs(turned, 10, 0).test} == tested
+    assert {prompt for _, prompt, _ in split_pairs(turned, 10, 0)[1]} == tested
     with pytest.raises(ValueError, match="num_test uses 25 of the 25 different prompts"):
         split_pairs(dialogue, 25, 0)
 

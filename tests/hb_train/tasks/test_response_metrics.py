@@ -76,10 +76,10 @@ def test_bleu_of_several_references_by_hand():
     references = ["we like tea and biscuits", "they say that we like tea and cake a lot indeed"]
     metrics = response_metrics([response], [references])
     expected = bleu_by_hand(response.split(), [reference.split() for reference in references])
-    assert metrics.bleu_4 == pytest.approx(expected)
-    assert "tok:13a" in metrics.bleu_signature
-    assert "case:lc" in metrics.bleu_signature
-    assert metrics.num_references == 2
+    assert metrics["bleu_4"] == pytest.approx(expected)
+    assert "tok:13a" in metrics["bleu_signature"]
+    assert "case:lc" in metrics["bleu_signature"]
+    assert metrics["num_references"] == 2
 
 
 def test_unequal_numbers_of_references_are_each_responses_own():
@@ -89,8 +89,8 @@ def test_unequal_numbers_of_references_are_each_responses_own():
     turned = response_metrics(
         ["good morning to you all", "we like tea and cake"], [["x y"] * 3, ["we like tea and cake"]]
     )
-    assert both._replace(bleu_signature="") == turned._replace(bleu_signature="")
-    assert both.num_references == 4
+    assert {**both, "bleu_signature": ""} == {**turned, "bleu_signature": ""}
+    assert both["num_references"] == 4
 
 
 def mteval_nist(responses, references, size):
@@ -142,26 +142,26 @@ def test_nist_of_several_references_is_mtevals(num_references, seed):
 def test_meteor_counts_stems_and_takes_the_best_reference():
     same = response_metrics(["we like tea"], [["nothing here", "we like tea"]])
     # One chunk of three: penalty 0.5 (1/3)³.
-    assert same.meteor_exact_stem == pytest.approx(100 * (1 - 0.5 / 27))
+    assert same["meteor_exact_stem"] == pytest.approx(100 * (1 - 0.5 / 27))
     stems = response_metrics(["we liked teas"], [["we like tea"]])
-    assert stems.meteor_exact_stem == pytest.approx(same.meteor_exact_stem)
+    assert stems["meteor_exact_stem"] == pytest.approx(same["meteor_exact_stem"])
     # Precision 1, recall 1/2, F = PR / (0.9 P + 0.1 R), one chunk of two.
     half = response_metrics(["we like"], [["we like tea today"]])
-    assert half.meteor_exact_stem == pytest.approx(100 * 0.5 / (0.9 + 0.05) * (1 - 0.5 / 8))
+    assert half["meteor_exact_stem"] == pytest.approx(100 * 0.5 / (0.9 + 0.05) * (1 - 0.5 / 8))
 
 
 def test_responses_with_nothing_in_them_count():
     metrics = response_metrics([None, "we like tea", ""], [["yes"], ["we like tea"], ["no"]])
     alone = response_metrics(["we like tea"], [["we like tea"]])
-    assert metrics.num_empty == 2
-    assert metrics.num_responses == 3
-    assert metrics.meteor_exact_stem == pytest.approx(alone.meteor_exact_stem / 3)
-    assert metrics.mean_length == pytest.approx(1)
+    assert metrics["num_empty"] == 2
+    assert metrics["num_responses"] == 3
+    assert metrics["meteor_exact_stem"] == pytest.approx(alone["meteor_exact_stem"] / 3)
+    assert metrics["mean_length"] == pytest.approx(1)
     silent = response_metrics([None], [["yes"]])
-    assert (silent.bleu_4, silent.nist_2, silent.entropy_4, silent.dist_2) == (0, None, None, None)
+    assert (silent["bleu_4"], silent["nist_2"], silent["entropy_4"], silent["dist_2"]) == (0, None, None, None)
 
 
 def test_scales_are_the_papers():
     metrics = response_metrics(["a b c d"] * 2, [["a b c d"]] * 2)
-    assert metrics.bleu_4 == pytest.approx(100)
-    assert metrics.dist_2 == pytest.approx(100 * 3 / 6)  # three distinct among six bigrams
+    assert metrics["bleu_4"] == pytest.approx(100)
+    assert metrics["dist_2"] == pytest.approx(100 * 3 / 6)  # three distinct among six bigrams

@@ -43,7 +43,7 @@ def test_scores_equal_those_of_scikit_learn():
         for _ in range(20):
             truth, predictions = random.integers(2, size=(2, number))
             scores = binary_scores(truth.tolist(), predictions.tolist())
-            assert scores.accuracy == pytest.approx(accuracy_score(truth, predictions))
+            assert scores["accuracy"] == pytest.approx(accuracy_score(truth, predictions))
             expected = f1_score(truth, predictions, zero_division=np.nan)
-            assert scores.f1 == (None if np.isnan(expected) else pytest.approx(expected))
-            assert (scores.num_rows, scores.num_positive) == (number, truth.sum())
+            assert scores["f1"] == (None if np.isnan(expected) else pytest.approx(expected))
+            assert (scores["num_rows"], scores["num_positive"]) == (number, truth.sum())

@@ -20,20 +20,20 @@ def question(system="", user="", value="thai", label=1):
 def test_questions_are_half_yes_and_yes_is_what_the_turn_changed(multi_woz):
     turns = read_state_turns(multi_woz, "test")
     ontology = slot_ontology(turns)
-    made = slot_values(turns, ontology)
+    rows, left_out = slot_values(turns, ontology)
     num_slots = sum(len(turn.changed) for turn in turns)
-    assert sum(row.label for row in made.rows) == num_slots
-    assert len(made.rows) == 2 * num_slots - made.num_skipped["negatives_not_found"]
+    assert sum(row.label for row in rows) == num_slots
+    assert len(rows) == 2 * num_slots - left_out["negatives_not_found"]
     by_turn = {f"{turn.dialogue}:{turn.turn}": turn for turn in turns}
-    for row in made.rows:
+    for row in rows:
         turn = by_turn[":".join(row.id.split(":")[:2])]
         assert (row.value in turn.state.get(f"{row.domain}-{row.slot}", ())) == bool(row.label)
-    assert len({row.id for row in made.rows}) == len(made.rows)
+    assert len({row.id for row in rows}) == len(rows)
 
 
 def test_half_of_the_no_questions_are_about_the_same_slot(multi_woz):
     turns = read_state_turns(multi_woz, "train")
-    rows = slot_values(turns, slot_ontology(turns)).rows
+    rows, _ = slot_values(turns, slot_ontology(turns))
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
     assert all(yes.label and not no.label for yes, no in pairs)
     same = sum((yes.domain, yes.slot) == (no.domain, no.slot) for yes, no in pairs) / len(pairs)
@@ -42,35 +42,35 @@ def test_half_of_the_no_questions_are_about_the_same_slot(multi_woz):
 
 def test_another_spelling_is_not_another_value():
     turns = [turn("A hotel in the center.", {"hotel-area": ("centre", "center")})]
-    rows = slot_values(turns, {"hotel-area": ("center", "centre", "north")}).rows
+    rows, _ = slot_values(turns, {"hotel-area": ("center", "centre", "north")})
     assert [(row.value, row.label) for row in rows] == [("center", 1), ("north", 0)]
 
 
 def test_negatives_that_do_not_exist_are_counted():
     states = [{"hotel-area": ("centre", "center")}, {"hotel-area": ("center",), "hotel-stars": ("4",)}]
     turns = [turn("A hotel.", states[0]), turn("Four stars.", states[1], number=1, changed={"hotel-stars"})]
-    made = slot_values(turns, {"hotel-area": ("centre", "center")})
-    assert made.num_skipped == {"turns_without_values": 0, "negatives_not_found": 1}
-    assert Counter(row.label for row in made.rows) == {1: 2, 0: 1}  # "centre" is no spelling of the second turn's
+    rows, left_out = slot_values(turns, {"hotel-area": ("centre", "center")})
+    assert left_out == {"turns_without_values": 0, "negatives_not_found": 1}
+    assert Counter(row.label for row in rows) == {1: 2, 0: 1}  # "centre" is no spelling of the second turn's
 
 
 def test_questions_of_a_turn_depend_on_the_seed_alone(multi_woz):
     turns = read_state_turns(multi_woz, "test")
     ontology = slot_ontology(turns)
-    rows = slot_values(turns, ontology).rows
-    some = slot_values(turns[50:90][::-1], ontology).rows
+    rows, _ = slot_values(turns, ontology)
+    some, _ = slot_values(turns[50:90][::-1], ontology)
     assert set(some) <= set(rows)
-    assert slot_values(turns, ontology).rows == rows
-    assert slot_values(turns, ontology, seed=1).rows != rows
+    assert slot_values(turns, ontology)[0] == rows
+    assert slot_values(turns, ontology, seed=1)[0] != rows
 
 
 def test_the_context_is_cut_at_its_beginning_and_the_value_never(word_model):
     loaded = load_model(str(word_model))
     whole = question("What kind of food do you like ?", "I feel like thai food .")
-    (row,) = encode_questions([whole], loaded, 128).rows
+    ((row,), _) = encode_questions([whole], loaded, 128)
     assert loaded.tokenizer.decode(row["input_ids"]).endswith("I feel like thai food . restaurant food thai")
-    short = encode_questions([whole, question(user="thai")], loaded, 8)
-    assert short.num_cut == 1
-    assert short.rows[0]["input_ids"] == row["input_ids"][-8:]
-    assert len(short.rows[1]["input_ids"]) == 4
-    assert encode_questions([whole], loaded, 2).rows[0]["input_ids"] == row["input_ids"][-3:]
+    short, num_cut = encode_questions([whole, question(user="thai")], loaded, 8)
+    assert num_cut == 1
+    assert short[0]["input_ids"] == row["input_ids"][-8:]
+    assert len(short[1]["input_ids"]) == 4
+    assert encode_questions([whole], loaded, 2)[0][0]["input_ids"] == row["input_ids"][-3:]

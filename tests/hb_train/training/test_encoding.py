@@ -8,7 +8,8 @@ from datasets import Dataset
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hb_metrics.inference.models.contexts import render_contexts
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.inference.models.contexts import render_messages, with_tag
 from hb_metrics.inference.models.loading import LoadedTokenizer
 from hb_train.training.encoding import (
     IGNORED,
@@ -52,8 +53,10 @@ class Given:
 
     def rows(self, replies=REPLIES, truncated=(False, False, True)):
         prompts = [
-            render_contexts(
-                [text], [lines], self.tokenizer, self.context, is_encoder_decoder=self.is_encoder_decoder, tag=tag
+            render_messages(
+                [chat_messages(with_tag(text, tag), lines, DEFAULT_CHAT)],
+                *(self.tokenizer, self.context),
+                is_encoder_decoder=self.is_encoder_decoder,
             )[0]
             for text, lines, tag in zip(TEXTS, LINES, TAGS, strict=True)
         ]

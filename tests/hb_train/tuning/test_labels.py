@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.runs.finished_run import StyleShards
-from hb_train.tuning.labels import (
-    LABELS_FILE,
-    held_out_rows,
-    read_labels,
-    tag_replies,
-)
+from hb_train.tuning.labels import LABELS_FILE, held_out_rows, read_labels, tag_replies
 
 
 def in_shards(folder, values, sizes):

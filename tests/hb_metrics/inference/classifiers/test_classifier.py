@@ -4,11 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hb_metrics.inference.classifiers.classifier import (
-    classify_into_shards,
-    probability_array,
-    probability_schema,
-)
+from hb_metrics.inference.classifiers.classifier import classify_into_shards, probability_array, probability_schema
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 
 

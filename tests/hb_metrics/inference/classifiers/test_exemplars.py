@@ -17,12 +17,7 @@ from hb_metrics.inference.classifiers.exemplars import (
     read_labelled,
 )
 from hb_metrics.inference.classifiers.regard import REGARD_EXEMPLARS
-from hb_metrics.inference.classifiers.styles import (
-    CLUSTER_FILES,
-    STYLE_EXEMPLARS,
-    clusters_for,
-    read_style_clusters,
-)
+from hb_metrics.inference.classifiers.styles import CLUSTER_FILES, STYLE_EXEMPLARS, clusters_for, read_style_clusters
 from hb_metrics.stats.gen_bias import cluster_columns
 
 LABELLED = Path(__file__).parent / "labelled_replies.yaml"

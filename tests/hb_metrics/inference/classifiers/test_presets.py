@@ -29,10 +29,10 @@ def in_place_of_the_hub(save_classifier, monkeypatch):
 
     def put(name, labels=None, **settings):
         preset = presets()[name]
-        if preset.multi_label:
+        if preset["multi_label"]:
             settings = {"problem_type": "multi_label_classification", **settings}
-        folder = save_classifier(*(labels or preset.labels), kind=ARCHITECTURES[name], **settings)
-        monkeypatch.setattr(named, "presets", lambda: {name: preset._replace(id=folder)})
+        folder = save_classifier(*(labels or preset["labels"]), kind=ARCHITECTURES[name], **settings)
+        monkeypatch.setattr(named, "presets", lambda: {name: preset | {"id": folder}})
         return folder
 
     return put
@@ -40,24 +40,24 @@ def in_place_of_the_hub(save_classifier, monkeypatch):
 
 def test_every_preset_has_a_tested_architecture():
     assert presets().keys() == ARCHITECTURES.keys()
-    assert {preset.option for preset in presets().values()} == LOADERS.keys()
+    assert {preset["option"] for preset in presets().values()} == LOADERS.keys()
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_presets_load_with_the_labels_that_count(name, in_place_of_the_hub, texts):
     preset, folder = presets()[name], in_place_of_the_hub(name)
 
-    classifier = LOADERS[preset.option](name)
+    classifier = LOADERS[preset["option"]](name)
 
     assert classifier.name == folder
     assert classifier.probabilities(texts[:3]).shape == (3, len(classifier.labels))
-    if preset.option == "--offensiveness_classifier":
-        assert classifier.source_labels == tuple(preset.counts)
-    elif preset.option == "--regard_classifier":
+    if preset["option"] == "--offensiveness_classifier":
+        assert classifier.source_labels == tuple(preset["counts"])
+    elif preset["option"] == "--regard_classifier":
         assert classifier.labels == REGARDS
         assert not classifier.notes
     else:
-        shipped = None if preset.clusters == "none" else read_style_clusters(STYLE_DATA / preset.clusters)
+        shipped = None if preset["clusters"] == "none" else read_style_clusters(STYLE_DATA / preset["clusters"])
         assert clusters_for(classifier.labels) == shipped
 
 
@@ -77,6 +77,6 @@ def test_the_list_says_how_each_is_chosen(capsys):
     main([])
     listed = capsys.readouterr().out
     for name, preset in presets().items():
-        assert all(text in listed for text in (f"{preset.option} {name}", preset.id, preset.licence))
+        assert all(text in listed for text in (f"{preset['option']} {name}", preset["id"], preset["licence"]))
     for option in LOADERS:
-        assert suggested(option).split() == [option, next(n for n, p in presets().items() if p.option == option)]
+        assert suggested(option).split() == [option, next(n for n, p in presets().items() if p["option"] == option)]

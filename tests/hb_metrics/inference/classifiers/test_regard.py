@@ -7,11 +7,7 @@ import pytest
 from hb_metrics.inference.classifiers import regard
 from hb_metrics.inference.classifiers.censoring import MASK
 from hb_metrics.inference.classifiers.exemplars import read_labelled
-from hb_metrics.inference.classifiers.regard import (
-    REGARD_EXEMPLARS,
-    REGARDS,
-    load_regard_classifier,
-)
+from hb_metrics.inference.classifiers.regard import REGARD_EXEMPLARS, REGARDS, load_regard_classifier
 from hb_metrics.inference.models.sources import EMBEDDED
 
 LINES = Path(__file__).parent / "regard_test_lines.yaml"

@@ -62,10 +62,7 @@ def test_clusters_are_found_by_the_labels():
 
 @pytest.mark.parametrize(
     "content",
-    [
-        "clusters:\n  Joy: [happy, glad]\n  Calm: [no]",
-        "clusters:\n  Joy:\n  - happy\n  - glad\n  Calm:\n  - no\n",
-    ],
+    ["clusters:\n  Joy: [happy, glad]\n  Calm: [no]", "clusters:\n  Joy:\n  - happy\n  - glad\n  Calm:\n  - no\n"],
 )
 def test_both_forms_of_cluster_files_are_read(content, tmp_path):
     path = tmp_path / "clusters.yaml"

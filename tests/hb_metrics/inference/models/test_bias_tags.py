@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -14,8 +14,8 @@ from hb_metrics.inference.models.bias_tags import (
     BiasTuning,
     choose_tag,
     read_bias_tuning,
-    write_bias_tuning,
 )
+from hb_metrics.runs.run_folder import write_json
 
 TUNING = BiasTuning(
     tag=NO_BIAS,
@@ -32,7 +32,7 @@ TUNING = BiasTuning(
 def test_what_is_written_is_read(tag, context, tmp_path):
     tuning = replace(TUNING, tag=tag, context=context)
     assert read_bias_tuning(str(tmp_path)) is None
-    write_bias_tuning(tmp_path, tuning)
+    write_json(tmp_path / TUNING_FILE, asdict(tuning))
     assert read_bias_tuning(str(tmp_path)) == tuning
     assert [path.name for path in tmp_path.iterdir()] == [TUNING_FILE]
     assert json.loads((tmp_path / TUNING_FILE).read_text(encoding="utf-8"))["place"] == module.POSITION
@@ -52,7 +52,7 @@ def test_what_is_written_is_read(tag, context, tmp_path):
 def test_a_file_that_says_something_else_is_refused(content, problem, tmp_path):
     path = tmp_path / TUNING_FILE
     if isinstance(content, dict):
-        write_bias_tuning(tmp_path, TUNING)
+        write_json(path, asdict(TUNING))
         content = json.dumps({**json.loads(path.read_bytes()), **content}).encode()
     path.write_bytes(content)
     with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{re.escape(problem)}.*--tag"):

@@ -8,7 +8,7 @@ import pytest
 
 from hb_metrics.inference.models import chats
 from hb_metrics.inference.models.chats import ChatOptions, chat_messages, find_thoughts
-from hb_metrics.inference.models.contexts import end_tokens, render_contexts
+from hb_metrics.inference.models.contexts import end_tokens, render_messages
 from hb_metrics.inference.models.layout import choose_layout
 from hb_metrics.inference.models.thoughts import split_tokens
 from tests.hb_metrics.chat_models import QWEN, STYLES, WRITTEN, chat_tokenizer, untrained_model
@@ -29,9 +29,8 @@ def tokens_of(tokenizer, text):
 
 
 def rendered(style, chat=chats.DEFAULT_CHAT, personas=(), **how):
-    (text,) = render_contexts(
-        [PROMPT], [list(personas)], chat_tokenizer(style), "chat", is_encoder_decoder=False, chat=chat, **how
-    )
+    messages = [chat_messages(PROMPT, personas, chat)]
+    (text,) = render_messages(messages, chat_tokenizer(style), "chat", is_encoder_decoder=False, chat=chat, **how)
     return text
 
 

@@ -328,7 +328,7 @@ def test_a_reply_has_the_tokens_it_has_after_its_context(get_small_model, chat_t
     assert encode_replies(["Hi!"], ["I love cats."], tokenizer, "plain", is_encoder_decoder=True) == [alone]
 
     ends = chat_tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
-    (rendered,) = render_contexts([PROMPT], [[]], chat_tokenizer, "chat", is_encoder_decoder=False)
+    (rendered,) = render_contexts([PROMPT], chat_tokenizer, "chat", is_encoder_decoder=False)
     (reply,) = encode_replies([rendered], ["Me too!"], chat_tokenizer, "chat", is_encoder_decoder=False)
     assert chat_tokenizer.decode(reply) == "Me too!"
     assert not set(ends) & set(reply)

@@ -127,10 +127,7 @@ THOUGHTS = {
     "a later one": (f"<think>One.</think>Well.<think>Two.</think>{ANSWER}", "One.Well.Two."),
     "empty": (f"<think>\n\n</think>\n\n{ANSWER}", ""),
     "answer": (f"<think>One.</think>\n<answer>{ANSWER}</answer>", "One."),
-    "solution": (
-        f"<|begin_of_thought|>One.<|end_of_thought|><|begin_of_solution|>{ANSWER}<|end_of_solution|>",
-        "One.",
-    ),
+    "solution": (f"<|begin_of_thought|>One.<|end_of_thought|><|begin_of_solution|>{ANSWER}<|end_of_solution|>", "One."),
     "granite": (f"Here is my thought process:\nOne.\nHere is my response:\n{ANSWER}", "One."),
     "header": (f"<|im_start|>assistant\n<think>One.</think>{ANSWER}", "One."),
 }

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 from torch.overrides import TorchFunctionMode
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.thoughts import Thoughts
@@ -15,6 +15,7 @@ from hb_metrics.inference.replies.allowed_tokens import repeats_ngram
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.trials import takes_padding
+from tests.hb_metrics.inference.small_architectures import small_architecture
 
 CAUSAL = ["gpt2", "llama", "bloom", "mamba"]
 ENCODER_DECODER = ["t5", "blenderbot"]
@@ -132,6 +133,13 @@ def test_a_reply_does_not_depend_on_its_padding(name, decoding, shared, get_smal
     for row in range(0, 30, 6):
         one = slice(row, row + 1)
         assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
+
+
+def test_padding_does_not_count_towards_a_window():
+    model = small_architecture("mistral", AutoModelForCausalLM, sliding_window=24)
+    given, decoding = contexts_of_several_lengths(8, 10), Decoding(max_new_tokens=14)
+    together = decode(model, given, decoding, ENDS)
+    assert [decode(model, [context], decoding, ENDS)[0] for context in given] == together
 
 
 def test_replies_that_end_at_different_times_are_those_of_each_context_alone(get_small_model):

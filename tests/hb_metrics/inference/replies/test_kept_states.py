@@ -21,27 +21,26 @@ from tests.hb_metrics.inference.small_architectures import small_architecture
 
 TURNS = 3
 SAMPLE = Decoding(sample=True, temperature=1.5, top_k=40, max_new_tokens=8)
-ENDS = EndTokens(dropped=tuple(range(4, 30)), kept=tuple(range(30, 70)))
 # Numbers the messages from the last to the first, so each turn changes all of them.
 REWRITING = "{% for message in messages %}{{ loop.revindex ~ message.content }}{% endfor %}"
-LONGROPE = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 70}
-LONGROPE |= {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4}
-SETTINGS = {
-    "gemma2": ("gemma2", {"sliding_window": 64}),  # of half of its layers, exceeded at the second turn
-    "longrope": ("llama", {"rope_parameters": LONGROPE}),
+FACTORS = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4, "original_max_position_embeddings": 70}
+CHANGES = {  # the changes take effect at the second turn
+    "gemma2": {"sliding_window": 64},  # of half of the layers
+    "longrope": {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, **FACTORS}},
 }
 
 
 def model_and_tokenizer(name):
-    if name in ("thoughts", "rewriting"):  # the template of "r1" leaves thoughts out of later turns
+    if name in ("thoughts", "rewriting"):  # the template leaves thoughts out of later turns
         tokenizer = chat_tokenizer("r1")
         tokenizer.chat_template = REWRITING if name == "rewriting" else tokenizer.chat_template
         model = untrained_model(tokenizer)
         model.lm_head = torch.nn.Linear(64, len(tokenizer))
         model.lm_head.bias.data[tokenizer.convert_tokens_to_ids("</think>")] = 3  # so that thoughts end
         return model, tokenizer
-    if name in SETTINGS:
-        return small_architecture(SETTINGS[name][0], AutoModelForCausalLM, **SETTINGS[name][1]), byte_level_tokenizer()
+    if name in CHANGES:
+        family = "llama" if name == "longrope" else name
+        return small_architecture(family, AutoModelForCausalLM, **CHANGES[name]), byte_level_tokenizer()
     sizes = {"gpt2": {"n_positions": 512}, "bloom": {}, "mamba": {}}
     return small_model(name, **sizes.get(name, {"max_position_embeddings": 512}))
 
@@ -96,43 +95,19 @@ def test_replies_are_those_without_kept_states(name, saving, tmp_path, monkeypat
     assert sum(read) <= (1 - saving) * sum(anew)
 
 
-@pytest.mark.parametrize("limit", ["nothing", "half", "later"])
-def test_replies_do_not_depend_on_what_is_kept(limit, tmp_path, monkeypatch):
+def test_replies_do_not_depend_on_what_is_kept(tmp_path, monkeypatch):
+    """Nothing is kept after an interruption, and as many tokens as fit into a quarter of the memory."""
     engine, requests = LocalEngine(as_loaded(*model_and_tokenizer("llama"))), first_turn("llama")
-    shards, _, kept = converse(engine, tmp_path / "kept", requests, monkeypatch)
+    whole, _, kept = converse(engine, tmp_path / "whole", requests, monkeypatch)
     assert kept == [10, 10, 0]
-    if limit != "later":
-        room = 4 * 4 * (2 * 16 * 2) * (0 if limit == "nothing" else 150)  # keys and values of a token, in a quarter
-        memory = psutil.virtual_memory()
-        monkeypatch.setattr(decoding_shards, "fitting_batch_size", lambda *_: 4)
-        monkeypatch.setattr(psutil, "virtual_memory", lambda: memory._replace(available=room))
-    again, _, kept = converse(engine, tmp_path / "again", requests, monkeypatch, [3] if limit == "later" else ())
-    assert again == shards
-    assert kept == {"nothing": [0, 0, 0], "half": [6, 3, 0], "later": [10, 10, 0]}[limit]
-
-
-def test_states_are_those_of_each_text_alone():
-    """The rows end at different times. Their contexts are padded, and one batch has a common beginning."""
-    model, _ = small_model("llama")
-    rng, kept = np.random.default_rng(0), {}
-    for shared in (0, 5):
-        contexts = [[*range(70, 70 + shared), *rng.integers(70, 400, 1 + row % 7).tolist()] for row in range(9)]
-
-        def keep(forward, row, index):
-            kept[index] = forward.states_of(row)
-
-        with torch.inference_mode():
-            for row, reply in enumerate(decode(model, contexts, Decoding(max_new_tokens=20), ENDS, keep=keep)):
-                read, layers = kept.pop(row)
-                written = [*contexts[row], *reply.tokens]
-                assert len(read) >= len(written) - 1  # the last token of a reply is perhaps not read
-                assert read[: len(written)] == written[: len(read)]
-                alone = Forward(model, [read])
-                alone.first()
-                for index, parts in layers.items():
-                    expected = alone.cache.layers[index]
-                    for part, whole in zip(parts, (expected.keys, expected.values), strict=True):
-                        torch.testing.assert_close(part, whole[0].movedim(1, 0), atol=1e-4, rtol=1e-4)
+    assert converse(engine, tmp_path / "interrupted", requests, monkeypatch, forget=[3])[0] == whole
+    memory = psutil.virtual_memory()
+    monkeypatch.setattr(decoding_shards, "fitting_batch_size", lambda *_: 4)
+    for tokens, expected in ((0, [0, 0, 0]), (150, [6, 3, 0])):
+        free = memory._replace(available=tokens * 4 * 4 * 2 * 16 * 2)  # a quarter; two layers, 16 keys and values each
+        monkeypatch.setattr(psutil, "virtual_memory", lambda free=free: free)
+        shards, _, kept = converse(engine, tmp_path / str(tokens), requests, monkeypatch)
+        assert (shards, kept) == (whole, expected)
 
 
 def test_the_model_reads_only_what_is_unknown():

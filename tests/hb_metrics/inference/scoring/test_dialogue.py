@@ -11,6 +11,7 @@ from tokenizers import AddedToken
 from transformers import AutoModelForSeq2SeqLM
 
 from hb_dataset.dialogue_pairs import Dialogue
+from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.scoring.dialogue import DIALOGUE_SCHEMA, dialogue_into_shards, dialogue_results, plan_dialogue
 from hb_metrics.inference.units import one_thread_per_unit
 from tests.hb_metrics.conftest import as_loaded
@@ -79,8 +80,12 @@ def one_at_a_time(dialogue, loaded, form, tag=None):
     return log_likelihoods, num_tokens
 
 
-def score(dialogue, loaded, folder, context="plain", **options):
-    plan = plan_dialogue(dialogue, loaded, context=context, **options)
+def layout(context="plain", tag=None):
+    return Layout(context, "", tag, "")
+
+
+def score(dialogue, loaded, folder, context="plain", tag=None, **options):
+    plan = plan_dialogue(dialogue, loaded, layout(context, tag), **options)
     return dialogue_into_shards(plan, loaded, folder, progress=False)
 
 
@@ -147,7 +152,7 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
     limit = math.inf if name == "t5" else POSITIONS
     fitting = [row for row, length in enumerate(lengths) if length <= limit]
     assert {POSITIONS, POSITIONS + 1} <= set(lengths)
-    plan = plan_dialogue(dialogue, loaded, context=context)
+    plan = plan_dialogue(dialogue, loaded, layout(context))
     assert plan.ids == [dialogue.ids[row] for row in fitting]
     table = dialogue_into_shards(plan, loaded, tmp_path, progress=False)  # the model really takes them
     results = dialogue_results(table, dialogue, n_resamples=0)
@@ -156,18 +161,18 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
     if name != "t5":
         row = next(row for row, length in enumerate(lengths) if length > limit)
         with pytest.raises(ValueError, match=r"all 1 pairs .* limit of 64 tokens"):
-            plan_dialogue(made_up([dialogue.prompts[row]], [dialogue.replies[row]]), loaded, context=context)
+            plan_dialogue(made_up([dialogue.prompts[row]], [dialogue.replies[row]]), loaded, layout(context))
 
 
 def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
     with pytest.raises(ValueError, match="is a masked language model, which cannot compute the likelihood of a reply"):
-        plan_dialogue(dialogue, load("bert"), context="plain")
+        plan_dialogue(dialogue, load("bert"), layout())
     loaded = load("llama")
     with pytest.raises(ValueError, match="the prompt or the reply of pair id1 has no tokens; omit the pair"):
-        plan_dialogue(made_up(["Hi you", "Hi all"], ["Hi there", ""]), loaded, context="plain")
+        plan_dialogue(made_up(["Hi you", "Hi all"], ["Hi there", ""]), loaded, layout())
     loaded.tokenizer.add_tokens([AddedToken("<|new|>", special=True)])
     with pytest.raises(ValueError, match="produced the token id 400, but the model has only 400 tokens"):
-        plan_dialogue(made_up(["Hi you"], ["<|new|> there"]), loaded, context="plain")
+        plan_dialogue(made_up(["Hi you"], ["<|new|> there"]), loaded, layout())
     loaded = load("gpt2")
     broken = replace(loaded, model=deepcopy(loaded.model))
     broken.model.lm_head.weight.data[7] = math.nan

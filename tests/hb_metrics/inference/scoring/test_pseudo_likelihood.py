@@ -17,7 +17,7 @@ def score_spans(texts, spans, model, tokenizer, **options):
 @pytest.fixture(scope="module")
 def seat():
     table = load_table("v1.0-seat")
-    table = table.take(list(range(0, table.num_rows, table.num_rows // 60)))
+    table = table.take(list(range(0, table.num_rows, table.num_rows // 30)))
     return table["text"].to_pylist(), [tuple(span) for span in descriptor_noun_spans(table).tolist()]
 
 

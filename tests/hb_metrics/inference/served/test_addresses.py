@@ -4,12 +4,7 @@ import re
 
 import pytest
 
-from hb_metrics.inference.served.addresses import (
-    KEY_VARIABLE,
-    check_address,
-    choose_key,
-    is_local_host,
-)
+from hb_metrics.inference.served.addresses import KEY_VARIABLE, check_address, choose_key, is_local_host
 
 HUB, OPENAI, OWN = {"HF_TOKEN": "hf_hub"}, {"OPENAI_API_KEY": "sk-open"}, {KEY_VARIABLE: "own-key"}
 

@@ -56,16 +56,7 @@ def test_nothing_written_and_what_a_filter_took_away():
     assert (filtered.text, filtered.finish_reason) == (None, "content_filter")
 
 
-@pytest.mark.parametrize(
-    "counts",
-    [
-        usage(-1, 10**9),
-        usage(3, 10),
-        usage(3, 0),
-        usage(3, True),
-        usage(3, 2**40),
-    ],
-)
+@pytest.mark.parametrize("counts", [usage(-1, 10**9), usage(3, 10), usage(3, 0), usage(3, True), usage(3, 2**40)])
 def test_counts_that_cannot_be_are_left_out(counts):
     answer = read_answer(chat({"content": "Hello"}, usage=counts), max_tokens=9)
 

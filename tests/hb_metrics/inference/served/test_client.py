@@ -144,14 +144,7 @@ def test_a_wait_that_is_too_long_ends_the_run():
 
 
 @pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        (None, None),
-        ("3", 3),
-        ("0.5", 0.5),
-        ("nan", None),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
-    ],
+    ("value", "seconds"), [(None, None), ("3", 3), ("0.5", 0.5), ("nan", None), ("Wed, 21 Oct 2015 07:28:00 GMT", 0)]
 )
 def test_the_header_is_read_in_seconds_or_as_a_date(value, seconds):
     assert retry_after(value) == seconds

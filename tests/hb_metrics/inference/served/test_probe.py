@@ -3,7 +3,7 @@
 import asyncio
 import math
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -122,7 +122,7 @@ class Thoughtful(StandIn):
 def test_a_server_that_does_what_it_is_asked():
     stand_in = StandIn()
     with serving(stand_in) as url:
-        assert run_probe(url).description() == {**HONEST, "base_url": url}
+        assert asdict(run_probe(url)) == {**HONEST, "base_url": url}
     assert not [body for _, body, _ in stand_in.requests if "n" in body or "best_of" in body]
 
 
@@ -161,7 +161,7 @@ def test_a_server_that_does_what_it_is_asked():
 )
 def test_what_a_server_leaves_out_is_found(stand_in, found):
     with serving(stand_in) as url:
-        assert run_probe(url).description() == {**HONEST, **found, "base_url": url}
+        assert asdict(run_probe(url)) == {**HONEST, **found, "base_url": url}
 
 
 def shifted(score):
@@ -211,7 +211,7 @@ def test_samples_at_low_temperature_are_not_taken_for_greedy(preamble):
 
 
 def test_texts_are_continued_by_a_server_without_chats():
-    assert probe_of(chat=False).description() == {**HONEST, "system_kept": None, "history_kept": None}
+    assert asdict(probe_of(chat=False)) == {**HONEST, "system_kept": None, "history_kept": None}
 
 
 def test_answers_of_several_models_are_refused():

@@ -13,7 +13,8 @@ from scipy.stats import t
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
 
-from hb_dataset.awareness import NEED, NEUTRAL, AwarenessError, awareness_prompts, read_awareness
+from hb_dataset.awareness import NEED, NEUTRAL, awareness_prompts, read_awareness
+from hb_dataset.yaml_lines import FaultsError
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.measurements import AWARENESS
@@ -203,7 +204,7 @@ def test_more_prompts_than_there_are_or_an_unknown_descriptor_are_named(tmp_path
     path = tmp_path / "items.yaml"
     item = "{axis: ability, descriptors: [Deff], question: Why?, taken_up: [sign], neutral: How?}"
     path.write_text(f"source: here\nitems:\n- {item}\n")
-    with pytest.raises(AwarenessError, match="'Deff' is not on axis"):
+    with pytest.raises(FaultsError, match="'Deff' is not on axis"):
         read_awareness(path)
 
 

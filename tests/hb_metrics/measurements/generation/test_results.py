@@ -73,10 +73,7 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
     texts = [
         "I'm sorry to hear that" if axis == "religion" and sorry else everyday
         for axis, sorry, everyday in zip(
-            prompts["axis"].to_pylist(),
-            rng.random(len(prompts)) < 0.9,
-            rng.choice(EVERYDAY, len(prompts)),
-            strict=True,
+            prompts["axis"].to_pylist(), rng.random(len(prompts)) < 0.9, rng.choice(EVERYDAY, len(prompts)), strict=True
         )
     ]
     replies = answered(prompts, texts)

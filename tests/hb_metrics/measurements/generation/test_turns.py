@@ -25,12 +25,7 @@ OWN = {
     "autistic": "I hate that, it makes me furious.",
 }
 COMMON = ["It is about the same size.", "The shop opens at nine.", "There are two of them on the table."]
-PLANTED = {
-    "first": (0.9, 0.0, 0.0),
-    "every": (0.7, 0.7, 0.7),
-    "grows": (0.3, 0.6, 0.9),
-    "none": (0.0, 0.0, 0.0),
-}
+PLANTED = {"first": (0.9, 0.0, 0.0), "every": (0.7, 0.7, 0.7), "grows": (0.3, 0.6, 0.9)}
 
 
 class Talker(StandIn):
@@ -121,16 +116,17 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     change, slope = turns["change"], turns["slope"]
     assert (change["first"], change["second"]) == pytest.approx((values[0], values[2]))
     assert slope["second"] - slope["first"] == pytest.approx(np.polyfit([1, 2, 3], values, 1)[0])
-    low, high = change["interval"] or (-1, 1)  # where nothing differs, some sets show too little for an interval
-    assert [low > 0, low <= 0 <= high, high < 0] == [name == "grows", name in ("every", "none"), name == "first"]
+    low, high = change["interval"]
+    assert [low > 0, low <= 0 <= high, high < 0] == [name == "grows", name == "every", name == "first"]
 
     still, changed = turn_sentences(turns)
     assert ("At turn 3, replies still depend on the identity of the user" in still) == (planted[2] > 0)
     assert ("of turn 1" in still) == (name in ("every", "grows"))
-    if change["interval"] is not None:
-        verb = {"first": "fell by", "grows": "grew by"}.get(name, "did not change significantly:")
-        assert f"From turn 1 to turn 3, Full Gen Bias {verb} " in changed
-        assert "−" not in changed.partition(" slope ")[0] or name == "every"
+    verb = {"first": "fell by", "grows": "grew by", "every": "did not change significantly:"}[name]
+    assert f"From turn 1 to turn 3, Full Gen Bias {verb} " in changed
+    assert "−" not in changed.partition(" slope ")[0] or name == "every"
+    unknown = turn_sentences(turns | {"change": change | {"interval": None, "reason": "there are few"}})
+    assert unknown[1] == "The change from turn 1 to turn 3 is unknown: there are few."
     page = (runs / name / "report.html").read_text()
     assert still in page
     assert changed in page
@@ -202,14 +198,8 @@ def test_the_user_is_masked_at_every_turn(cue, vocabulary, tmp_path):
     ("options", "message"),
     [
         (["--turns", 0], "turns is 0"),
-        (
-            ["--turns", 18],
-            "which needs 17 different follow-up questions, but there are only 16; set --turns to at most 17",
-        ),
-        (
-            ["--turns", 3, "--max_new_tokens", 12],
-            "the model accepts 64; set --turns to at most 2, set --max_new_tokens to less than 12, or use",
-        ),
+        (["--turns", 18], "needs 17 different follow-up questions, but there are only 16; set --turns to at most 17"),
+        (["--turns", 3, "--max_new_tokens", 12], "the model accepts 64; set --turns to at most 2, set"),
     ],
 )
 def test_options_that_no_conversation_fits_are_refused(options, message, vocabulary, saved_llama, tmp_path):

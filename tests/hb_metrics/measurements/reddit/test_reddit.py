@@ -91,7 +91,7 @@ def test_every_bias_type_is_tested_on_the_perplexities_in_its_shards(finished, d
         rows = pq.read_table(out / "reddit" / "pairs" / bias_type).to_pylist()
         by_id = {row["id"]: row["perplexity"] for row in rows}
         sides = [[by_id[f"{bias_type}-test-{row}:{side}"] for row in range(test["num_read"])] for side in ("t1", "t2")]
-        expected = language_model_bias(*sides)._asdict()
+        expected = language_model_bias(*sides)
         assert {name: test[name] for name in expected} == expected
         assert test["split"] == "test"
         assert test["num_skipped"] == {"one_token": 0, "too_long": 0}

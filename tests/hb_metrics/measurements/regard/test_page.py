@@ -81,22 +81,14 @@ BETTER = "“man” is regarded better than “woman”"
         (
             "advantaged",
             "undecided",
-            f"Gender: from the fixed prompts {BETTER} (gap +0.12 (interval +0.03 to +0.21)); over all 101 structures "
-            "too close to call (gap +0.01 (95% interval −0.02 to +0.04)). The structures do not confirm the verdict "
-            "of the fixed prompts. In 43 of 101 structures, each taken alone, the gap has the opposite sign.",
+            f"{BETTER} (gap +0.12 (interval +0.03 to +0.21)); over all 101 structures too close",
         ),
-        (
-            "disadvantaged",
-            "advantaged",
-            "The verdict over all structures is the opposite of the verdict of the fixed prompts.",
-        ),
+        ("advantaged", "undecided", "(95% interval −0.02 to +0.04)). The structures do not confirm the verdict"),
+        ("advantaged", "undecided", "In 43 of 101 structures, each taken alone, the gap has the opposite sign."),
+        ("disadvantaged", "advantaged", "is the opposite of the verdict of the fixed prompts."),
         ("undecided", "disadvantaged", "The fixed prompts alone do not support this verdict."),
         (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
-        (
-            "advantaged",
-            None,
-            "no verdict is possible (gap +0.01 (no interval: only 3 structures)). It is unknown whether",
-        ),
+        ("advantaged", None, "(gap +0.01 (no interval: only 3 structures)). It is unknown whether"),
     ],
 )
 def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, part):
