@@ -1,9 +1,11 @@
 """Halves a batch when memory runs out. The batch's results then differ only in their last digits."""
 
 from collections.abc import Callable
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
+import psutil
 import torch
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 
@@ -47,6 +49,24 @@ class Memory:
     def report(self, what: str, remedy: str = "") -> None:
         if self.num_halved:
             print(f"{what} run in halves because memory ran out: {self.num_halved:,}{remedy}")
+
+
+def free_memory(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
+    """Returns the free main memory in bytes, within the limits of a container or a cluster's job.
+
+    The limits are those of Linux control groups, version 2. Files that the kernel can drop count as free.
+    """
+    free = int(psutil.virtual_memory().available)
+    lines = own.read_text(encoding="utf-8").splitlines() if own.is_file() else []
+    group = next((groups / line.removeprefix("0::/") for line in lines if line.startswith("0::/")), groups)
+    while group.is_relative_to(groups):
+        limit = group / "memory.max"
+        if limit.is_file() and (most := limit.read_text(encoding="utf-8").strip()) != "max":
+            used = int((group / "memory.current").read_text(encoding="utf-8"))
+            stat = (group / "memory.stat").read_text(encoding="utf-8").split()
+            free = min(free, int(most) - used + int(stat[stat.index("inactive_file") + 1]))
+        group = group.parent
+    return max(free, 0)
 
 
 def halved(payload: Any) -> tuple[Any, Any] | None:

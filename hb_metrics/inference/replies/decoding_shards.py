@@ -10,13 +10,12 @@ from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import torch
 from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device, weight_shares
-from hb_metrics.inference.memory import Memory, halved
+from hb_metrics.inference.memory import Memory, free_memory, halved
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.decoding import decode
@@ -209,7 +208,7 @@ def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:
         if where.type == "cuda":
             free = torch.cuda.mem_get_info(where)[0]
         else:  # the processes of a machine share its memory
-            free = psutil.virtual_memory().available // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+            free = free_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         fitting.append(int(free // 4 // (cached * share + beside)))
     return min(fitting)
 

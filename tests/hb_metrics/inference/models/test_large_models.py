@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
@@ -91,7 +92,7 @@ def test_a_spread_model_replies_as_the_whole(name, way, spread, prompts):
 def test_the_fullest_device_decides_how_many_contexts_fit(get_small_model, monkeypatch):
     model, _ = get_small_model("llama")
     loaded = SimpleNamespace(model=model)
-    monkeypatch.setattr(decoding_shards.psutil, "virtual_memory", lambda: SimpleNamespace(available=4_000_000))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=4_000_000))
     whole = decoding_shards.fitting_batch_size(loaded, 64, 1)
     assert 1 < whole < decoding_shards.MOST_ROWS["cpu"]
     layer = model.model.layers[1]
