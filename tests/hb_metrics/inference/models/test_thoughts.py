@@ -36,7 +36,7 @@ class Scripted:
     script: tuple[int, ...] = ()
     vocabulary = 0
 
-    def __init__(self, model, contexts, beams=1, *, cached=True):
+    def __init__(self, model, contexts, beams=1, *, cached=True, states=()):
         self.written = [()] * (len(contexts) * beams)
 
     def _logits(self):
