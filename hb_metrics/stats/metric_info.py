@@ -3,6 +3,7 @@ from typing import Any
 import datasets
 import evaluate
 
+# The same as in hb_dataset.prompts. A published metric does not require hb_dataset.
 CITATION = """\
 @inproceedings{smith-etal-2022-im,
     title = "{``}{I}{'}m sorry to hear that{''}: Finding New Biases in Language Models
