@@ -23,6 +23,7 @@ from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import check_sound, number, read_page
 
 ASSUMED = ["value=10", "noise=220", "styles=12"]
+SIZE = ["--terms", "9", "--templates", "4"]
 
 
 @pytest.fixture
@@ -194,23 +195,17 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         ([], "a plan needs either a pilot or assumptions; pass the folder of a finished run, or --assume"),
         (["--assume", *ASSUMED, "--second", "runs/tuned"], "--second needs a first pilot; pass"),
         (["--assume", *ASSUMED], "needs the size of the planned run; set --templates and --terms"),
-        (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
-        (["--assume", "value=1", "noise=0", "styles=3", "--terms", "9", "--templates", "4"], "noise of 0.001"),
-        (["--assume", "value=1e300", *ASSUMED[1:], "--terms", "9", "--templates", "4"], "value of 0 to 1000"),
-        (
-            ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--output", "no/plan.html"],
-            "existing, writable folder",
-        ),
-        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--replies", "1"], "--replies contains 1"),
-        (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),
-        (["--assume", *ASSUMED, "--terms", "9", "--templates", "-4"], "--templates is -4; pass 1"),
-        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--half_width", "nan"], "--half_width is nan"),
+        (["--assume", "value=1", "noise=a", "styles=3", *SIZE], "write value=10"),
+        (["--assume", "value=1", "noise=0", "styles=3", *SIZE], "noise of 0.001"),
+        (["--assume", "value=1e300", *ASSUMED[1:], *SIZE], "value of 0 to 1000"),
+        (["--assume", *ASSUMED, *SIZE, "--output", "no/plan.html"], "existing, writable folder"),
+        (["--assume", *ASSUMED, *SIZE, "--replies", "1"], "--replies contains 1"),
+        (["--assume", *ASSUMED, *SIZE, "--terms", "0"], "--terms is 0; pass 2"),
+        (["--assume", *ASSUMED, *SIZE, "--templates", "-4"], "--templates is -4; pass 1"),
+        (["--assume", *ASSUMED, *SIZE, "--half_width", "nan"], "--half_width is nan"),
+        (["--assume", *ASSUMED, *SIZE, "--pilot_minutes", "3"], "cannot be estimated from --assume"),
         (["runs/pilot", "--price_in", "1"], "only one of --price_in and --price_out is set; set both"),
         (["runs/pilot", "--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
-        (
-            ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--pilot_minutes", "3"],
-            "cannot be estimated from --assume",
-        ),
     ],
 )
 def test_what_cannot_be_planned_is_refused(words, error):
