@@ -364,7 +364,10 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
 
 
 def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
-    """Parses the numbers of `--assume`, in the order of `assumed_spread`. Value and noise are divided by 1,000."""
+    """Parses the numbers passed to `--assume`, which are in the order of `assumed_spread`'s parameters.
+
+    The value and the noise are divided by 1,000.
+    """
     found: Mapping[str, str] = dict(word.partition("=")[::2] for word in words)
     try:
         value, noise, styles = (float(found[name]) for name in _ASSUMED)
