@@ -1,11 +1,11 @@
-"""Estimates the precision and the cost of a longer run, from a finished pilot run or from assumptions.
+"""Estimates the precision and cost of a longer run from a finished pilot run or from assumptions.
 
     holistic-bias plan runs/pilot --replies 8 16 32 --half_width 2 --output plan.html
     holistic-bias plan runs/pilot --second runs/tuned_pilot
     holistic-bias plan --assume value=10 noise=220 styles=12 --terms 78 --templates 4
 
-The half-width of an interval is half of its width. The table shows the half-width for each figure and each number of
-replies per term and template, and the probability of detecting a decrease in Full Gen Bias. A pilot needs at least four
+For each figure and each number of replies per term and template, the table shows the half-width, which is half of an
+interval's width. It also shows the probability of detecting a decrease in Full Gen Bias. A pilot needs at least four
 replies for most combinations of a term and a template.
 """
 
@@ -154,7 +154,7 @@ def plan(
         if amount is not None and not 0 <= amount < math.inf:
             raise ValueError(f"--{name} is {amount:g}; pass 0 or more")
     if (price_in is None) != (price_out is None):
-        raise ValueError("only one of --price_in and --price_out is set; set both, in the price per million tokens")
+        raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     if output is not None and (output.is_dir() or not output.parent.is_dir() or not os.access(output.parent, os.W_OK)):
         raise ValueError(f"--output is '{output}'; pass the path of an HTML file in an existing, writable folder")
     if pilot is not None:
@@ -210,7 +210,7 @@ class _Basis(NamedTuple):
     Attributes:
         run: The pilot; `None` for assumptions.
         missing: The names of figures that have no interval in the pilot.
-        num_questions: The maximum number of questions that follow a template (with `--cue`); 1 without questions.
+        num_questions: The maximum number of questions that follow a template (with `--cue`), or 1 without questions.
     """
 
     run: Run | None
@@ -341,9 +341,10 @@ def _shown_power(power: Range | None) -> str:
 
 
 def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[float], bool]) -> str:
-    """Writes a sentence with the smallest number of replies per term and template that reaches an `aim` (in words).
+    """Writes a sentence with the smallest number of replies per term and template that is enough for an aim.
 
-    `at` predicts a figure from the number of replies, and `reached` returns whether the figure reaches the aim.
+    `aim` is the aim in words. `at` predicts a figure from the number of replies, and `reached` returns whether the
+    figure reaches the aim.
     """
     numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
 

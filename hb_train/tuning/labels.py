@@ -99,7 +99,7 @@ def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
     path = folder / rows.record
     content = read_json(path) if path.is_file() else None
     if not isinstance(content, dict) or "context" not in content:
-        raise ValueError(f"'{folder}' has no {rows.record}; set a folder written by hb_train/{rows.script}.py")
+        raise ValueError(f"'{folder}' has no {rows.record}; pass a folder that hb_train/{rows.script}.py has written")
     return content
 
 

@@ -40,8 +40,8 @@ class RegardOptions:
     paraphraser: str | None = field(
         default=None,
         metadata={
-            "help": "A model that writes the prompts in many syntactic structures: the Hub id or local folder of a "
-            "sequence-to-sequence model with AESOP's input format. Default: none, so a grammar writes the "
+            "help": "A model that rewrites the prompts in many syntactic structures: the Hub id or local folder of a "
+            "sequence-to-sequence model that accepts AESOP's input format. By default, a grammar generates the "
             "prompts."
         },
     )
