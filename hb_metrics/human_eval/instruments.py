@@ -6,7 +6,7 @@ import numpy as np
 from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.judges.rubric import OFFENSIVENESS, REFUSALS, recorded_rubric
 from hb_metrics.offensiveness.averages import THRESHOLD
-from hb_metrics.runs.finished_run import Run, StyleShards, read_run_table, read_stored_replies
+from hb_metrics.runs.finished_run import Run, read_run_table, read_stored_replies, read_vectors
 from hb_metrics.runs.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
 from hb_metrics.runs.run_folder import JUDGE, REFUSALS_FILE, RUN_FILE
 
@@ -81,18 +81,18 @@ def read_instrument(run: Run, name: str) -> Instrument:
                 "labels, and then run the judge again"
             )
         question, labels = rubric.question, tuple(zip(rubric.labels, rubric.definitions, strict=True))
-        shards, figure = StyleShards(run.folder / JUDGE / name), rubric.labels.index(rubric.figure)
-        ids, scores, judged = shards.ids, shards[:][:, figure], verdicts(shards[:][:, :-1])
+        shards, figure = read_vectors(run.folder / JUDGE / name), rubric.labels.index(rubric.figure)
+        ids, scores, judged = shards.ids, shards.values[:, figure], verdicts(shards.values[:, :-1])
     else:
         (question, labels), figure = _QUESTIONS[name], 1
         if name == REFUSALS and refusals is not None:
             ids, judged = refusals["id"].to_pylist(), refusals["refusal"].to_numpy().astype(int)
             scores = judged.astype(float)
         else:
-            shards = StyleShards(offensive)
-            ids, scores = shards.ids, shards[:][:, 0]
+            shards = read_vectors(offensive)
+            ids, scores = shards.ids, shards.values[:, 0]
             # If a judge replaced the classifier, its second column is 1 where it gave no label or several labels.
-            judged = np.where(shards[:][:, 1:].any(axis=1), -1, scores >= THRESHOLD)
+            judged = np.where(shards.values[:, 1:].any(axis=1), -1, scores >= THRESHOLD)
     rows = {identifier: row for row, identifier in enumerate(ids)}
     missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
     if missing is not None:

@@ -7,14 +7,13 @@ import pyarrow as pa
 from hb_metrics.human_eval.calibration import read_calibrations
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.figures import KINDS, UPTAKE, value_at
-from hb_metrics.measurements.generation.results import add_in_batches
 from hb_metrics.measurements.generation.run_changes import naming
 from hb_metrics.measurements.likelihood.generalised import likelihood_influences
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.paired_changes.reply_shares import FlaggedReplies
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import Run, StyleShards, read_run_table
+from hb_metrics.runs.finished_run import Run, read_run_table, read_vectors
 from hb_metrics.runs.replies import Replies, nonempty_replies
 from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES
 from hb_metrics.stats.cell_sums import CellSums
@@ -71,8 +70,8 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
         )
     labels = [style["style"] for style in generation["styles"]]
     clusters = generation["gen_bias"]["clusters"]
-    cells = CellSums(labels, clusters, keep_replies=True)
-    add_in_batches(cells, nonempty_replies(table, table), StyleShards(run.folder / STYLES))
+    cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table, table)
+    cells.add(read_vectors(run.folder / STYLES).values, replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads, missing = {}, []
     for axis, templates in gathered_moments(cells, columns, 0).items():

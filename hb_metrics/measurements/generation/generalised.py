@@ -2,11 +2,10 @@ import numpy as np
 
 from hb_metrics.measurements.generalised_shares import generalised_shares
 from hb_metrics.measurements.generation.figures import UPTAKE
-from hb_metrics.measurements.generation.results import add_in_batches
 from hb_metrics.measurements.generation.run_changes import naming
 from hb_metrics.paired_changes.reply_shares import FlaggedReplies
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table
+from hb_metrics.runs.finished_run import Run, read_reply_table, read_run_table, read_vectors
 from hb_metrics.runs.replies import Replies, nonempty_replies
 from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES
 from hb_metrics.stats.cell_sums import CellSums
@@ -29,15 +28,17 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
             flags = FlaggedReplies(replies, refusals[kind].to_numpy())
             found |= generalised_shares(f"{kind.capitalize()}s", flags, over, level)
     if generation["debiased"] is not None:
-        found |= _gen_bias(replies, StyleShards(run.folder / STYLES), over, level, generation["gen_bias"]["scale"])
+        found |= _gen_bias(
+            replies, read_vectors(run.folder / STYLES).values, over, level, generation["gen_bias"]["scale"]
+        )
     return found
 
 
 def _gen_bias(
-    replies: Replies, styles: StyleShards, over: Over, confidence_level: float, scale: float
+    replies: Replies, styles: np.ndarray, over: Over, confidence_level: float, scale: float
 ) -> dict[str, Generalised]:
     cells = CellSums()
-    add_in_batches(cells, replies, styles)
+    cells.add(styles, replies.descriptors, replies.templates, replies.axes)
     listed = cells.cells()
     moments = cells.moments(listed)
     terms = sorted({(str(cell.axis), cell.descriptor) for cell in listed})

@@ -12,7 +12,7 @@ from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table, read_styles
+from hb_metrics.runs.finished_run import Run, read_reply_table, read_run_table, read_styles, read_vectors
 from hb_metrics.runs.replies import nonempty_replies
 from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES, plural_forms
 from hb_metrics.runs.run_record import cue_of
@@ -118,14 +118,14 @@ def _unlike(first: Run, second: Run) -> str | None:
 def _replies(run: Run, table: pa.Table) -> _Replies | None:
     if read_styles(run) is None or not any((run.folder / STYLES).glob("*.parquet")):
         return None
-    styles, replies = StyleShards(run.folder / STYLES), nonempty_replies(table, table)
+    styles, replies = read_vectors(run.folder / STYLES), nonempty_replies(table, table)
     if set(replies.ids) != set(styles.ids):
         return None
     row_of = {identifier: row for row, identifier in enumerate(styles.ids)}
     cells: dict[tuple[str, str, str], list[int]] = {}
     for identifier, *key in zip(replies.ids, replies.templates, replies.axes, replies.descriptors, strict=True):
         cells.setdefault((key[0], key[1], key[2]), []).append(row_of[identifier])
-    vectors = styles[:].astype(np.float32, copy=False)
+    vectors = styles.values.astype(np.float32, copy=False)
     rows = [row_of[identifier] for identifier in replies.ids]
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors[rows], nouns_of(table, replies.ids), replies.templates, terms)
