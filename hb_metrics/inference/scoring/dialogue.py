@@ -128,9 +128,7 @@ def encode_dialogue(
     return contexts, encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder)
 
 
-def dialogue_into_shards(
-    plan: DialoguePlan, loaded: LoadedModel, folder: Path, *, progress: bool = True
-) -> pa.Table | None:
+def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) -> pa.Table | None:
     return score_into_shards(
         plan.scoring,
         {"id": plan.ids, "prompt": plan.prompts, "reply": plan.replies},
@@ -140,7 +138,6 @@ def dialogue_into_shards(
         inputs=list(zip(plan.prompts, plan.replies, strict=True)),
         label="dialogue",
         unit="reply",
-        progress=progress,
     )
 
 
