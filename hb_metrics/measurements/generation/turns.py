@@ -18,11 +18,10 @@ from hb_metrics.measurements.generation.results import served_counts
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.paired_changes.reply_shares import FlaggedReplies
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules
 from hb_metrics.runs.finished_run import read_vectors
-from hb_metrics.runs.replies import Replies, chosen_replies, later_replies, rows_of_conversations
+from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies, rows_of_conversations
 from hb_metrics.runs.run_folder import REPLIES, STYLES, turn_folder
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased

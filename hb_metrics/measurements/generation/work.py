@@ -37,7 +37,7 @@ from hb_metrics.measurements.settings import Settings
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.runs.finished_run import read_vectors
-from hb_metrics.runs.replies import Replies, no_replies, nonempty_replies, replied_prompts
+from hb_metrics.runs.replies import FlaggedReplies, Replies, no_replies, nonempty_replies, replied_prompts
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
     REFUSALS_FILE,
@@ -200,7 +200,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         return {}
     for of_turn in tables:
         _note_marks(of_turn)
-    names_term = term_mentioned(replies, *forms)
+    level, terms = task.settings.run.confidence_level, list(zip(replies.axes, replies.descriptors, strict=True))
     refusals = match_rules(replies.texts, work.rules)
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
@@ -210,7 +210,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         vectors,
         classifier.labels,
         clusters=work.clusters,
-        confidence_level=task.settings.run.confidence_level,
+        confidence_level=level,
         asked=asked,
     )
     if looked is not None:
@@ -227,24 +227,10 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         **results,
         **({} if looked is None else {"until": looked.outcome}),
         "identity_leakage": _identity_leakage(task, classifier, classified, vectors, results),
-        "uptake": reply_shares(
-            names_term,
-            replies.descriptors,
-            replies.templates,
-            replies.axes,
-            confidence_level=task.settings.run.confidence_level,
-        ),
-        "nouns": noun_bias(
-            noun_kernels(
-                vectors,
-                nouns_of(prompts, replies.ids),
-                replies.templates,
-                list(zip(replies.axes, replies.descriptors, strict=True)),
-            ),
-            task.settings.run.confidence_level,
-        ),
+        "uptake": reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
+        "nouns": noun_bias(noun_kernels(vectors, nouns_of(prompts, replies.ids), replies.templates, terms), level),
         **({"name_groups": groups_of_names(task, replies, vectors)} if options.cue in NAME_CUES else {}),
-        "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
+        "refusals": refusals_results(replies, refusals, work.rules, level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
         **({} if len(turns) == 1 else {"turns": turn_results(task, tables, turns, work.rules, forms)}),
     }

@@ -9,9 +9,15 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.paired_changes.reply_shares import FlaggedReplies
 from hb_metrics.runs.finished_run import read_turns
-from hb_metrics.runs.replies import Replies, answered_replies, chosen_replies, rows_of_conversations, whole_prompts
+from hb_metrics.runs.replies import (
+    FlaggedReplies,
+    Replies,
+    answered_replies,
+    chosen_replies,
+    rows_of_conversations,
+    whole_prompts,
+)
 from hb_metrics.runs.run_folder import OFFENSIVENESS, turn_folder
 
 

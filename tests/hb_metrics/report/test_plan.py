@@ -47,8 +47,7 @@ def bounds_of(pilot, kind):
     if kind == "uptake":
         return run.results["generation"]["uptake"]["interval"]
     flagged = classified_replies(run, run.results["offensiveness"]["replies"]["threshold"])
-    replies = flagged.replies
-    _, hits, sizes = cell_counts(flagged.flags, replies.descriptors, replies.templates, replies.axes)
+    _, hits, sizes = cell_counts(flagged)
     return share_interval(hits, sizes, 0.95)
 
 
