@@ -16,11 +16,11 @@ def test_shares_and_counts_are_those_of_a_loop_in_any_order():
     flags[[index for index, row in enumerate(rows) if row[0] == "a1"]] = False
     axes, descriptors, templates = zip(*rows, strict=True)
 
-    def shares(order):
+    def made(order):
         columns = ([column[row] for row in order] for column in (axes, descriptors, templates, flags, flags))
         return refusal_shares(FlaggedReplies(Replies([], *columns), flags[order]), 0.95)
 
-    results = shares(range(len(rows)))
+    results = made(range(len(rows)))
 
     assert (results["num"], results["num_replies"]) == (flags.sum(), len(rows))
     assert results["share"] == flags.mean()
@@ -44,7 +44,7 @@ def test_shares_and_counts_are_those_of_a_loop_in_any_order():
     assert {row["descriptor"]: (row["num"], row["num_replies"]) for row in results["by_descriptor"]} == counted
     shares = [row["num"] / row["num_replies"] for row in results["by_descriptor"]]
     assert shares == sorted(shares, reverse=True)
-    assert shares(rng.permutation(len(rows))) == results
+    assert made(rng.permutation(len(rows))) == results
 
 
 def null_counts(rng, number=20, templates=5, size=8):
