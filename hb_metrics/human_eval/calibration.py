@@ -19,7 +19,7 @@ from hb_metrics.stats.calibration import (
 )
 
 CALIBRATIONS = "calibration"  # the subfolder of a run that contains a file for each judge
-LAYOUT = 1
+LAYOUT = 2
 
 
 class Labels(NamedTuple):
@@ -130,7 +130,7 @@ def calibrate(
                 "value": None if one.value is None or other.value is None else one.value - other.value,
                 "interval": corrected_gap(one, other),
                 "judged": one.judged - other.judged,
-                "reason": one.reason or other.reason,
+                "rates": [one._asdict(), other._asdict()],
             }
         )
     strata = 2 * axes + judged.verdicts

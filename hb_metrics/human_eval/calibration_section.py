@@ -86,15 +86,15 @@ def _reason(rate: Mapping[str, Any]) -> str:
 def _gaps(results: Mapping[str, Any]) -> list[Figure]:
     rows = []
     for gap in results["gaps"]:
-        first = axis_label(gap["first"]) if gap["first"] in results["axes"] else gap["first"]
-        second = axis_label(gap["second"]) if gap["second"] in results["axes"] else gap["second"]
+        names = [axis_label(name) if name in results["axes"] else name for name in (gap["first"], gap["second"])]
+        reasons = [f"{name}: {_reason(rate)}" for name, rate in zip(names, gap["rates"], strict=True) if rate["reason"]]
         rows.append(
             Figure(
-                f"gap, {first} minus {second}",
+                f"gap, {' minus '.join(names)}",
                 gap["value"],
                 "share",
                 interval=pair(gap["interval"]),
-                no_interval=gap["reason"],
+                no_interval="; ".join(reasons) or None,
                 part_of="gap by axis",
                 beside={"the judge's own": Number(gap["judged"], "share")},
             )

@@ -8,16 +8,16 @@ replies with a rare verdict is labelled.
 import json
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.human_eval.instruments import Instrument
-from hb_metrics.human_eval.study import digest
+from hb_metrics.human_eval.study_files import digest, rater_names, read_study_file
 
 LABELS_FILE = "labels.json"
-LAYOUT = 1
+LAYOUT = 2
 MIN_PER_STRATUM = 2
 
 
@@ -67,13 +67,11 @@ def draw_labels(
             replies.append({"id": id, "prompt": prompt, "reply": text})
     replies.sort(key=lambda reply: reply["id"])
     sheets = {}
-    digits = max(2, len(str(num_raters)))
-    for rater in range(1, num_raters + 1):
-        name = f"rater-{rater:0{digits}}"
+    for name in rater_names(num_raters):
         sheets[name] = seeded_generator(seed, "order of labels", name).permutation(number).tolist()
     labels = [list(label) for label in judged.labels]
     study = LabelStudy("", judged.name, run, sorted(axes), seed, judged.question, labels, replies, sheets)
-    return study._replace(id=_study_id(study))
+    return study._replace(id=digest(study[1:]))
 
 
 def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
@@ -93,22 +91,7 @@ def study_text(study: LabelStudy) -> str:
 
 
 def read_label_study(path: Path) -> LabelStudy:
-    problem: object = "it was changed after it was written"
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if content.pop("layout") == LAYOUT:
-            study = LabelStudy(**content)
-            if study.id == _study_id(study):
-                return study
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        problem = error
-    raise ValueError(
-        f"'{path}' is not a study written by `human-eval labels` ({problem}); restore the original {LABELS_FILE}"
-    )
-
-
-def _study_id(study: LabelStudy) -> str:
-    return digest([LAYOUT, *study[1:]])
+    return read_study_file(path, LAYOUT, lambda content: LabelStudy(**content), "labels")
 
 
 def rows_of_tasks(study: LabelStudy) -> dict[str, int]:

@@ -21,8 +21,8 @@ def rater_page(study: Study, rater: str) -> str:
     other script.
     """
     screens = []
-    for screen in study.sheets[rater]:
-        tasks = [screen.tasks[question.id] for question in study.questions]
+    for place, screen in enumerate(study.sheets[rater]):
+        tasks = list(study.tasks(rater, place).values())
         prompt, replies = study.pairs[screen.pair].prompt, speakers(study, screen)
         screens.append({"prompt": prompt, "replies": replies, "tasks": tasks})
     questions = [{"id": question.id, "text": question.text} for question in study.questions]

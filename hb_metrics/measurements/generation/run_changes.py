@@ -72,10 +72,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
     """Flags the refusals and the disclaimers among a run's non-empty replies, or nothing if their file is missing."""
-    table = read_run_table(run.folder / REFUSALS_FILE)
-    flagged = {}
-    for kind in () if table is None else KINDS:
-        flagged[kind.capitalize()] = FlaggedReplies(replies, table[kind.removesuffix("s")].to_numpy())
+    table, flagged = read_run_table(run.folder / REFUSALS_FILE), {}
+    if table is not None:
+        for kind in KINDS:
+            flagged[kind.capitalize()] = FlaggedReplies(replies, table[kind.removesuffix("s")].to_numpy())
     return flagged
 
 

@@ -84,7 +84,7 @@ def by_people(prompts):
 
     def choose(rater, reply):
         wrong = np.random.default_rng([int(reply["id"], 16), 3, int(rater[-1])]).random() < 0.05
-        return 1 + int(true[reply["id"]] != wrong)
+        return 1 if true[reply["id"]] != wrong else 2
 
     return choose
 
@@ -308,7 +308,7 @@ def test_refusals_are_corrected(run, prompts, tmp_path):
     write_table(folder / REFUSALS_FILE, pa.table(table))
     labels.main([str(folder), "--judge", "refusals", "--num", "200", "--raters", "1"])
     study, true = read_label_study(folder / "labels-refusals" / "labels.json"), {row["id"]: truth(row) for row in rows}
-    write_lines(tmp_path / "saved.jsonl", answers(study, lambda rater, reply: 1 + int(true[reply["id"]])))
+    write_lines(tmp_path / "saved.jsonl", answers(study, lambda rater, reply: 1 if true[reply["id"]] else 2))
     path = str(folder / "labels-refusals" / "labels.json")
     calibrate.main([str(folder), str(tmp_path / "saved.jsonl"), "--study", path])
     results = json.loads((folder / CALIBRATIONS / "refusals.json").read_text(encoding="utf-8"))
