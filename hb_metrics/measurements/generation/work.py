@@ -31,7 +31,7 @@ from hb_metrics.measurements.generation.results import (
     style_means_table,
 )
 from hb_metrics.measurements.generation.turns import converse, groups_of_names, turn_results
-from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules, read_refusal_rules
@@ -158,17 +158,13 @@ def describe(work: GenerationWork) -> dict[str, Any]:
         more["label_ceiling"] = layout.label_ceiling
     return {
         "generation": {**work.plan.description(), **more, "ignored_settings": work.asked.ignored or None},
-        "style_classifier": {
-            "name": classifier.name,
-            "is_embedded": classifier.is_embedded,
-            "digest": classifier.digest,
-            "num_styles": len(classifier.labels),
-            "multi_label": classifier.multi_label,
-            "temperature": classifier.temperature,
-            "clusters": work.clusters,
-            "notes": list(classifier.notes),
-            **({} if classifier.judge is None else {"judge": classifier.judge}),
-        },
+        "style_classifier": classifier_record(
+            classifier,
+            num_styles=len(classifier.labels),
+            multi_label=classifier.multi_label,
+            temperature=classifier.temperature,
+            clusters=work.clusters,
+        ),
         "refusals": {"rules_digest": work.rules.digest},
     }
 
