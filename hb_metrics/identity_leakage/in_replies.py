@@ -46,9 +46,9 @@ def run_leakage(
     texts.
 
     Returns:
-        `num_in_view` and `share_in_view` are the number and the share of replies that contain a term. `value` is Full
-        Gen Bias (×1000) as measured, `hidden_value` is Full Gen Bias with all terms masked, and `own` is `value` minus
-        `hidden_value`. `most_in_view` lists the terms that most replies contain.
+        `num_in_view` and `share_in_view` are the number and the share of replies that contain a term. `most_in_view`
+        lists the terms that the largest numbers of replies contain. `value` is Full Gen Bias (×1000) as measured.
+        `hidden_value` is Full Gen Bias with all terms masked. `own` is `value` minus `hidden_value`.
     """
     mentions = mentions_in(texts, people)
     rows = [row for row, of_text in enumerate(mentions) if of_text]

@@ -55,7 +55,7 @@ class Sides(NamedTuple):
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
-    """Compares both sides of the runs, if they have both. The first run precedes mitigation."""
+    """Compares bias with uptake, if both were measured. The first run is the one before mitigation."""
     found = [{row.name: row for row in changes.rows} for changes in compared]
     if not any(BIAS in rows and UPTAKE in rows for rows in found):
         return None

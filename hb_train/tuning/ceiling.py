@@ -236,9 +236,9 @@ def _parts(
     """Splits the debiased Full Gen Bias of the replies tagged "no_bias" into one part per descriptor.
 
     Returns:
-        Two arrays. The first contains the parts: [splits, halves, shares, descriptors]. Their sum over descriptors is
-        the Full Gen Bias, or NaN if it is undefined. The second contains, for each share, the share of cells with fewer
-        than two replies tagged "no_bias".
+        Two arrays. The first contains the parts: [splits, halves, shares, descriptors]. The parts of all descriptors
+        add up to the Full Gen Bias, or to NaN if it is undefined. For each entry of `shares`, the second contains the
+        fraction of cells that have fewer than two replies tagged "no_bias".
     """
     ascending = sorted(shares)
     parts = np.zeros((len(splits), 2, len(shares), cells.num_descriptors))

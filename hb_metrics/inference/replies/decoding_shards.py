@@ -43,7 +43,7 @@ class DecodingPlan:
         padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
         cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
         continued: Whether a later turn continues the conversations.
-        purpose: The argument of `seeded_generator` that makes random numbers differ between the subclasses.
+        purpose: The argument of `seeded_generator` that gives each subclass different random numbers.
     """
 
     ids: list[str]
@@ -67,13 +67,13 @@ class DecodingPlan:
 class KeptStates:
     """Keeps the states of conversations, by id, until the next turn. Threads may share an instance.
 
-    Conversations that do not fit into memory are encoded again at the next turn, and so are conversations that another
-    process or an earlier run decoded. Their replies are the same.
+    Some conversations have no states here: those that do not fit into memory, and those that another process or an
+    earlier run decoded. They are encoded again at the next turn, with the same replies.
 
     Attributes:
-        last: The states of the last turn. This turn removes what it uses.
+        last: The states of the last turn. This turn removes the states that it uses.
         new: The states of this turn.
-        room: The number of further tokens whose states fit into memory.
+        room: The number of tokens whose states still fit into memory.
     """
 
     def __init__(self) -> None:
@@ -100,8 +100,8 @@ def decode_into_shards(
 ) -> pa.Table | None:
     """Decodes the rows that are not on disk yet, and then reads all rows.
 
-    If `batch_size` is `None`, it is chosen from the free memory. Only then can contexts of different lengths be decoded
-    together, and the states of the last turn be used.
+    If `batch_size` is `None`, it depends on the free memory. Only in this case can contexts of different lengths be
+    decoded together, and the last turn's states be used.
 
     Returns:
         A table of all rows in the plan's order on the main process, and `None` on all other processes.
@@ -181,7 +181,7 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
 
 
 def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:
-    """Returns the number of texts of `length` tokens that fit, each with its states and `beside` further bytes."""
+    """Returns how many texts of `length` tokens fit into memory, each with its states and `beside` more bytes."""
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", 1024)
@@ -206,8 +206,8 @@ def _batches(
 ) -> list[list[int]]:
     """Divides the rows of a shard into batches of about equal size.
 
-    With `padded`, the contexts in a batch have similar lengths, and there are enough batches for all workers.
-    Otherwise, they have the same length.
+    If `padded` is true, the contexts in a batch have similar lengths, and there are enough batches for all workers.
+    Otherwise, the contexts in a batch have the same length.
     """
     if padded:
         number = -(-len(rows) // min(limit, LEAST_CONTEXTS))

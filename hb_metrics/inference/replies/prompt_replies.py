@@ -98,7 +98,7 @@ def plan_replies(
 def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextFormat, decoding: Decoding) -> None:
     """Raises `ValueError` if a conversation of `requests.turns` turns could become too long for the model.
 
-    Future replies are unknown, so each counts as `max_new_tokens` tokens plus the marks of its turn.
+    The replies are not known yet, so each counts as `max_new_tokens` tokens plus the marks of its turn.
     """
     limit, has_encoder = max_positions_of(loaded.model), loaded.model.config.is_encoder_decoder
     beside = 0 if has_encoder else decoding.max_new_tokens + decoding.max_reasoning_tokens

@@ -1,7 +1,8 @@
 """Computes how much a model's predictions of a reply change if the prompt or the model changes.
 
-The change is the Kullback–Leibler divergence between two distributions of the next token, in nats. For a prompt x, its
-reply y and another prompt x′, it is the mean of KL(p(· | x, y<t) ‖ p(· | x′, y<t)) over the tokens t of the reply.
+The change is the Kullback–Leibler divergence between two distributions of the next token, in nats. For a prompt x with
+the reply y and another prompt x′, the change is the mean of KL(p(· | x, y<t) ‖ p(· | x′, y<t)) over the tokens t of the
+reply.
 """
 
 from collections.abc import Sequence
@@ -74,7 +75,7 @@ def drift_per_token(
     before: tuple[LoadedModel, Layout],
     after: tuple[LoadedModel, Layout],
 ) -> np.ndarray:
-    """Computes how much tuning changes a model's predictions of its own non-empty replies from before tuning.
+    """Computes how much tuning changes a model's predictions of the non-empty replies that it gave before tuning.
 
     Returns:
         The mean of KL(p_before ‖ p_after) over the tokens of each reply, in nats: [prompts] float64.

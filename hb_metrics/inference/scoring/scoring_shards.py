@@ -39,8 +39,8 @@ def score_into_shards(
 ) -> pa.Table | None:
     """Scores the texts that are not on disk yet, and then reads all scores.
 
-    `columns` contains strings for each text, which are stored beside the scores. The column `id` has distinct values.
-    `schema` contains these columns and some of the scores `perplexity`, `log_likelihood`, `divergence` and
+    `columns` contains strings for each text, which are stored beside the scores. The values in the column `id` are
+    distinct. `schema` contains these columns and some of the scores `perplexity`, `log_likelihood`, `divergence` and
     `num_tokens`. A shard is computed again if its `inputs` (by default the column `text`) have changed.
 
     Returns:
