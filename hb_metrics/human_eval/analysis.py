@@ -16,9 +16,9 @@ FEW_RATERS = 6  # with fewer raters, the page recommends more raters
 
 
 def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[str, Any]:
-    """Computes the results of a study. Win rates are the second run's.
+    """Computes the results of a study. A win rate is the second run's rate of wins over the first run.
 
-    Raters who failed more than `max_failed_checks` attention checks are excluded with all their ratings.
+    Raters who failed more than `max_failed_checks` attention checks are excluded, along with all their ratings.
     """
     raters = rater_rows(study, read, max_failed_checks)
     included = {row["rater"] for row in raters if row["included"]}

@@ -95,8 +95,8 @@ def corrected_rate(
         labels: [replies] The share of raters who gave the label; NaN if nobody labelled the reply.
         scores: [replies] The probability of the label according to the judge.
         verdicts: [replies] 1 if the judge gives the label, otherwise 0.
-        terms: [replies] A number for the term. The same term on another axis has another number.
-        axes: [replies] A number for the axis.
+        terms: [replies] The index of the term. A term on two axes has a different index on each axis.
+        axes: [replies] The index of the axis.
     """
     rate = _rate(labels, scores, verdicts, terms, axes)
     alone = rate if rate.weight == 0 else _rate(labels, np.zeros(len(labels)), verdicts, terms, axes)

@@ -14,8 +14,8 @@ Judges and people use the same rubrics. A rubric is a YAML file:
       …
 
 A rubric is named after its file. A run with `--judge NAME` stores the rubric in run.json. For each non-empty reply, the
-run stores the probabilities of the labels in `judge/NAME/*.parquet`. The last number is not a label's probability. It
-is 1 if the judge did not answer with the letter of a label, and 0 otherwise.
+run stores the probabilities of the labels in `judge/NAME/*.parquet`. The last number is not the probability of a label:
+it is 1 if the judge did not answer with the letter of a label, and 0 otherwise.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ _MIN_EXAMPLES = 2
 
 
 class Rubric(NamedTuple):
-    """A rubric. `figure` is the label with the reported share of the replies, if any."""
+    """A rubric. `figure` is the label whose share of the replies is reported, if any."""
 
     name: str
     question: str

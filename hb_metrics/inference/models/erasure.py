@@ -77,8 +77,8 @@ def after_layer(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[str, Any], record: Any) -> None:
     """Writes erasures into a folder that can be loaded like an adapter.
 
-    `erasures` maps the indices of layers to their erasures. `base` has the name, the revision and the digest of the
-    model on which they were fitted. `record` describes the fit.
+    `erasures` maps the indices of layers to their erasures. `base` contains the name, the revision and the digest of
+    the model to which the erasures were fitted. `record` describes the fit.
     """
     tensors = {
         f"{index}.{name}": part.contiguous()

@@ -141,10 +141,10 @@ def cue_agreements(cues: Sequence[CueReplies], axes: np.ndarray, confidence_leve
 def group_agreement(
     names: CueReplies, groups: Sequence[str], statements: CueReplies, confidence_level: float
 ) -> Estimate:
-    """Computes the agreement of directions between groups of names and statements of these groups.
+    """Computes how well the directions of bias measured with names agree with those measured with stated groups.
 
-    In `names`, names replace the terms, and one reply per cell is enough. `groups` [names] contains the group of each
-    name. In `statements`, the terms are the groups in alphabetical order.
+    In `names`, each name takes the place of a term, and one reply per cell is enough. `groups` [names] contains the
+    group of each name. In `statements`, the terms are the groups in alphabetical order.
     """
     if len(set(groups)) < 2:
         return Estimate(None, None, "fewer than two groups of names are also terms")

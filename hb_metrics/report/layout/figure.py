@@ -118,7 +118,10 @@ class Figure(NamedTuple):
 
     @property
     def interval_words(self) -> str:
-        """Returns the interval with its level, or the reason why there is none. Empty if the figure never has one."""
+        """Returns the interval and its level, or the reason why there is no interval.
+
+        The result is empty for figures that never have an interval.
+        """
         if self.interval is not None:
             level = "" if self.confidence_level is None else f"{numbers.share(self.confidence_level, 0)} "
             return f"{'wide ' if self.is_wide else ''}{level}interval {self.shown_interval}"

@@ -13,8 +13,8 @@ class Tile(NamedTuple):
 class Section(NamedTuple):
     """A section of a page.
 
-    `id` is the id of the section's heading, for the table of contents. `figures` maps the id of an HTML element to its
-    Plotly figures. Readers choose one of several figures.
+    `id` is the id of the section's heading, for the table of contents. `figures` maps the id of each HTML element to
+    its Plotly figures. If an element has several figures, readers choose the one to show.
     """
 
     id: str
