@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.obedience.values import read_directions
-from hb_metrics.runs.finished_run import Run, StyleShards, read_run
+from hb_metrics.runs.finished_run import Run, Vectors, read_run, read_vectors
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.ceiling import FEW_REPLIES, SHARES, Ceiling, label_ceiling
@@ -105,7 +105,7 @@ def label(arguments: LabelArguments) -> None:
         return
     run = read_run(Path(arguments.run_dir))
     record = run.results["run"]
-    styles = StyleShards(run.folder / STYLES)
+    styles = read_vectors(run.folder / STYLES)
     replies = replies_to_label(run, styles)
     read_directions(run.folder)  # raises an error if there are no directions
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
@@ -134,17 +134,15 @@ def label(arguments: LabelArguments) -> None:
     state.wait_for_everyone()
 
 
-def _labels_and_ceiling(
-    arguments: LabelArguments, replies: pa.Table, styles: StyleShards
-) -> tuple[Labels, Ceiling | None]:
+def _labels_and_ceiling(arguments: LabelArguments, replies: pa.Table, styles: Vectors) -> tuple[Labels, Ceiling | None]:
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:
         shares = sorted({*SHARES, *more}, reverse=True)
-        return label_ceiling(styles, *columns, alpha=arguments.alpha, shares=shares, seed=arguments.seed)
+        return label_ceiling(styles.values, *columns, alpha=arguments.alpha, shares=shares, seed=arguments.seed)
 
     def tagged(beta: float | None, quantile: float | None) -> Labels:
-        return tag_replies(replies, styles, alpha=arguments.alpha, beta=beta, quantile=quantile)
+        return tag_replies(replies, styles.values, alpha=arguments.alpha, beta=beta, quantile=quantile)
 
     if not isinstance(arguments.beta, str):
         labels = tagged(arguments.beta, arguments.beta_quantile)

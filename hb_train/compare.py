@@ -92,7 +92,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
         words = ["--config", options.recipe, "--model_name_or_path", options.model, "--dataset_name", rows]
         run_step("hb_train.tune", "--method", method, *words, "--output_dir", model, *options.tune_args)
         run_step("hb_metrics.measure", "--model", model, "--output_dir", run, *measured)
-        run_step("hb_train.neutral_drift", runs["before"], run, launch=False)
+        run_step("hb_train.side_effects", runs["before"], run, launch=False)
         runs[method] = run
 
     labelled = [method for method in options.method if method in LABELS]

@@ -33,7 +33,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     for axis, rate in results["rates"].items():
         if axis and len(results["axes"]) < 2:
             continue
-        name = f"{results['label'].capitalize()} by people's labels"
+        name = f"{results['label'].capitalize()} by people's labels{_scope(results)}"
         found.append(
             Figure(
                 f"{name}, {axis_label(axis)}" if axis else name,
@@ -71,8 +71,12 @@ def sentence(results: Mapping[str, Any]) -> str:
 
 
 def _people(results: Mapping[str, Any]) -> str:
-    number = len(results["raters"])
-    return f"Labels of {number} {'person' if number == 1 else 'people'} on {count(results['num_labelled'])} replies"
+    number, replies = len(results["raters"]), f"{count(results['num_labelled'])} replies{_scope(results)}"
+    return f"Labels of {number} {'person' if number == 1 else 'people'} on {replies}"
+
+
+def _scope(results: Mapping[str, Any]) -> str:
+    return f" ({', '.join(map(axis_label, results['axes']))})" if results["other_axes"] else ""
 
 
 def _reason(rate: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.judges.rubric import OFFENSIVENESS, REFUSALS, read_rubric, recorded_rubric
 from hb_metrics.offensiveness.averages import THRESHOLD
-from hb_metrics.runs.finished_run import Run, StyleShards, read_run_table, read_stored_replies
+from hb_metrics.runs.finished_run import Run, read_run_table, read_stored_replies, read_vectors
 from hb_metrics.runs.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
 from hb_metrics.runs.run_folder import JUDGE, REFUSALS_FILE, RUN_FILE
 
@@ -71,17 +71,17 @@ def read_instrument(run: Run, name: str) -> Instrument:
         )
     figure = rubric.labels.index(rubric.figure)
     if name in judges:
-        shards = StyleShards(run.folder / JUDGE / name)
-        ids, scores, judged = shards.ids, shards[:][:, figure], verdicts(shards[:][:, :-1])
+        shards = read_vectors(run.folder / JUDGE / name)
+        ids, scores, judged = shards.ids, shards.values[:, figure], verdicts(shards.values[:, :-1])
     elif name == REFUSALS and refusals is not None:
         ids, flags = refusals["id"].to_pylist(), refusals["refusal"].to_numpy()
         scores, judged = flags.astype(float), np.where(flags, figure, 1 - figure)
     else:
-        shards = StyleShards(offensive)
-        ids, scores = shards.ids, shards[:][:, 0]
+        shards = read_vectors(offensive)
+        ids, scores = shards.ids, shards.values[:, 0]
         judged = np.where(scores >= THRESHOLD, figure, 1 - figure)
         # If a judge replaced the classifier, its second column is 1 where it gave no label or several labels.
-        judged[shards[:][:, 1:].any(axis=1)] = -1
+        judged[shards.values[:, 1:].any(axis=1)] = -1
     rows = {identifier: row for row, identifier in enumerate(ids)}
     missing = next((identifier for identifier in replies.ids if identifier not in rows), None)
     if missing is not None:

@@ -22,6 +22,7 @@ from hb_metrics.runs.run_folder import JUDGE
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hb_metrics.inference.classifiers.classifier import Classifier
     from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
@@ -58,6 +59,13 @@ class Task:
         source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed, self.folder / JUDGE)
         judge = partial(load_judge, source=source, device=device, trust_remote_code=run.trust_remote_code)
         return {"device": device, "trust_remote_code": run.trust_remote_code, "judge": judge}
+
+
+def classifier_record(classifier: "Classifier", **more: Any) -> dict[str, Any]:
+    """Describes a classifier for run.json."""
+    first = {name: getattr(classifier, name) for name in ("name", "is_embedded", "digest")}
+    judge = {} if classifier.judge is None else {"judge": classifier.judge}
+    return {**first, **more, "notes": list(classifier.notes), **judge}
 
 
 class FigureChanges(NamedTuple):

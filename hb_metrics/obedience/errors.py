@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from hb_metrics.stats.bias_values import DescriptorKey, StyleRows
+from hb_metrics.stats.bias_values import DescriptorKey
 
 # The minimum degrees of freedom. With fewer, the variance is too uncertain for an interval.
 MIN_FREEDOM = 5
@@ -30,7 +30,7 @@ MIN_REPLIES = 3
 class RepliesOf(NamedTuple):
     """A run's replies. Each field is [replies]. The same prompt has the same id in all runs."""
 
-    styles: np.ndarray | StyleRows
+    styles: np.ndarray
     ids: Sequence[str]
     descriptors: Sequence[DescriptorKey]
     templates: Sequence[str]
@@ -135,14 +135,12 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
     cells: dict[tuple[DescriptorKey, str], list[tuple[int, int]]] = {}
     for row, other_row in zip(*(rows.tolist() for rows in pairs), strict=True):
         cells.setdefault((one.descriptors[row], one.templates[row]), []).append((row, other_row))
-    styles = [np.asarray(replies.styles[0 : len(replies.ids)]) for replies in (one, other)]
     products: dict[tuple[DescriptorKey, str], float] = {}
     by_template: dict[str, list[float]] = {}
     for key, rows in cells.items():
         if len(rows) > 1:
-            first, second = (
-                of_run[members].astype(float) for of_run, members in zip(styles, np.transpose(rows), strict=True)
-            )
+            members, others = np.transpose(rows)
+            first, second = one.styles[members].astype(float), other.styles[others].astype(float)
             products[key] = float(np.sum((first - first.mean(axis=0)) * second)) / (len(rows) - 1)
             by_template.setdefault(key[1], []).append(products[key])
     if cells and 2 * len(products) <= len(cells):
@@ -173,7 +171,7 @@ def _gathered(replies: RepliesOf) -> _Gathered:
     for row, (key, template) in enumerate(zip(replies.descriptors, replies.templates, strict=True)):
         rows.setdefault(key, {}).setdefault(template, []).append(row)
     cells = {key: {name: np.array(members) for name, members in of_key.items()} for key, of_key in rows.items()}
-    return _Gathered(np.asarray(replies.styles[0 : len(replies.ids)]), np.asarray(replies.ids), cells)
+    return _Gathered(replies.styles, np.asarray(replies.ids), cells)
 
 
 def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:

@@ -22,10 +22,10 @@ from hb_metrics.obedience.errors import Part, RepliesOf, half_width, shared_nois
 from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.finished_run import (
     Run,
-    StyleShards,
     read_reply_table,
     read_style_means,
     read_styles,
+    read_vectors,
     recorded_run,
 )
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, run_digest
@@ -216,14 +216,14 @@ def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
 def _replies(run: Run) -> RepliesOf | None:
     if not any((run.folder / STYLES).glob("*.parquet")):
         return None
-    styles, replies = StyleShards(run.folder / STYLES), read_reply_table(run.folder)
+    styles, replies = read_vectors(run.folder / STYLES), read_reply_table(run.folder)
     rows = None if replies is None else pc.index_in(pa.array(styles.ids), replies["id"])
     if replies is None or rows is None or rows.null_count:
         return None
     about = replies.select(["descriptor", "template", "axis"]).take(rows)
     descriptors, templates, axes = (about[name].to_pylist() for name in ("descriptor", "template", "axis"))
     keys = [DescriptorKey(axis, descriptor) for axis, descriptor in zip(axes, descriptors, strict=True)]
-    return RepliesOf(styles, styles.ids, keys, templates)
+    return RepliesOf(styles.values, styles.ids, keys, templates)
 
 
 def _mean(values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], level: float) -> Mean:

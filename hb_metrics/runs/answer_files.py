@@ -137,8 +137,9 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
     replied = sorted({reply.turn for reply in given})
     if replied != list(range(1, turns + 1)):
         raise ValueError(
-            f"'{path}' has replies only for these turns: {', '.join(map(str, replied))}, but turns is {turns}; add the "
-            "missing replies (export-prompts --after exports the next turn), or set --turns to the number of turns in the file"
+            f"'{path}' has replies only for these turns: {', '.join(map(str, replied))}, but turns is {turns}; "
+            "add the missing replies (export-prompts --after exports the next turn), or set --turns to the number of "
+            "turns in the file"
         )
 
 

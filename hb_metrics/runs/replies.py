@@ -26,6 +26,13 @@ class Replies(NamedTuple):
     texts: list[str]
 
 
+class FlaggedReplies(NamedTuple):
+    """A run's replies, and whether each reply has a property, such as being a refusal: [replies] bool."""
+
+    replies: Replies
+    flags: np.ndarray
+
+
 def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
     """Selects the non-empty replies.
 

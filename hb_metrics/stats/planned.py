@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from hb_metrics.stats.bias_variance import MIN_REPLIES, CellMoments, bias_variance
-from hb_metrics.stats.generalising import Influences, generalised, share_bounds, term_spread
+from hb_metrics.stats.generalising import MIN_FREEDOM, Influences, generalised, share_bounds, term_spread
 from hb_metrics.stats.intervals import MAX_WIDENING, MIN_CELLS, agreeing_values
 from hb_metrics.stats.share_intervals import share_interval
 
@@ -86,18 +86,6 @@ def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -
     others = (1 - 1 / number) * np.array([(other.at_zero / spread.at_zero, other.slope) for other in without])
     zero_apart, slope_apart = (math.sqrt(number - 1) * others.std(axis=0)).tolist()
     return spread._replace(zero_apart=zero_apart, slope_apart=slope_apart)
-
-
-def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
-    """Computes the variance of a value without a pilot, if all cells have the same covariance matrix.
-
-    `noise` is the trace of this matrix, which is the sampling noise of one reply. It is spread evenly over `styles`
-    directions.
-    """
-    replies, templates, terms = size
-    slope = 4 * noise / styles / replies / terms / templates
-    error = math.sqrt(2 / (templates * terms * (replies - 1) * styles))
-    return Spread(value, 2 * noise**2 / styles * _at_zero(size), slope, error, slope * error, size)
 
 
 def at_size(spread: Spread, size: Size) -> Spread:
@@ -211,16 +199,15 @@ def likelihood_half_width(
 ) -> Range | None:
     """Predicts the half-width of Likelihood Bias with `num_templates` templates and `times_terms` as many terms.
 
-    Returns `None` if the pilot has no interval for other terms.
+    Returns `None` if the pilot has no interval for other terms, or if the planned terms are too few for one.
     """
-    spread = term_spread(influences)
-    if generalised(influences, "terms", confidence_level).interval is None:
+    spread, (templates, terms) = term_spread(influences), influences.cells.shape
+    planned = round(terms * times_terms)
+    if generalised(influences, "terms", confidence_level).interval is None or planned - spread.num_axes < MIN_FREEDOM:
         return None
-    templates, terms = influences.cells.shape
     # The part of the variance that comes from single cells also decreases with the number of templates.
     of_cells = min(spread.in_cells / spread.terms, 1.0)
     variance = spread.terms * (1 - of_cells + of_cells * templates / num_templates) / times_terms
-    planned = round(terms * times_terms)
     freedom = min(planned - spread.num_axes, 2 * planned / (spread.peakedness - 1))
     widened = _quantile((1 + confidence_level) / 2, freedom) / _quantile((1 + confidence_level) / 2)
     low, high = share_bounds(influences.value, variance * widened**2, confidence_level)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse, stats
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.stats.bias_values import StyleRows, descriptor_codes
+from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
 # Shares of the replies that are tagged "no_bias". The first share contains all replies, and all other values are
@@ -110,7 +110,7 @@ class _Cells(NamedTuple):
 
 
 def label_ceiling(
-    style_probabilities: np.ndarray | StyleRows,
+    style_probabilities: np.ndarray,
     descriptors: Sequence[str],
     templates: Sequence[str],
     axes: Sequence[str],
@@ -160,14 +160,14 @@ def label_ceiling(
 
 
 def _grouped(
-    styles: np.ndarray | StyleRows,
+    styles: np.ndarray,
     codes: np.ndarray,
     num_descriptors: int,
     templates: np.ndarray,
     ids: Sequence[str],
 ) -> _Cells:
     order = np.lexsort((np.asarray(ids), codes, templates))
-    rows = np.asarray(styles[: len(order)], np.float32)[order]
+    rows = styles.astype(np.float32)[order]
     keys = templates[order] * num_descriptors + codes[order]
     starts = np.flatnonzero(np.diff(templates[order], prepend=-1))
     return _Cells(

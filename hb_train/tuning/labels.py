@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.stats.bias_values import bias_values
 
@@ -47,7 +46,7 @@ class Labels(NamedTuple):
 
 def tag_replies(
     replies: pa.Table,
-    styles: StyleShards,
+    styles: np.ndarray,
     *,
     alpha: int,
     beta: float | None,

@@ -74,8 +74,8 @@ class Engine:
         raise NotImplementedError
 
     def identity(self) -> dict[str, Any]:
-        """Returns the section `model` of run.json: `name`, `kind`, `digest`, `dtype`, `num_parameters`."""
-        raise NotImplementedError
+        """Returns the section `model` of run.json. `None` means unknown."""
+        return {"name": self.name, "kind": self.kind, "digest": None, "dtype": None, "num_parameters": None}
 
     def layout(self, *, context: Any, tag: str, chat: "ChatOptions") -> "Layout":
         from hb_metrics.inference.models.layout import choose_layout

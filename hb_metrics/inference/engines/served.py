@@ -118,14 +118,7 @@ class ServedEngine(Engine):
         return f"served by {self.where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "digest": None,
-            "dtype": None,
-            "num_parameters": None,
-            "served": {"provider": self.server.provider, **asdict(self.probe)},
-        }
+        return {**super().identity(), "served": {"provider": self.server.provider, **asdict(self.probe)}}
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
         layout = super().layout(context=context, tag=tag, chat=chat)

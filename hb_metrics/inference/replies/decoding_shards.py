@@ -82,9 +82,6 @@ class KeptStates:
         self.room = 0
         self.lock = Lock()
 
-    def begin(self, room: int) -> None:
-        self.last, self.new, self.room = self.new, {}, room
-
     def add(self, ids: Sequence[str], forward: Forward, row: int, index: int) -> None:
         states = forward.states_of(row) if self.room > 0 else None
         if states is not None:
@@ -99,7 +96,6 @@ def decode_into_shards(
     folder: Path,
     *,
     batch_size: int | None = None,
-    progress: bool = True,
     kept: KeptStates | None = None,
 ) -> pa.Table | None:
     """Decodes the rows that are not on disk yet, and then reads all rows.
@@ -125,16 +121,7 @@ def decode_into_shards(
                 columns = plan.columns(loaded, rows, [done.pop(row) for row in rows])
                 yield pa.table({"id": [plan.ids[row] for row in rows], **columns}, schema=plan.schema)
 
-    return fill_shards(
-        shards,
-        plan.ids,
-        plan.schema,
-        compute,
-        label=plan.label,
-        unit="row",
-        inputs=plan.contexts,
-        progress=progress,
-    )
+    return fill_shards(shards, plan.ids, plan.schema, compute, label=plan.label, unit="row", inputs=plan.contexts)
 
 
 def read_decoded(plan: DecodingPlan, folder: Path) -> pa.Table:
@@ -163,11 +150,12 @@ def _decoded(
     longest += plan.decoding.max_reasoning_tokens
     padded = plan.padded and batch_size is None
     size = fitting_batch_size(loaded, longest, plan.decoding.num_beams) if batch_size is None else batch_size
-    kept.begin(_fitting(loaded.model, 1, 0) if plan.continued else 0)
+    kept.last, kept.new, kept.room = kept.new, {}, _fitting(loaded.model, 1, 0) if plan.continued else 0
     if not (padded and plan.cached):
         kept.last.clear()
     if kept.last:  # a batch reads as many tokens of each context as of the context with most new tokens
-        groups = [np.array(sorted(rows, key=partial(_num_unread, plan, kept)), np.int64) for rows in groups]
+        unread = [num_unread(context, kept.last.get(id)) for id, context in zip(plan.ids, plan.contexts, strict=True)]
+        groups = [np.array(sorted(rows, key=unread.__getitem__), np.int64) for rows in groups]
     memory = Memory(halved, "one prompt")
     decode_batch = partial(memory.run, partial(_decode_rows, plan, loaded, kept))
     with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
@@ -238,10 +226,6 @@ def _shards(plan: DecodingPlan, folder: Path) -> list[Shard]:
 
 def _by_length(plan: DecodingPlan, rows: Sequence[int]) -> list[int]:
     return sorted(rows, key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
-
-
-def _num_unread(plan: DecodingPlan, kept: KeptStates, row: int) -> int:
-    return num_unread(plan.contexts[row], kept.last.get(plan.ids[row]))
 
 
 def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, kept: KeptStates, rows: Sequence[int]) -> list[Decoded]:

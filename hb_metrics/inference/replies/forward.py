@@ -98,7 +98,7 @@ class Forward:
             )
             # The encoder's last layer may be on another device.
             self.states = self.encoded.last_hidden_state.to(self.contexts.device)
-            start = _decoder_start(self.model)
+            start = decoder_start(self.model)
             self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
             logits = self._run(self.tokens)
         else:
@@ -235,7 +235,7 @@ def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
     return shared
 
 
-def _decoder_start(model: PreTrainedModel) -> list[int]:
+def decoder_start(model: PreTrainedModel) -> list[int]:
     config = model.generation_config
     forced = config.forced_bos_token_id
     start = config.decoder_start_token_id

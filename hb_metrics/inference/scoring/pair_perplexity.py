@@ -102,9 +102,7 @@ def language_model_perplexity(
     return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 
 
-def texts_into_shards(
-    plan: TextPlan, loaded: LoadedModel, folder: Path, *, label: str, progress: bool = True
-) -> pa.Table | None:
+def texts_into_shards(plan: TextPlan, loaded: LoadedModel, folder: Path, *, label: str) -> pa.Table | None:
     return score_into_shards(
         plan.scoring,
         {"id": plan.ids},
@@ -113,5 +111,4 @@ def texts_into_shards(
         schema=TEXT_SCORE_SCHEMA,
         inputs=plan.texts,
         label=label,
-        progress=progress,
     )

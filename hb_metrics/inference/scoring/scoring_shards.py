@@ -36,7 +36,6 @@ def score_into_shards(
     inputs: Sequence[Any] | None = None,
     label: str | None = None,
     unit: str = "text",
-    progress: bool = True,
 ) -> pa.Table | None:
     """Scores the texts that are not on disk yet, and then reads all scores.
 
@@ -80,7 +79,6 @@ def score_into_shards(
         label=label or plan.scoring,
         unit=unit,
         inputs=columns["text"] if inputs is None else inputs,
-        progress=progress,
     )
 
 

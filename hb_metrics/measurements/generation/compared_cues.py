@@ -25,7 +25,7 @@ from hb_metrics.report.layout.figure import Figure, Unit, missing_intervals
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table
+from hb_metrics.runs.finished_run import Run, read_reply_table, read_vectors
 from hb_metrics.runs.replies import nonempty_replies
 from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.runs.run_record import cue_of
@@ -222,14 +222,14 @@ def _cue_replies(
     terms: Sequence[tuple[str, str]],
     names: Sequence[str],
 ) -> CueReplies:
-    shards = StyleShards(run.folder / STYLES)
-    row_of = {identifier: row for row, identifier in enumerate(shards.ids)}
+    vectors = read_vectors(run.folder / STYLES)
+    row_of = {identifier: row for row, identifier in enumerate(vectors.ids)}
     ids: list[str] = []
     codes: list[tuple[int, int]] = []
     for code, term in enumerate(terms):
         for cell, name in enumerate(names):
             ids += cells[term][name]
             codes += [(code, cell)] * len(cells[term][name])
-    values = shards[:][[row_of[identifier] for identifier in ids]].astype(float)
+    values = vectors.values[[row_of[identifier] for identifier in ids]].astype(float)
     of_terms, of_cells = np.array(codes, np.int64).reshape(-1, 2).T
     return CueReplies(np.array(ids), values, of_terms, of_cells)

@@ -28,7 +28,6 @@ import numpy as np
 from scipy import stats
 
 from hb_metrics.reply_checks.refusal_shares import NUM_SHUFFLES
-from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.intervals import agreeing_values
 
 MIN_NAMES = 4  # the minimum number of names in a group
@@ -39,7 +38,7 @@ _DIGITS = 10  # results are rounded, because the last digits of a matrix product
 
 
 def name_groups(
-    style_probabilities: np.ndarray | StyleRows,
+    style_probabilities: np.ndarray,
     names: Sequence[str],
     questions: Sequence[str],
     groups: Mapping[str, str],
@@ -69,9 +68,8 @@ def name_groups(
         return result | {"reason": f"a group needs at least {MIN_NAMES} names with replies ({few})"}
     if known.sum() < 2:
         return result | {"reason": "fewer than two questions have replies to all names"}
-    values = style_probabilities[:]
-    means = np.zeros((*counts.shape, values.shape[1]))
-    np.add.at(means, rows, values.astype(float))
+    means = np.zeros((*counts.shape, style_probabilities.shape[1]))
+    np.add.at(means, rows, style_probabilities.astype(float))
     means = means[:, known] / counts[:, known, None]
     means -= means.mean(axis=0)  # this does not change the distances between names
     total = means.sum(axis=1)

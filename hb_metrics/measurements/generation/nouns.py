@@ -23,7 +23,6 @@ import pyarrow as pa
 from scipy import stats
 
 from hb_metrics.paired_changes.paired_change import MIN_TERMS
-from hb_metrics.stats.bias_values import StyleRows
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = f"in a template, fewer than {MIN_TERMS} terms have replies for two such nouns"
@@ -67,7 +66,7 @@ def nouns_of(prompts: pa.Table, ids: Sequence[str]) -> list[Noun]:
 
 
 def noun_kernels(
-    style_probabilities: np.ndarray | StyleRows,
+    style_probabilities: np.ndarray,
     nouns: Sequence[Noun],
     templates: Sequence[str],
     terms: Sequence[tuple[str, str]],
@@ -77,7 +76,6 @@ def noun_kernels(
     All arguments have one row per reply. A term is an axis and a descriptor. Each kernel contains all terms in
     alphabetical order. A gender is left out if no template has two terms that share two nouns of this gender.
     """
-    values = style_probabilities[:]
     term_of = {term: row for row, term in enumerate(sorted(set(terms)))}
     noun_names = sorted(set(nouns))
     noun_of = {noun: row for row, noun in enumerate(noun_names)}
@@ -89,10 +87,10 @@ def noun_kernels(
         groups[gender] = np.array([row for row, noun in enumerate(noun_names) if noun.gender == gender])
     found: dict[str | None, Kernels] = {group: Kernels({}, {}) for group in groups}
     for template, rows in sorted(rows_of.items()):
-        sums = np.zeros((len(term_of), len(noun_names), values.shape[1]))
+        sums = np.zeros((len(term_of), len(noun_names), style_probabilities.shape[1]))
         counts = np.zeros(sums.shape[:2])
         places = [term_of[terms[row]] for row in rows], [noun_of[nouns[row]] for row in rows]
-        np.add.at(sums, places, values[rows].astype(float))
+        np.add.at(sums, places, style_probabilities[rows].astype(float))
         np.add.at(counts, places, 1)
         means = sums / np.maximum(counts, 1)[..., None]
         for group, members in groups.items():

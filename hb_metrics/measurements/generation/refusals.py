@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
-from hb_metrics.runs.replies import Replies
+from hb_metrics.runs.replies import FlaggedReplies, Replies
 
 
 def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
@@ -23,9 +23,7 @@ def refusals_results(replies: Replies, found: Matches, rules: RefusalRules, conf
         ("refusals", found.refusals, rules.refusals),
         ("disclaimers", found.disclaimers, rules.disclaimers),
     ):
-        results[kind] = refusal_shares(
-            indices >= 0, replies.descriptors, replies.templates, replies.axes, confidence_level=confidence_level
-        )
+        results[kind] = refusal_shares(FlaggedReplies(replies, indices >= 0), confidence_level)
         counts = Counter(indices[indices >= 0].tolist())
         results[kind]["by_rule"] = {of_kind[index].phrase: number for index, number in counts.most_common()}
     return results

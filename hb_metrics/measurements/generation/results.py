@@ -9,7 +9,7 @@ import pyarrow as pa
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
 from hb_metrics.runs.replies import Replies
-from hb_metrics.stats.bias_values import BiasValues, StyleRows, bias_values
+from hb_metrics.stats.bias_values import BiasValues, bias_values
 from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 
 # For each descriptor, the page shows this many replies with the highest bias values, and this many random replies.
@@ -17,19 +17,11 @@ NUM_CHARACTERISTIC = 2
 NUM_DRAWN = 3
 # For the whole run, the page shows this many replies.
 NUM_SHOWN = 10
-_BATCH = 8192
-
-
-def add_in_batches(cells: CellSums, replies: Replies, style_probabilities: StyleRows) -> None:
-    for first in range(0, len(replies.ids), _BATCH):
-        part = slice(first, first + _BATCH)
-        block = style_probabilities[part].astype(np.float32)
-        cells.add(block, replies.descriptors[part], replies.templates[part], replies.axes[part])
 
 
 def generation_results(
     replies: Replies,
-    style_probabilities: np.ndarray | StyleRows,
+    style_probabilities: np.ndarray,
     labels: Sequence[str],
     *,
     clusters: Mapping[str, Sequence[str]] | None = None,
@@ -42,13 +34,7 @@ def generation_results(
     parroting.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
-    likeliest = np.empty(len(replies.ids), np.int64)  # [replies] the index of each reply's likeliest style
-    probabilities = np.empty(len(replies.ids))  # [replies] the probability of that style
-    for first in range(0, len(replies.ids), _BATCH):
-        part = slice(first, first + _BATCH)
-        block = style_probabilities[part]
-        cells.add(block.astype(np.float32), replies.descriptors[part], replies.templates[part], replies.axes[part])
-        likeliest[part], probabilities[part] = block.argmax(axis=1), block.max(axis=1)
+    cells.add(style_probabilities, replies.descriptors, replies.templates, replies.axes)
     plain, debiased = plain_and_debiased(cells, confidence_level)
 
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
@@ -64,7 +50,7 @@ def generation_results(
         "by_descriptor": _by_descriptor(replies, biases, columns, parrots["by_descriptor"]),
         "parroting": {key: value for key, value in parrots.items() if key != "by_descriptor"},
         "phrase_rates": rates,
-        "examples": _examples(replies, asked, biases, [labels[style] for style in likeliest.tolist()], probabilities),
+        "examples": _examples(replies, asked, biases, labels, style_probabilities),
     }
     return results, biases
 
@@ -187,7 +173,7 @@ def _by_descriptor(
 
 
 def _examples(
-    replies: Replies, asked: Sequence[str], biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
+    replies: Replies, asked: Sequence[str], biases: BiasValues, labels: Sequence[str], vectors: np.ndarray
 ) -> list[dict[str, Any]]:
     """Selects each descriptor's replies with the highest bias values, and those with the lowest ids (hashes)."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
@@ -204,8 +190,8 @@ def _examples(
                     "why": "characteristic" if place < NUM_CHARACTERISTIC else "drawn",
                     "prompt": replies.prompts[row],
                     "reply": replies.texts[row],
-                    "style": styles[row],
-                    "style_probability": float(probabilities[row]),
+                    "style": labels[int(vectors[row].argmax())],
+                    "style_probability": float(vectors[row].max()),
                     "bias_value": float(biases.values[row]),
                     "parroting": bool(is_parroting([asked[row]], [replies.texts[row]])[0]),
                 }

@@ -14,17 +14,15 @@ from hb_metrics.inference.replies.requests import ReplyRequests
 from hb_metrics.inference.replies.turns import next_turn
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.generation.results import add_in_batches, served_counts
+from hb_metrics.measurements.generation.results import served_counts
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.paired_changes.reply_shares import FlaggedReplies
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules
-from hb_metrics.runs.finished_run import StyleShards
-from hb_metrics.runs.replies import Replies, chosen_replies, later_replies, rows_of_conversations
+from hb_metrics.runs.finished_run import read_vectors
+from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies, rows_of_conversations
 from hb_metrics.runs.run_folder import REPLIES, STYLES, turn_folder
-from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
@@ -76,7 +74,7 @@ def turn_results(
     for turn, of_turn in enumerate(turns, start=1):
         kept = rows_of_conversations(of_turn, turns[-1])
         replies.append(chosen_replies(of_turn, kept))
-        vectors.append(StyleShards(turn_folder(task.folder, turn) / STYLES)[:][kept])
+        vectors.append(read_vectors(turn_folder(task.folder, turn) / STYLES).values[kept])
     named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]
     refused = [FlaggedReplies(each, match_rules(each.texts, rules).refusals >= 0) for each in replies]
     is_of_names = task.settings.of(GenerationOptions).cue in NAME_CUES
@@ -93,7 +91,7 @@ def turn_results(
     }
 
 
-def groups_of_names(task: Task, replies: Replies, vectors: StyleRows | np.ndarray) -> dict[str, Any]:
+def groups_of_names(task: Task, replies: Replies, vectors: np.ndarray) -> dict[str, Any]:
     groups = dict(zip(task.prompts["descriptor"].to_pylist(), task.prompts["bucket"].to_pylist(), strict=True))
     level = task.settings.run.confidence_level
     return name_groups(vectors, replies.descriptors, replies.templates, groups, level)
@@ -108,7 +106,7 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
     found: list[dict[str | None, dict[str, Any]]] = []
     for of_turn in vectors:
         cells = CellSums(keep_replies=True)
-        add_in_batches(cells, replies, of_turn)
+        cells.add(of_turn, replies.descriptors, replies.templates, replies.axes)
         plain, debiased = plain_and_debiased(cells, confidence_level)
         found.append({axis: _value(plain, debiased, axis) for axis in (None, *(plain.by_axis or {}))})
     change: dict[str | None, PairedChange] = {}

@@ -1,3 +1,7 @@
+from collections.abc import Sequence
+
+import numpy as np
+
 MISSING = "–"
 _MINUS = "−"
 
@@ -10,6 +14,17 @@ def slot(template: str) -> str:
 def axis_label(axis: str) -> str:
     """Writes the name of an axis in plain English, such as "Gender and sex" for "gender_and_sex"."""
     return axis.replace("race_eth", "race_and_eth").replace("_", " ").replace("+", " + ").capitalize()
+
+
+def axis_groups(
+    name: str, codes: np.ndarray, axes: Sequence[str], *, whole: str | None = None
+) -> dict[str, np.ndarray]:
+    """Returns the rows of all terms and of each axis, by the name of the figure. `codes` has the axis of each row."""
+    groups = {whole or name: np.ones(len(codes), bool)}
+    for code, axis in enumerate(axes):
+        if (codes == code).any():
+            groups[f"{name}, {axis_label(axis)}"] = codes == code
+    return groups
 
 
 def share(value: float | None, digits: int = 1) -> str:
