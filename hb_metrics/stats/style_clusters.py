@@ -39,8 +39,8 @@ def cluster_columns(
 
     Args:
         labels: [styles] name of each column.
-        clusters: The styles of each cluster. A style is named by its full label, or by the part of the label before
-            " (". `None` stands for the paper's six clusters.
+        clusters: The styles of each cluster. A style is named by its full label, or by the part of the label before "
+            (". `None` selects the paper's six clusters.
 
     Raises:
         ValueError: There are no labels. A cluster is empty, or contains a style that is unknown, ambiguous or listed

@@ -54,7 +54,7 @@ def tag_replies(
 ) -> Labels:
     """Returns the bias values of replies, and whether each value is above β.
 
-    If `beta` is `None`, β is the lowest value that a share of `quantile` of the replies does not exceed.
+    If `beta` is `None`, β is the quantile of the bias values at `quantile`.
     """
     columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
     values = bias_values(styles, *columns, alpha=alpha).values
