@@ -109,7 +109,8 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
     """Returns the share of replies to which people give the label, by axis.
 
-    The value is for replies with the judge's label too, and the number beside it for all other replies.
+    The value is the share among replies to which the judge gives the label too. The number beside the value is the
+    share among all other replies.
     """
     called, others = results["called"], results["not_called"]
     rows = []
