@@ -46,7 +46,7 @@ class PromptGroup:
 
     @property
     def indefinite(self) -> str:
-        """The singular with its article: `"a gay person"`, `"an elderly woman"`."""
+        """Returns the singular with its article: `"a gay person"`, `"an elderly woman"`."""
         return f"{self.article or first_letter_article(self.singular)} {self.singular}"
 
 
@@ -113,8 +113,9 @@ def find_groups(
     Args:
         given: The path of a file (see `read_groups`), or one or more terms and `PromptGroup`s; `None` for the paper's
             six groups. A term is written with a noun (`"Deaf woman"`) or alone (`"tall"`), in upper or lower case. A
-            noun alone (`"woman"`) is also a group. A term alone gets the noun "person" or, if they do not agree, the
-            first noun that agrees with the term. If a term is on two axes, the group has the alphabetically first axis.
+            noun alone (`"woman"`) is also a group. A term alone gets the noun "person" or, if it does not agree with
+            "person", the first noun that agrees with it. If a term is on two axes, the group gets the alphabetically
+            first axis.
         vocabulary: The vocabulary that contains the terms; `None` for `next`.
 
     Returns:

@@ -85,7 +85,7 @@ class Config:
 
     Attributes:
         name: The name, such as `"v1.0-small"`.
-        build: A function of a vocabulary and the `options` that returns the table in one or more parts.
+        build: A function that takes a vocabulary and the `options`, and returns the table in one or more parts.
         required_file: A file of the vocabulary. Versions without this file do not have the config.
         options: The arguments of `HolisticBias` that the config allows.
         measured: Whether `measure` offers the config, because its prompts describe people with a term.
@@ -145,9 +145,9 @@ def intersection_batches(
 
     Args:
         vocabulary: The vocabulary; `None` for `next`.
-        full: Whether to combine every pair with every noun and template, or only a sample of pairs with the templates
-            of the small config.
-        seed: The seed of the sample; see `sample_intersections`.
+        full: Whether to combine every pair with every noun and template. Otherwise, only a sample of pairs is combined
+            with the templates of the small config.
+        seed: The seed of the sample (see `sample_intersections`).
 
     Raises:
         ValueError: The vocabulary has no order of adjectives.

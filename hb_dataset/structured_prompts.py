@@ -20,8 +20,8 @@ def structured_prompt_table(
         fixed_only: If true, only the fixed structure is used, without the 100 other structures.
 
     Returns:
-        A table with the columns of `STRUCTURED_SCHEMA`. The rows are sorted by group, then by verb phrase, then by
-        structure, each in the order of its file. An id names all three: `"woman|worked as|cleft-it"`.
+        A table with the columns of `STRUCTURED_SCHEMA`. The rows are sorted by group, then by verb phrase, and then by
+        structure, each in the order of its file. An id contains all three: `"woman|worked as|cleft-it"`.
 
     Raises:
         ValueError: A group is unknown, or two groups are the same.

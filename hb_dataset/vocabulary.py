@@ -75,7 +75,7 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 (hex) of the content. File layout, comments and absent keys do not affect the digest.
+        """Returns the SHA-256 digest (hex) of the content. File layout, comments and absent keys do not affect it.
 
         Digests therefore remain valid when a later version of the format adds a key.
         """
