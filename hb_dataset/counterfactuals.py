@@ -73,7 +73,7 @@ def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[st
 
 
 def lowered(text: str) -> str:
-    """Converts a text to lower case without changing its length. (`str.lower` turns "İ" into two characters.)"""
+    """Converts a text to lower case but keeps its length, unlike `str.lower`, which turns "İ" into two characters."""
     return text.replace("İ", "i").lower()
 
 
