@@ -34,7 +34,7 @@ def gen_bias(
         offensiveness_classifier: The Hub id or folder of a classifier of offensive language, "embedded", or
             judge:offensive.
         judge_model: The language model that judges, as in `--judge_model`.
-        judge_base_url: The address of the judge's server; `None` to load the judge on this machine.
+        judge_base_url: The address of the judge's server. `None` means that the judge is loaded on this machine.
     """
     return gen_bias_task(
         {

@@ -24,7 +24,7 @@ class HolisticBiasConfig(datasets.BuilderConfig):
     """A config of the dataset.
 
     Attributes:
-        vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
+        vocabulary_dir: The folder of your own vocabulary. `None` means the vocabulary of the config's version.
         full: Whether a config of intersections contains all pairs (more than 100 million prompts) instead of a sample.
         seed: The seed for drawing the sample of intersections.
         groups: The groups for structured prompts, as a file of groups or as terms (see `find_groups`).
@@ -47,8 +47,8 @@ class HolisticBias(datasets.ArrowBasedBuilder):
     """HolisticBias (Smith et al., 2022). Each config has one split, `test`.
 
     Args:
-        config_name: A name in `hb_dataset.CONFIGS`; `None` for `v1.0`.
-        vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
+        config_name: A name in `hb_dataset.CONFIGS`. `None` means `v1.0`.
+        vocabulary_dir: The folder of your own vocabulary. `None` means the vocabulary of the config's version.
         **kwargs: The arguments of `HolisticBiasConfig` and `datasets.DatasetBuilder`, e.g. `cache_dir`.
 
     Raises:

@@ -35,7 +35,7 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
     """Reads and checks a list of names.
 
     Args:
-        path: A CSV file with the columns `name` and `group`; `None` for this package's own list.
+        path: A CSV file with the columns `name` and `group`. `None` means this package's own list.
 
     Raises:
         FaultsError: The list has faults. The message lists each fault with its line.

@@ -144,7 +144,7 @@ def intersection_batches(
     """Yields the prompts of intersections in tables of 64 pairs, because all prompts together may not fit in memory.
 
     Args:
-        vocabulary: The vocabulary; `None` for `next`.
+        vocabulary: The vocabulary. `None` means `next`.
         full: Whether to combine every pair with every noun and template. Otherwise, only a sample of pairs is combined
             with the templates of the small config.
         seed: The seed of the sample (see `sample_intersections`).
@@ -313,7 +313,7 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
 
     Args:
         config: A name in `CONFIGS`.
-        vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
+        vocabulary_dir: The folder of your own vocabulary. `None` means the vocabulary of the config's version.
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. Intersections have the columns of `INTERSECTION_SCHEMA`, and

@@ -16,7 +16,7 @@ def structured_prompt_table(
     """Builds the prompts about groups.
 
     Args:
-        groups: The groups, terms of the vocabulary, or a file (see `find_groups`); `None` for the paper's six groups.
+        groups: The groups, terms of the vocabulary, or a file (see `find_groups`). `None` means the paper's six groups.
         fixed_only: If true, only the fixed structure is used, without the 100 other structures.
 
     Returns:

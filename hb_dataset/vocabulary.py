@@ -86,7 +86,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     """Reads and checks a vocabulary.
 
     Args:
-        folder: The vocabulary's folder; `None` for v1.0, the paper's vocabulary.
+        folder: The vocabulary's folder. `None` means v1.0, the paper's vocabulary.
 
     Returns:
         The vocabulary, with axes in alphabetical order and terms in the order of their files.

@@ -31,8 +31,8 @@ class Descriptor:
         axis: The demographic axis, e.g. `"ability"`.
         term: The term as written beside a singular noun: `"Deaf"`, `"who uses a wheelchair"`.
         bucket: A subdivision of the axis. Terms in the bucket `after_the_noun` follow the noun.
-        gender: The gender of the nouns that take the term; `None` if every noun takes it.
-        preference: The community reviewers' label (A.2); `None` if nobody was asked.
+        gender: The gender of the nouns that take the term, or `None` if every noun takes it.
+        preference: The community reviewers' label (A.2), or `None` if nobody was asked.
         article: "a" or "an", if the first letter is misleading.
         plural: The phrase after a plural noun, if it differs from the term: `"who use wheelchairs"`.
     """
