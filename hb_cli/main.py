@@ -1,4 +1,4 @@
-"""The command `holistic-bias`: each subcommand runs a script, with the script's options and exit code.
+"""Runs the command `holistic-bias`. Each subcommand runs a script, with the script's options and exit code.
 
     holistic-bias measure --model openai-community/gpt2 --dataset_config v1.0
 
@@ -31,7 +31,7 @@ COMMANDS = {
         "hb_metrics.human_eval.export", "Write pages on which raters compare the replies of two runs.", "measure"
     ),
     "human-eval analyse": Command(
-        "hb_metrics.human_eval.analyse", "Compute win rates and agreement from ratings.", "measure,human-eval"
+        "hb_metrics.human_eval.analyse", "Compute win rates and agreement from ratings.", "measure"
     ),
     "human-eval labels": Command(
         "hb_metrics.human_eval.labels", "Write pages on which raters label a run's replies.", "measure"

@@ -1,6 +1,5 @@
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from hb_dataset.prompt_table import prompt_table
@@ -38,8 +37,8 @@ class Changes(NamedTuple):
     added: tuple[Entry, ...]
     removed: tuple[Entry, ...]
     changed: tuple[Changed, ...]
-    num_unnamed_added: dict[str, int]
-    num_unnamed_removed: dict[str, int]
+    num_unnamed_added: Counter[str]
+    num_unnamed_removed: Counter[str]
 
     @property
     def touched(self) -> tuple[Entry, ...]:
@@ -98,15 +97,15 @@ def compare(before: Contents, after: Contents) -> Changes:
         added=tuple(added),
         removed=tuple(entry for entry in removed if entry.file not in after.unread),
         changed=tuple(change for change in changed if change.differences),
-        num_unnamed_added=_by_kind((unnamed_after - unnamed_before).elements()),
-        num_unnamed_removed=_by_kind((unnamed_before - unnamed_after).elements()),
+        num_unnamed_added=Counter(kind for kind, _ in (unnamed_after - unnamed_before).elements()),
+        num_unnamed_removed=Counter(kind for kind, _ in (unnamed_before - unnamed_after).elements()),
     )
 
 
 def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, most: int) -> Effect:
     """Counts the prompts before and after a change, and selects new sentences to read aloud.
 
-    Sentences are selected for at most `most` entries. Other entries with new sentences are only counted.
+    Sentences are selected for at most `most` entries. All other entries with new sentences are only counted.
     """
     rows_before, rows_after = _texts(before), _texts(after)
     known = set(rows_before)
@@ -148,12 +147,8 @@ def _differences(before: Entry, after: Entry) -> tuple[tuple[str, Any, Any], ...
     return tuple((name, old[name], value) for name, value in new.items() if value != old[name])
 
 
-def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
-    return dict(Counter(kind for kind, _ in entries))
-
-
 def _rewords(change: Changed) -> bool:
-    """Returns whether a change may create new sentences. A note, a source and a first `bucket` create none."""
+    """Returns whether a change may create new sentences. A new note, source or first `bucket` creates none."""
     return any(
         name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))
         for name, old, _ in change.differences
