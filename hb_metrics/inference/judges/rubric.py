@@ -94,12 +94,14 @@ def read_rubric(name: str | Path) -> Rubric:
     names = [each.label for each in content.labels]
     if not 2 <= len(names) <= len(LETTERS):
         faults.append(Fault(path.name, lines["labels",], f"there are {len(names)} labels; write 2 to {len(LETTERS)}"))
+    reserved = [NO_ANSWER, *LETTERS.casefold()]
     for row, each in enumerate(content.labels):
         if len(each.examples) < _MIN_EXAMPLES:
             faults.append(Fault(path.name, lines["labels", row], f"write at least {_MIN_EXAMPLES} examples per label"))
-        if each.label.casefold() in (NO_ANSWER, *(label.casefold() for label in names[:row])):
+        if each.label.casefold() in reserved:
             message = f"label {each.label!r} occurs twice or is reserved; rename it"
             faults.append(Fault(path.name, lines["labels", row], message))
+        reserved.append(each.label.casefold())
     if content.figure not in (None, *names):
         faults.append(Fault(path.name, lines["figure",], f"figure is not a label; write one of {', '.join(names)}"))
     if faults:

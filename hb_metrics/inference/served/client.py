@@ -133,8 +133,8 @@ class Client:
                 tries += 1
             if tries >= self.tries:
                 raise ValueError(
-                    f"{self.server.url} did not answer {what} in {tries} tries; the last fault was: {fault}. All "
-                    "answers so far are kept; to resume, run the same command again"
+                    f"{self.server.url} did not answer {what} in {tries} attempts (last error: {fault}). All "
+                    "answers so far are saved; to resume, run the same command again"
                 )
             delay = pause * random.uniform(0.5, 1) if asked is None else asked
             if asked is not None or self.faults > 1:  # the fault affects the server and not only this request

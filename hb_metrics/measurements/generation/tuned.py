@@ -32,7 +32,8 @@ class Ceiling(NamedTuple):
     """The ceiling of labels, as `bias_labels.py` has recorded it. An interval is `None` if it is unknown.
 
     Attributes:
-        share: The share of replies that are tagged "no_bias" by the directions of bias of other replies.
+        share: The share of replies that are tagged "no_bias" according to directions of bias that come from other
+            replies.
         value: The debiased Full Gen Bias of these replies, or `None` if it is unknown.
     """
 

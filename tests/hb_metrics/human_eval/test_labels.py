@@ -231,6 +231,24 @@ def test_two_groups_of_terms_are_compared(run, study, by_people, tmp_path):
     assert results["gaps"][0]["value"] is not None
 
 
+def test_labels_on_one_axis_are_said_to_be(run, by_people, tmp_path, capsys):
+    """Few labels: the page says of each rate and gap how many it lacks."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    for name, axes in (("age", ["age"]), ("both", AXES)):
+        out = tmp_path / name
+        labels.main([str(folder), "--judge", "offensiveness", "--num", "24", "--output_dir", str(out), "--axes", *axes])
+        rows = answers(read_label_study(out / "labels.json"), by_people)
+        path = write_lines(out / "saved.jsonl", rows)
+        calibrate.main([str(folder), str(path)])
+        page = read_page(folder / "report.html").text
+        assert ("Labels of 3 people on 24 replies (Age): " in capsys.readouterr().out) == (name == "age")
+        assert ("Offensive by people's labels (Age)" in page) == (name == "age")
+    assert "Age minus Religion: Age: " in page
+    assert page.count("Age minus Religion") == 2  # one gap, and the labels that both axes lack
+    assert page.count("labels are needed, and there are 12") == 4
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
