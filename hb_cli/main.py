@@ -31,7 +31,7 @@ COMMANDS = {
         "hb_metrics.human_eval.export", "Write pages on which raters compare the replies of two runs.", "measure"
     ),
     "human-eval analyse": Command(
-        "hb_metrics.human_eval.analyse", "Compute win rates and agreement from ratings.", "measure,human-eval"
+        "hb_metrics.human_eval.analyse", "Compute win rates and agreement from ratings.", "measure"
     ),
     "human-eval labels": Command(
         "hb_metrics.human_eval.labels", "Write pages on which raters label a run's replies.", "measure"

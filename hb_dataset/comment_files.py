@@ -1,4 +1,4 @@
-"""Reads files of texts that may hurt. The errors state row numbers and never show a text."""
+"""Reads files of potentially offensive texts. Errors state row numbers, but never quote a text."""
 
 import csv
 import io

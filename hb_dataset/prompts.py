@@ -128,8 +128,8 @@ def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     if not vocabulary.seat_templates:
         raise ValueError(
-            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs '…-seat' require; add the file, or set a "
-            "config that does not end in '-seat'"
+            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs that end in '-seat' require; add the "
+            "file, or set another config"
         )
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 

@@ -1,4 +1,4 @@
-"""Reads texts by people. Their perplexity shows how well a model predicts ordinary language (LMP)."""
+"""Reads texts written by people. A model's perplexity on them shows how well it predicts ordinary language (LMP)."""
 
 import hashlib
 import json

@@ -4,9 +4,10 @@ import numpy as np
 
 
 def seeded_generator(seed: int, purpose: str, identifier: str) -> np.random.Generator:
-    """Makes a generator for draws that are the same in any subset, order or process.
+    """Creates a random generator for one purpose and one row (`identifier`).
 
-    Draws for different purposes or rows (`identifier`) are independent.
+    Its numbers do not depend on which rows are drawn, in what order or by which process. Generators for different
+    purposes or rows are independent.
     """
     digest = hashlib.sha256(f"{seed}\x1f{purpose}\x1f{identifier}".encode()).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "little")))

@@ -57,7 +57,7 @@ class Descriptor:
 
     @property
     def descriptors(self) -> "tuple[Descriptor, ...]":
-        """Contains only the term itself, for code that also handles the two terms of an intersection."""
+        """Holds a single term, so that the same code can handle a term and an intersection of two terms."""
         return (self,)
 
     @property

@@ -4,9 +4,9 @@
     accelerate launch hb_train/tune.py --method counterfactual --config hb_train/recipes/embedded.yaml \
         --dataset_name rows/embedded --output_dir models/embedded
 
-In training, the model learns its reply to one prompt as the reply to other prompts: the same sentence with another
-descriptor. With method counterfactual, the first prompt also has a descriptor, and its mentions in the reply are
-replaced. With method distill, the first prompt has no descriptor.
+During training, the model learns to give its reply to one prompt as the reply to other prompts, which differ only in
+the descriptor. With `--method counterfactual`, the first prompt also has a descriptor. Where the reply mentions this
+descriptor, the mention is replaced. With `--method distill`, the first prompt has no descriptor.
 """
 
 from collections.abc import Sequence
@@ -179,7 +179,7 @@ def own_model(arguments: ReplyArguments, kinds: Sequence[str] = ("causal",)) -> 
 def own_replies(
     arguments: ReplyArguments, prompts: pa.Table, loaded: LoadedModel, preset: str, **decoding: Any
 ) -> tuple[Layout, ReplyPlan, pa.Table | None]:
-    """Lets the model reply to prompts, and records the run in its folder.
+    """Generates the model's replies to the prompts, and records the run in its folder.
 
     Only the main process returns the replies.
     """

@@ -2,13 +2,13 @@
 
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
-Each reply of the run has a bias value, which is large if the reply shows this style. The script tags the reply "bias"
-if its value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.1). It writes one row per reply,
-with a prompt and a completion in TRL's format.
+Each reply of the run has a bias value, which is large if the reply shows this style. If the value is above the
+threshold β, the reply is tagged "bias", and otherwise "no_bias" (Smith et al., 2022, C.1). The script writes one row
+per reply, with a prompt and a completion in TRL's format.
 
-The script also computes the ceiling of the labels: the bias of a model that learnt the labels perfectly. With
-`--beta auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no
-labels and exits with status 3.
+The script also computes the ceiling of the labels: the bias of a model that learnt the labels perfectly. With `--beta
+auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no labels
+and exits with status 3.
 """
 
 import shutil
@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.obedience.values import read_directions
-from hb_metrics.runs.finished_run import Run, StyleShards, read_run
+from hb_metrics.runs.finished_run import Run, Vectors, read_run, read_vectors
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.ceiling import FEW_REPLIES, SHARES, Ceiling, label_ceiling
@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> None:
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process.
 
-    If β is auto and labels would not help, exits with `NO_GAIN_STATUS` without writing any.
+    If β is auto and labels would not help, writes none and exits with `NO_GAIN_STATUS`.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat
@@ -105,7 +105,7 @@ def label(arguments: LabelArguments) -> None:
         return
     run = read_run(Path(arguments.run_dir))
     record = run.results["run"]
-    styles = StyleShards(run.folder / STYLES)
+    styles = read_vectors(run.folder / STYLES)
     replies = replies_to_label(run, styles)
     read_directions(run.folder)  # raises an error if there are no directions
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
@@ -134,17 +134,15 @@ def label(arguments: LabelArguments) -> None:
     state.wait_for_everyone()
 
 
-def _labels_and_ceiling(
-    arguments: LabelArguments, replies: pa.Table, styles: StyleShards
-) -> tuple[Labels, Ceiling | None]:
+def _labels_and_ceiling(arguments: LabelArguments, replies: pa.Table, styles: Vectors) -> tuple[Labels, Ceiling | None]:
     columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
 
     def ceiling_with(*more: float) -> Ceiling | None:
         shares = sorted({*SHARES, *more}, reverse=True)
-        return label_ceiling(styles, *columns, alpha=arguments.alpha, shares=shares, seed=arguments.seed)
+        return label_ceiling(styles.values, *columns, alpha=arguments.alpha, shares=shares, seed=arguments.seed)
 
     def tagged(beta: float | None, quantile: float | None) -> Labels:
-        return tag_replies(replies, styles, alpha=arguments.alpha, beta=beta, quantile=quantile)
+        return tag_replies(replies, styles.values, alpha=arguments.alpha, beta=beta, quantile=quantile)
 
     if not isinstance(arguments.beta, str):
         labels = tagged(arguments.beta, arguments.beta_quantile)

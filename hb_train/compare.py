@@ -3,9 +3,10 @@ r"""Mitigates a model's bias by several methods, and compares the results (`--co
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
 
-The methods sft and kto learn from labelled replies. These come from a separate run, with other prompts than the
-measurements. It samples from the model's whole distribution (temperature 1, without top-k or top-p), because a model
-that learnt from likelier replies would become too certain. If labels cannot help, the comparison omits both methods.
+The methods sft and kto learn from labelled replies. These replies come from a separate run, whose prompts differ from
+those of the measurements. This run samples from the model's whole distribution (temperature 1, without top-k or top-p),
+because a model that learnt only from likely replies would become too certain. If the labels turn out to be useless,
+both methods are left out of the comparison.
 
 Each step is a script with its own process and folder. To resume an interrupted comparison, run the same command again.
 """
@@ -96,7 +97,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
         words = ["--config", options.recipe, "--model_name_or_path", options.model, "--dataset_name", rows]
         run_step("hb_train.tune", "--method", method, *words, "--output_dir", model, *options.tune_args)
         run_step("hb_metrics.measure", "--model", model, "--output_dir", run, *measured)
-        run_step("hb_train.neutral_drift", runs["before"], run, launch=False)
+        run_step("hb_train.side_effects", runs["before"], run, launch=False)
         runs[method] = run
 
     labelled = [method for method in options.method if method in LABELS]

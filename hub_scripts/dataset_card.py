@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from hb_dataset.markdown_table import markdown_table
 from hb_dataset.prompts import CITATION
 from hub_scripts.hub import endpoint
-from hub_scripts.options import project_source
 from hub_scripts.published_dataset import SPLIT, PublishedConfig, PublishedDataset
 
 PAGE = Path(__file__).parent / "dataset_card.md"
@@ -86,7 +85,6 @@ def _page(dataset: PublishedDataset) -> str:
         num_axes=len(axes),
         origin=_origin(version),
         discussions=f"{endpoint()}/datasets/{dataset.repo_id}/discussions",
-        source="" if (source := project_source()) is None else f" ({source})",
         configs=_config_table(dataset),
         columns=_column_table(dataset),
         terms=_term_table(dataset, num_sentences),

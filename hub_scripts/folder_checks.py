@@ -15,15 +15,9 @@ from hb_dataset.versions import (
     version_number,
 )
 from hb_dataset.yaml_lines import Fault
-from hub_scripts.term_entries import Contents
 
 LICENCE = Path(hb_dataset.__file__).parent / "LICENSE"  # the vocabulary's licence
 CHANGELOG_FILE = "CHANGELOG.md"  # the changes in each version, written by hub_scripts/freeze_version.py
-
-# The check compares all entries with each other and builds all sentences. These limits ensure that it ends within
-# minutes.
-MAX_FILES, MAX_FOLDER_BYTES = 100, 1_000_000  # `next` has 20 files, 110,000 bytes in total
-MAX_ENTRIES, MAX_ROWS = 3_000, 2_000_000  # `next` has 1,100 entries and 620,000 sentences
 
 
 def link_faults(folder: Path) -> list[Fault]:
@@ -33,28 +27,6 @@ def link_faults(folder: Path) -> list[Fault]:
         Fault(name, 1, "is a link; replace it with the file itself")
         for name in (["."] if folder.is_symlink() else []) + names
     ]
-
-
-def size_faults(folder: Path) -> list[Fault]:
-    sizes = [path.stat().st_size for path in folder.iterdir() if path.is_file()]
-    if len(sizes) <= MAX_FILES and sum(sizes) <= MAX_FOLDER_BYTES:
-        return []
-    message = (
-        f"has {len(sizes):,} files with {sum(sizes):,} bytes in total, which is too much to read; the check allows "
-        f"at most {MAX_FILES:,} files with {MAX_FOLDER_BYTES:,} bytes"
-    )
-    return [Fault(".", 1, message)]
-
-
-def number_faults(contents: Contents) -> list[Fault]:
-    rows = len(contents.descriptors) * len(contents.nouns) * len(contents.templates)
-    if len(contents.entries) <= MAX_ENTRIES and rows <= MAX_ROWS:
-        return []
-    message = (
-        f"has {len(contents.entries):,} entries, which make {rows:,} sentences. This is too much to compare; the "
-        f"check allows at most {MAX_ENTRIES:,} entries and {MAX_ROWS:,} sentences. Propose fewer entries at a time"
-    )
-    return [Fault(".", 1, message)]
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
@@ -122,7 +94,7 @@ def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list
     restore = f"git checkout -- {shown_path(path)}"
     if not path.is_dir():
         return [Fault(f"../{version}", 1, f"the frozen version {version} is missing; restore it ({restore})")]
-    links = [*link_faults(path), *size_faults(path)]
+    links = link_faults(path)
     try:
         if not links:
             verify_version(version, root, record=record)

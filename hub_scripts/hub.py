@@ -160,8 +160,8 @@ def publish(
     if tag in repository.tags:
         if missing or outdated:
             raise HubError(
-                f"{repository} already has a tag {tag}, with other content ({_listed([*missing, *outdated])}). Tags "
-                f"never move. Nothing was written; publish these files as another version"
+                f"{repository} already has a tag {tag}, with other content ({_listed([*missing, *outdated])}). An "
+                f"existing tag is never changed, so nothing was written; publish these files as another version"
             )
         return Published(repository.page(f"commit/{at}"), [], [], kept, tagged=False)
     in_the_way = [path for path in missing if path in present and path not in ours]

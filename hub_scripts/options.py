@@ -1,6 +1,5 @@
 import argparse
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 
@@ -17,14 +16,6 @@ def repo_id(text: str) -> str:
             f"{text!r} is not the name of a repository; write OWNER/NAME, as shown on the repository's page on the Hub"
         )
     return text
-
-
-def project_source() -> str | None:
-    try:
-        urls = metadata("holistic-bias").get_all("Project-URL", [])
-    except PackageNotFoundError:
-        return None
-    return next((url.removeprefix("Source, ") for url in urls if url.startswith("Source, ")), None)
 
 
 def new_folder(text: str) -> Path:

@@ -20,7 +20,7 @@ import hb_dataset
 from hb_dataset import versions
 from hub_scripts import hub
 from hub_scripts.dataset_card import dataset_card
-from hub_scripts.options import add_dry_run_option, add_other_files_option, project_source, repo_id, write_files
+from hub_scripts.options import add_dry_run_option, add_other_files_option, repo_id, write_files
 from hub_scripts.published_dataset import SPLIT, PublishedDataset, published_dataset
 from hub_scripts.run_figures import EVAL_FILE, EVALUATION_FRAMEWORK, eval_yaml
 
@@ -76,8 +76,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"{options.repo_id} {version}: {done}")
     for path, content in files.items():
         print(f"  {path} ({len(content):,} bytes)")
-    if project_source() is None:
-        print("the card does not state the source repository; set Source under [project.urls] in pyproject.toml")
     for config in dataset.configs:
         print(f'load_dataset("{options.repo_id}", "{config.name}", revision="{version}", split="{SPLIT}")')
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hb_dataset.markdown_table import escape_markdown
-from hb_metrics.runs.run_record import figures_belong_to, is_on_hub, measured_model, tag_of
+from hb_metrics.runs.run_record import figures_belong_to, is_on_hub, last_part, measured_model, tag_of
 from hub_scripts import hub
 from hub_scripts.options import add_dry_run_option, repo_id, write_files
 from hub_scripts.run_figures import evaluation_results, version_of
@@ -28,18 +28,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--dataset_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The dataset's repository on the Hub."
     )
-    parser.add_argument(
-        "--same_model",
-        action="store_true",
-        help="Confirm that the run measured the model --repo_id, although the run records another name.",
-    )
     parser.add_argument("--yes", action="store_true", help="Open the pull request without asking for confirmation.")
     add_dry_run_option(parser)
     options = parser.parse_args(argv)
     try:
         results = read_settled_results(options.run)
-        check_model(results["run"], options.repo_id, same_model=options.same_model)
-        if not is_on_hub(figures_belong_to(results["run"]["model"])):
+        check_model(results["run"], options.repo_id)
+        subject = figures_belong_to(results["run"]["model"])
+        if not is_on_hub(subject) or subject["name"] != options.repo_id:
             print(f"the run measured {measured_model(results['run'])}; check that {options.repo_id} is this model")
         files = evaluation_results(results, options.dataset_id)
         if not files:
@@ -75,12 +71,12 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
     return results
 
 
-def check_model(run: Mapping[str, Any], repo_id: str, *, same_model: bool = False) -> None:
+def check_model(run: Mapping[str, Any], repo_id: str) -> None:
     subject = figures_belong_to(run["model"])
-    if is_on_hub(subject) and subject["name"] != repo_id and not same_model:
+    # Old Hub ids, such as "gpt2", have no owner, and repositories may move to another owner.
+    if is_on_hub(subject) and last_part(subject["name"]) != last_part(repo_id):
         raise ValueError(
-            f"the run measured '{subject['name']}', not '{repo_id}'; set --repo_id {subject['name']}, or add "
-            "--same_model if both names belong to the same model"
+            f"the run measured '{subject['name']}', not '{repo_id}'; set --repo_id to the repository of this model"
         )
 
 

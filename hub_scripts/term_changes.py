@@ -1,6 +1,5 @@
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from hb_dataset.prompt_table import prompt_table
@@ -38,8 +37,8 @@ class Changes(NamedTuple):
     added: tuple[Entry, ...]
     removed: tuple[Entry, ...]
     changed: tuple[Changed, ...]
-    num_unnamed_added: dict[str, int]
-    num_unnamed_removed: dict[str, int]
+    num_unnamed_added: Counter[str]
+    num_unnamed_removed: Counter[str]
 
     @property
     def touched(self) -> tuple[Entry, ...]:
@@ -98,8 +97,8 @@ def compare(before: Contents, after: Contents) -> Changes:
         added=tuple(added),
         removed=tuple(entry for entry in removed if entry.file not in after.unread),
         changed=tuple(change for change in changed if change.differences),
-        num_unnamed_added=_by_kind((unnamed_after - unnamed_before).elements()),
-        num_unnamed_removed=_by_kind((unnamed_before - unnamed_after).elements()),
+        num_unnamed_added=Counter(kind for kind, _ in (unnamed_after - unnamed_before).elements()),
+        num_unnamed_removed=Counter(kind for kind, _ in (unnamed_before - unnamed_after).elements()),
     )
 
 
@@ -146,10 +145,6 @@ def _same_entry(old: Entry, new: Entry) -> bool:
 def _differences(before: Entry, after: Entry) -> tuple[tuple[str, Any, Any], ...]:
     old, new = before.fields, after.fields
     return tuple((name, old[name], value) for name, value in new.items() if value != old[name])
-
-
-def _by_kind(entries: Iterable[tuple[str, Any]]) -> dict[str, int]:
-    return dict(Counter(kind for kind, _ in entries))
 
 
 def _rewords(change: Changed) -> bool:

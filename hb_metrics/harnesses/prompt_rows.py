@@ -16,7 +16,7 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
     """Returns the prompts of a run of `measure.py`. A key of `COLUMNS` is missing if its value is null.
 
     If `replied` is true, returns only the prompts that get replies. `options` are options of `measure.py`. The axes may
-    be a list, or a string with commas.
+    be a list or a comma-separated string.
     """
     given = {name: value for name, value in options.items() if value is not None}
     for name in {"sample", "replies_per_cell", "seed"} & set(given):  # JSON may contain these values in quotation marks

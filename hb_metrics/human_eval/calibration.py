@@ -19,14 +19,14 @@ from hb_metrics.stats.calibration import (
 )
 
 CALIBRATIONS = "calibration"  # the subfolder of a run that contains a file for each judge
-LAYOUT = 1
+LAYOUT = 2
 
 
 class Labels(NamedTuple):
     """People's labels in a study of labels.
 
-    `numbers` [replies, raters] contains the number of each label, or -1 if there is no label. `num_duplicates` counts
-    the repeated lines in the files.
+    `numbers` [replies, raters] contains the index of the label that each rater gave, or -1 if there is no label.
+    `num_duplicates` counts repeated lines in the files.
     """
 
     raters: list[str]
@@ -75,7 +75,8 @@ def rates(
     """Computes the corrected rate of all replies (key "") and of each axis.
 
     `labels` [replies] contains the share of raters who gave the label, or NaN if nobody labelled the reply. If
-    `verdict` is set, only replies with this verdict of the judge count, and axes without such replies are left out.
+    `verdict` is set, only replies to which the judge gave this verdict count, and axes without such replies are left
+    out.
     """
     found = {}
     for name in ("", *axes):
@@ -112,9 +113,11 @@ def calibrate(
     share[rows] = (kept == judged.figure).sum(axis=1) / number_of_raters[labelled]
     population, (terms, axes) = judged.population(study.axes), judged.codes
     pairs = list(gaps)
-    for axis in study.axes if len(study.axes) > 1 else ():
-        of_axis = judged.population([axis])
-        pairs.append((Group(axis, of_axis), Group("the other axes", population & ~of_axis)))
+    of_axes = [Group(axis, judged.population([axis])) for axis in study.axes]
+    if len(of_axes) == 2:
+        pairs.append((of_axes[0], of_axes[1]))
+    elif len(of_axes) > 2:
+        pairs += [(group, Group("the other axes", population & ~group.rows)) for group in of_axes]
     compared = []
     for first, second in pairs:
         if set(terms[first.rows]) & set(terms[second.rows]) or ((first.rows | second.rows) & ~population).any():
@@ -130,7 +133,7 @@ def calibrate(
                 "value": None if one.value is None or other.value is None else one.value - other.value,
                 "interval": corrected_gap(one, other),
                 "judged": one.judged - other.judged,
-                "reason": one.reason or other.reason,
+                "rates": [one._asdict(), other._asdict()],
             }
         )
     strata = 2 * axes + judged.verdicts
@@ -143,6 +146,7 @@ def calibrate(
         "question": study.question,
         "label": judged.labels[judged.figure][0],
         "axes": study.axes,
+        "other_axes": sorted({*judged.replies.axes} - {*study.axes}),
         "raters": dict(zip(labels.raters, (numbers >= 0).sum(axis=0).tolist(), strict=True)),
         "num_replies": int(population.sum()),
         "num_drawn": len(drawn),

@@ -33,7 +33,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     for axis, rate in results["rates"].items():
         if axis and len(results["axes"]) < 2:
             continue
-        name = f"{results['label'].capitalize()} by people's labels"
+        name = f"{results['label'].capitalize()} by people's labels{_scope(results)}"
         found.append(
             Figure(
                 f"{name}, {axis_label(axis)}" if axis else name,
@@ -56,13 +56,13 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 def sentence(results: Mapping[str, Any]) -> str:
     rate, label = results["rates"][""], f"“{results['label']}”"
     if rate["excess_interval"] is None:
-        return f"{_people(results)}: the error of the judge's rate of {label} has no interval, because {_reason(rate)}."
+        return f"{_people(results)}: the judge's error in the rate of {label} has no interval, because {_reason(rate)}."
     excess, (low, high) = rate["judged"] - rate["value"], rate["excess_interval"]
     if low <= 0 <= high:
         span = f"{fixed(100 * low, 0, '+')} to {fixed(100 * high, 0, '+')}"
         return (
-            f"{_people(results)}: the judge's rate of {label} does not differ beyond chance from the rate "
-            f"according to people ({span} points)."
+            f"{_people(results)}: the judge assigns the label {label} about as often as people do. The "
+            f"difference ({span} points) is within chance."
         )
     verb, bounds = ("overstates", (low, high)) if excess > 0 else ("understates", (-high, -low))
     digits = 0 if bounds[0] >= 0.005 else 1
@@ -71,8 +71,12 @@ def sentence(results: Mapping[str, Any]) -> str:
 
 
 def _people(results: Mapping[str, Any]) -> str:
-    number = len(results["raters"])
-    return f"Labels of {number} {'person' if number == 1 else 'people'} on {count(results['num_labelled'])} replies"
+    number, replies = len(results["raters"]), f"{count(results['num_labelled'])} replies{_scope(results)}"
+    return f"Labels of {number} {'person' if number == 1 else 'people'} on {replies}"
+
+
+def _scope(results: Mapping[str, Any]) -> str:
+    return f" ({', '.join(map(axis_label, results['axes']))})" if results["other_axes"] else ""
 
 
 def _reason(rate: Mapping[str, Any]) -> str:
@@ -86,15 +90,15 @@ def _reason(rate: Mapping[str, Any]) -> str:
 def _gaps(results: Mapping[str, Any]) -> list[Figure]:
     rows = []
     for gap in results["gaps"]:
-        first = axis_label(gap["first"]) if gap["first"] in results["axes"] else gap["first"]
-        second = axis_label(gap["second"]) if gap["second"] in results["axes"] else gap["second"]
+        names = [axis_label(name) if name in results["axes"] else name for name in (gap["first"], gap["second"])]
+        reasons = [f"{name}: {_reason(rate)}" for name, rate in zip(names, gap["rates"], strict=True) if rate["reason"]]
         rows.append(
             Figure(
-                f"gap, {first} minus {second}",
+                f"gap, {' minus '.join(names)}",
                 gap["value"],
                 "share",
                 interval=pair(gap["interval"]),
-                no_interval=gap["reason"],
+                no_interval="; ".join(reasons) or None,
                 part_of="gap by axis",
                 beside={"the judge's own": Number(gap["judged"], "share")},
             )
@@ -105,7 +109,8 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
     """Returns the share of replies to which people give the label, by axis.
 
-    The value is for replies with the judge's label too, and the number beside it for all other replies.
+    The value is the share among replies to which the judge gives the label too. The number beside the value is the
+    share among all other replies.
     """
     called, others = results["called"], results["not_called"]
     rows = []

@@ -107,14 +107,14 @@ def write_files(study: Study, folder: Path) -> None:
 
 
 def task_rows(study: Study) -> list[dict[str, Any]]:
-    """Returns the rows for a crowdsourcing platform, one per screen and question. They do not reveal the runs."""
+    """Returns the rows for a crowdsourcing platform, one per screen and question. The rows do not reveal the runs."""
     texts = {question.id: question.text for question in study.questions}
     rows = []
     for sheet, screens in study.sheets.items():
-        for number, screen in enumerate(screens, start=1):
+        for place, screen in enumerate(screens):
             first, second = speakers(study, screen)
-            for question, task in screen.tasks.items():
-                row = {"study": study.id, "task": task, "sheet": sheet, "screen": number, "question": question}
+            for question, task in study.tasks(sheet, place).items():
+                row = {"study": study.id, "task": task, "sheet": sheet, "screen": place + 1, "question": question}
                 row |= {"question_text": texts[question], "prompt": study.pairs[screen.pair].prompt}
                 rows.append({**row, "speaker_1": first, "speaker_2": second})
     return rows

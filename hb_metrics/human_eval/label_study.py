@@ -1,31 +1,31 @@
 """Draws, writes and reads `labels.json`, a study in which people label replies that a judge has already labelled.
 
-A stratum contains the replies with the same axis and the same verdict of the judge. At least two replies are drawn from
-each stratum. The other replies are divided in proportion to √N for strata of N replies, so a larger share of the
-replies with a rare verdict is labelled.
+A stratum contains the replies with the same axis and the same verdict from the judge. At least two replies are drawn
+from each stratum. The rest of the sample is divided in proportion to √N among strata of N replies, so a rare verdict
+has a larger share of its replies labelled.
 """
 
 import json
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.human_eval.instruments import Instrument
-from hb_metrics.human_eval.study import digest
+from hb_metrics.human_eval.study_files import digest, rater_names, read_study_file
 
 LABELS_FILE = "labels.json"
-LAYOUT = 1
+LAYOUT = 2
 MIN_PER_STRATUM = 2
 
 
 class LabelStudy(NamedTuple):
     """A study in which people label replies.
 
-    `id` is the digest of all other fields, and `run` is the run's. `labels` contains names and definitions. `sheets`
-    contains the rows of `replies` for each rater, in the rater's order.
+    `id` is the digest of all other fields, and `run` is the digest of the run. `labels` contains names and definitions.
+    `sheets` contains the rows of `replies` for each rater, in the rater's order.
     """
 
     id: str
@@ -39,7 +39,7 @@ class LabelStudy(NamedTuple):
     sheets: dict[str, list[int]]
 
     def tasks(self, rater: str) -> list[str]:
-        """Returns the ids of a rater's tasks, in the rater's order. They do not reveal the judge's labels."""
+        """Returns the ids of a rater's tasks, in the rater's order. The ids do not reveal the judge's labels."""
         return [digest([self.id, rater, place]) for place in range(len(self.sheets[rater]))]
 
 
@@ -67,19 +67,18 @@ def draw_labels(
             replies.append({"id": id, "prompt": prompt, "reply": text})
     replies.sort(key=lambda reply: reply["id"])
     sheets = {}
-    digits = max(2, len(str(num_raters)))
-    for rater in range(1, num_raters + 1):
-        name = f"rater-{rater:0{digits}}"
+    for name in rater_names(num_raters):
         sheets[name] = seeded_generator(seed, "order of labels", name).permutation(number).tolist()
     labels = [list(label) for label in judged.labels]
     study = LabelStudy("", judged.name, run, sorted(axes), seed, judged.question, labels, replies, sheets)
-    return study._replace(id=_study_id(study))
+    return study._replace(id=digest(study[1:]))
 
 
 def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
     """Divides `number` labels among strata with `sizes` replies, in proportion to `wanted`.
 
-    Each stratum gets two labels or more, but at most one label per reply. `number` must be large enough for this.
+    Each stratum gets at least two labels, and at most one label per reply. `number` must be large enough for two labels
+    per stratum.
     """
     stratum = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(stratum)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -93,22 +92,7 @@ def study_text(study: LabelStudy) -> str:
 
 
 def read_label_study(path: Path) -> LabelStudy:
-    problem: object = "it was changed after it was written"
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        if content.pop("layout") == LAYOUT:
-            study = LabelStudy(**content)
-            if study.id == _study_id(study):
-                return study
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        problem = error
-    raise ValueError(
-        f"'{path}' is not a study written by `human-eval labels` ({problem}); restore the original {LABELS_FILE}"
-    )
-
-
-def _study_id(study: LabelStudy) -> str:
-    return digest([LAYOUT, *study[1:]])
+    return read_study_file(path, LAYOUT, lambda content: LabelStudy(**content), "labels")
 
 
 def rows_of_tasks(study: LabelStudy) -> dict[str, int]:

@@ -15,14 +15,14 @@ _FOLDER = Path(__file__).parent
 
 
 def rater_page(study: Study, rater: str) -> str:
-    """Renders a rater's page, which does not reveal the run that wrote a reply.
+    """Renders a rater's page. It does not reveal which run a reply comes from.
 
     The page contains the replies as JSON. Its script inserts them as text and not as HTML, and the browser runs no
     other script.
     """
     screens = []
-    for screen in study.sheets[rater]:
-        tasks = [screen.tasks[question.id] for question in study.questions]
+    for place, screen in enumerate(study.sheets[rater]):
+        tasks = list(study.tasks(rater, place).values())
         prompt, replies = study.pairs[screen.pair].prompt, speakers(study, screen)
         screens.append({"prompt": prompt, "replies": replies, "tasks": tasks})
     questions = [{"id": question.id, "text": question.text} for question in study.questions]

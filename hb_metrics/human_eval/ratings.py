@@ -16,22 +16,13 @@ _LONGEST_SHOWN = 60  # values in error messages are cut to this number of charac
 
 
 class Rating(NamedTuple):
-    """A rater's answer to a question about a pair.
-
-    `speaker` is the chosen speaker, 1 or 2. `first` is 0 if speaker 1 shows the first run's reply, and 1 if speaker 1
-    shows the second run's.
-    """
+    """A rater's answer to a question about a pair. `wins` is whether the rater chose the second run's reply."""
 
     rater: str
     question: str
     pair: int
-    speaker: int
-    first: int
+    wins: bool
     seconds: float | None
-
-    @property
-    def wins(self) -> bool:
-        return (self.speaker == 1) == (self.first == 1)
 
 
 class Ratings(NamedTuple):
@@ -39,9 +30,9 @@ class Ratings(NamedTuple):
 
     Attributes:
         ratings: The ratings, except those of attention checks.
-        checks: For each attention check, the rater, and whether the rater always chose the requested speaker.
+        checks: For each attention check, the rater, and whether the rater chose the requested speaker every time.
         num_duplicates: The number of lines that repeat an earlier line with the same choice. They are ignored.
-        num_repeated: The number of ratings that are left out, because the rater answered the same question about the
+        num_repeated: The number of ratings that are left out because the rater answered the same question about the
             same pair in an earlier task.
     """
 
@@ -59,9 +50,9 @@ class Line(NamedTuple):
 
 def read_ratings(paths: Sequence[Path], study: Study) -> Ratings:
     questions: dict[str, str] = {}  # the questions of each task
-    for screens in study.sheets.values():
-        for screen in screens:
-            questions.update({task: question for question, task in screen.tasks.items()})
+    for sheet, screens in study.sheets.items():
+        for place in range(len(screens)):
+            questions.update({task: question for question, task in study.tasks(sheet, place).items()})
     return _in_order(*read_lines(paths, study.id, questions, num_choices=2), study)
 
 
@@ -100,18 +91,22 @@ def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: S
     ratings: dict[tuple[str, str, int], Rating] = {}
     checks = []
     num_repeated = 0
-    screens = [screen for sheet in study.sheets.values() for screen in sheet]
+    shown = []
+    for sheet, screens in study.sheets.items():
+        for place, screen in enumerate(screens):
+            shown.append((screen, study.tasks(sheet, place)))
     for rater in sorted({rater for rater, _ in chosen}):
-        for screen in screens:
+        for screen, tasks in shown:
             passed = None
-            for question, task in screen.tasks.items():
+            for question, task in tasks.items():
                 line = chosen.get((rater, task))
                 if line is None:
                     continue
                 if screen.asked is not None:
                     passed = passed is not False and line.choice == screen.asked
                     continue
-                rating = Rating(rater, question, screen.pair, line.choice, screen.first, line.seconds)
+                wins = (line.choice == 1) == (screen.first == 1)
+                rating = Rating(rater, question, screen.pair, wins, line.seconds)
                 num_repeated += ratings.setdefault((rater, question, screen.pair), rating) is not rating
             if passed is not None:
                 checks.append((rater, passed))
@@ -143,8 +138,8 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """Returns a contradiction between a line and earlier lines, or `None`.
 
-    `people` records the raters' browsers and the spellings of their names. Therefore, one person never counts as two
-    raters, which would make intervals too narrow, and two people never count as one.
+    `people` records the raters' browsers and the spellings of their names. It ensures that two people never count as
+    one rater, and that one person never counts as two, which would make intervals too narrow.
     """
     rater = row["rater"]
     if "session" in row:

@@ -1,4 +1,3 @@
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +10,14 @@ from hb_dataset.balanced_sample import balanced_sample
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.human_eval.pairs import Pair
 from hb_metrics.human_eval.questions import CHECK_REPLY, Question
+from hb_metrics.human_eval.study_files import digest, rater_names, read_study_file
 
 STUDY_FILE = "study.json"
 LAYOUT = 2
-_DIGITS = 16  # the number of digits in ids
 
 
 class Design(NamedTuple):
-    """The numbers of pairs and raters. If they do not divide evenly, some pairs have one rater more than others."""
+    """The numbers of pairs and raters. If they do not divide evenly, some pairs have one more rater than others."""
 
     num_raters: int
     pairs_per_rater: int
@@ -32,18 +31,16 @@ class Design(NamedTuple):
 
 
 class Screen(NamedTuple):
-    """Two replies and the questions about them, as a rater sees them.
+    """Two replies, as a rater sees them.
 
     Attributes:
-        first: 0 if speaker 1 shows the first run's reply, and 1 if speaker 1 shows the second run's.
+        first: 0 if speaker 1 has the first run's reply, and 1 if speaker 1 has the second run's.
         asked: For an attention check, the speaker (1 or 2) that the rater is asked to choose. Otherwise `None`.
-        tasks: The task's id for each question's id. It does not reveal the runs.
     """
 
     pair: int
     first: int
     asked: int | None
-    tasks: dict[str, str]
 
 
 class Study(NamedTuple):
@@ -56,13 +53,17 @@ class Study(NamedTuple):
     pairs: list[Pair]
     sheets: dict[str, list[Screen]]
 
+    def tasks(self, rater: str, place: int) -> dict[str, str]:
+        """Returns the task's id for each question about a rater's screen. The ids do not reveal the runs."""
+        return {question.id: digest([self.id, rater, place, question.id]) for question in self.questions}
+
 
 def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Question], about: dict[str, Any]) -> Study:
     """Draws the pairs of a study, and the screens of each rater.
 
     If possible, all axes have the same number of pairs. Within an axis, the pairs are balanced over terms and
-    templates. Each rater's pairs are spread evenly over the axes. For each rater and axis, both runs are shown first
-    equally often (±1). The order of `pairs` does not affect the study.
+    templates. Each rater's pairs are spread evenly over the axes. For each rater and axis, each of the two runs comes
+    first equally often (±1). The order of `pairs` does not affect the study.
     """
     if design.num_pairs > len(pairs):
         raise ValueError(
@@ -71,13 +72,12 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
         )
     chosen = _spread(_balanced_pairs(pairs, design.num_pairs, design.seed), design.seed)
     sheets: dict[str, list[Screen]] = {}
-    digits = max(2, len(str(design.num_raters)))
-    for rater in range(design.num_raters):
-        name = f"rater-{rater + 1:0{digits}}"
+    for rater, name in enumerate(rater_names(design.num_raters)):
         first = rater * design.pairs_per_rater
         rows = [row % design.num_pairs for row in range(first, first + design.pairs_per_rater)]
         sheets[name] = _sheet(rows, chosen, design, name)
-    return _with_ids(Study("", about, design, list(questions), chosen, sheets))
+    study = Study("", about, design, list(questions), chosen, sheets)
+    return study._replace(id=digest(study[1:]))
 
 
 def speakers(study: Study, screen: Screen) -> tuple[str, str]:
@@ -92,29 +92,20 @@ def study_text(study: Study) -> str:
     content = {"layout": LAYOUT, "study": study.id, **study.about, "design": study.design._asdict()}
     content["questions"] = [question._asdict() for question in study.questions]
     content["pairs"] = [pair._asdict() for pair in study.pairs]
-    content["sheets"] = _shown(study)
+    content["sheets"] = study.sheets
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_study(path: Path) -> Study:
-    problem: object = "it was changed after the export"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content.pop("layout") == LAYOUT:
-            id, design = content.pop("study"), Design(**content.pop("design"))
-            questions = [Question(**question) for question in content.pop("questions")]
-            pairs = [Pair(**pair)._replace(replies=tuple(pair["replies"])) for pair in content.pop("pairs")]
-            sheets = {}
-            for name, screens in content.pop("sheets").items():
-                sheets[name] = [Screen(pair, first, asked, {}) for pair, first, asked in screens]
-            study = _with_ids(Study("", content, design, questions, pairs, sheets))
-            if study.id == id:
-                return study
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        problem = error
-    raise ValueError(
-        f"'{path}' is not a study written by `human-eval export` ({problem}); restore the original {STUDY_FILE}"
-    )
+    return read_study_file(path, LAYOUT, _study, "export")
+
+
+def _study(content: dict[str, Any]) -> Study:
+    id, design = content.pop("study"), Design(**content.pop("design"))
+    questions = [Question(**question) for question in content.pop("questions")]
+    pairs = [Pair(**pair)._replace(replies=tuple(pair["replies"])) for pair in content.pop("pairs")]
+    sheets = {name: [Screen(*screen) for screen in screens] for name, screens in content.pop("sheets").items()}
+    return Study(id, content, design, questions, pairs, sheets)
 
 
 def _balanced_pairs(pairs: Sequence[Pair], number: int, seed: int) -> list[Pair]:
@@ -161,7 +152,7 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
     first = dict(zip(by_axis, _in_turn(len(rows), generator), strict=True))
     screens = []
     for place in generator.permutation(len(rows)).tolist():
-        screens.append(Screen(rows[place], first[place], None, {}))
+        screens.append(Screen(rows[place], first[place], None))
     # The screens are divided into equal parts. In each part, one check is inserted after the first screen or later.
     num_checks = design.checks_per_rater
     asked, runs = (generator.permutation(_in_turn(num_checks, generator)).tolist() for _ in range(2))
@@ -169,28 +160,10 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
     for check in reversed(range(num_checks)):  # from the end, so that earlier positions do not change
         low, high = int(stretches[check]) + 1, max(int(stretches[check + 1]), int(stretches[check]) + 1)
         place = int(generator.integers(low, high, endpoint=True))
-        screens.insert(place, Screen(int(generator.integers(len(pairs))), runs[check], asked[check] + 1, {}))
+        screens.insert(place, Screen(int(generator.integers(len(pairs))), runs[check], asked[check] + 1))
     return screens
 
 
 def _in_turn(number: int, generator: np.random.Generator) -> list[int]:
     start = int(generator.integers(2))
     return [(start + place) % 2 for place in range(number)]
-
-
-def _with_ids(study: Study) -> Study:
-    id = digest([study.about, study.design, study.questions, study.pairs, _shown(study)])
-    sheets: dict[str, list[Screen]] = {name: [] for name in study.sheets}
-    for name, screens in study.sheets.items():
-        for place, screen in enumerate(screens):
-            tasks = {question.id: digest([id, name, place, question.id]) for question in study.questions}
-            sheets[name].append(screen._replace(tasks=tasks))
-    return study._replace(id=id, sheets=sheets)
-
-
-def _shown(study: Study) -> dict[str, list[Any]]:
-    return {name: [screen[:3] for screen in screens] for name, screens in study.sheets.items()}
-
-
-def digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:_DIGITS]

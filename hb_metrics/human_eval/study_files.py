@@ -1,11 +1,42 @@
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 from hb_dataset.whole_files import write_text
 
+S = TypeVar("S", bound=tuple)  # a study, whose first field is the digest of all other fields
+_DIGITS = 16  # the number of digits in ids
+
+
+def read_study_file(path: Path, layout: int, read: Callable[[dict[str, Any]], S], command: str) -> S:
+    problem: object = "it was changed after it was written"
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if content.pop("layout") == layout:
+            study = read(content)
+            if study[0] == digest(study[1:]):
+                return study
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        problem = error
+    raise ValueError(
+        f"'{path}' is not a study written by this release's `human-eval {command}` ({problem}); restore the original "
+        f"{path.name}"
+    )
+
+
+def digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:_DIGITS]
+
+
+def rater_names(number: int) -> list[str]:
+    digits = max(2, len(str(number)))
+    return [f"rater-{rater:0{digits}}" for rater in range(1, number + 1)]
+
 
 def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> None:
-    """Writes the files of a study, by their names. `answers` is a word such as "ratings".
+    """Writes the files of a study, by their names. `answers` is the word for answers in errors, such as "ratings".
 
     Raises:
         ValueError: A file exists with other content. Answers may already refer to it, so it is not overwritten.
@@ -23,6 +54,6 @@ def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> N
 
 
 def beside_answers(answers: Path, name: str) -> Path:
-    """Returns the path of a study's file, which is in the folder of a file of answers or in the parent folder."""
+    """Returns the path of a study's file. The file is in the folder of the file `answers`, or in its parent folder."""
     folder = answers.resolve().parent
     return folder / name if (folder / name).is_file() else folder.parent / name

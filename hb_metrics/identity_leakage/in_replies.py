@@ -17,11 +17,9 @@ import numpy as np
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.identity_leakage.leakage import NamedPerson
 from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
-from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 _SHORT = 3  # the minimum length of a stem
-_BATCH = 8192
 NUM_MOST_IN_VIEW = 10
 
 
@@ -33,7 +31,7 @@ class Mention(NamedTuple):
 
 def run_leakage(
     texts: Sequence[str],
-    style_probabilities: np.ndarray | StyleRows,
+    style_probabilities: np.ndarray,
     descriptors: Sequence[str],
     templates: Sequence[str],
     axes: Sequence[str],
@@ -48,9 +46,9 @@ def run_leakage(
     texts.
 
     Returns:
-        `num_in_view` and `share_in_view` are the number and the share of replies that contain a term. `value` is Full
-        Gen Bias (×1000) as measured, `hidden_value` is Full Gen Bias with all terms masked, and `own` is `value` minus
-        `hidden_value`. `most_in_view` lists the terms that most replies contain.
+        `num_in_view` and `share_in_view` are the number and the share of replies that contain a term. `most_in_view`
+        lists the terms that the largest numbers of replies contain. `value` is Full Gen Bias (×1000) as measured.
+        `hidden_value` is Full Gen Bias with all terms masked. `own` is `value` minus `hidden_value`.
     """
     mentions = mentions_in(texts, people)
     rows = [row for row, of_text in enumerate(mentions) if of_text]
@@ -100,7 +98,7 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
 
 
 def _full_gen_bias(
-    style_probabilities: np.ndarray | StyleRows,
+    style_probabilities: np.ndarray,
     descriptors: Sequence[str],
     templates: Sequence[str],
     axes: Sequence[str],
@@ -109,13 +107,10 @@ def _full_gen_bias(
 ) -> float:
     """Computes Full Gen Bias (×1000), after `changed` replaces the style vectors of its rows."""
     cells = CellSums(None)
-    for first in range(0, len(descriptors), _BATCH):
-        part = slice(first, min(first + _BATCH, len(descriptors)))
-        block = style_probabilities[part].astype(np.float32)
-        for row in range(part.start, part.stop):
-            if row in changed:
-                block[row - first] = changed[row]
-        cells.add(block, descriptors[part], templates[part], axes[part])
+    vectors = style_probabilities.astype(np.float32)
+    for row, vector in changed.items():
+        vectors[row] = vector
+    cells.add(vectors, descriptors, templates, axes)
     with warnings.catch_warnings():  # the run has already warned about skipped templates
         warnings.simplefilter("ignore")
         return gen_bias(cells, debias=debias).full_gen_bias

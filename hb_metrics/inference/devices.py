@@ -12,9 +12,9 @@ from torch import nn
 
 
 def input_device(model: nn.Module) -> torch.device:
-    """Returns the device for a model's inputs, on which its logits are too.
+    """Returns the device for a model's inputs. The model's logits are on the same device.
 
-    `model.device` is not reliable: it may be "meta" if some of the weights are on disk.
+    `model.device` is not reliable. It may be "meta" if some weights are on disk.
     """
     embeddings = input_embeddings(model)
     return _run_device(model if embeddings is None else embeddings)
@@ -27,7 +27,7 @@ def input_embeddings(model: nn.Module) -> Any:
 
 
 def is_offloaded(model: nn.Module) -> bool:
-    """Returns whether some weights are loaded at each use. Only one thread at a time may run such a model."""
+    """Returns whether some weights are loaded anew for each use. Only one thread at a time may run such a model."""
     return any(getattr(hook, "offload", False) for module in model.modules() for hook in _hooks(module))
 
 

@@ -1,7 +1,7 @@
 """Checks that all processes of a run have the same settings and see the same folder.
 
-The processes may run on several machines. On a network file system, a file from another machine may become visible up
-to a minute late, because each machine caches the content of folders (for a time that NFS calls `acdirmax`).
+The processes may run on several machines. On a network file system, it may take a minute until a machine sees another
+machine's file, because each machine caches the contents of folders. (NFS calls the duration `acdirmax`.)
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""Halves a batch when memory runs out. The batch's results then differ only in their last digits."""
+"""Halves a batch when memory runs out. Its results then differ only in the last digits."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +15,8 @@ Result = TypeVar("Result")
 class Memory:
     """Runs batches, and halves a batch when memory runs out. Threads may share an instance.
 
-    `halve` returns the two halves of a batch, or `None` if the batch cannot be halved. `smallest` is the word for such
-    a batch in the error message, such as "one text".
+    `halve` returns the two halves of a batch, or `None` if the batch cannot be halved. `smallest` describes a batch
+    that cannot be halved, such as "one text", in the error message.
     """
 
     def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:
@@ -52,9 +52,9 @@ class Memory:
 
 
 def free_memory(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
-    """Returns the free main memory in bytes, within the limits of a container or a cluster's job.
+    """Returns the free main memory in bytes, within the limits of a container or cluster job.
 
-    The limits are those of Linux control groups, version 2. Files that the kernel can drop count as free.
+    The limits are those of Linux control groups, version 2. Cached files that the kernel can drop count as free memory.
     """
     free = int(psutil.virtual_memory().available)
     lines = own.read_text(encoding="utf-8").splitlines() if own.is_file() else []

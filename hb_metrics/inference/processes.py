@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def process_state() -> PartialState:
-    """Returns accelerate's state, also if `torchrun` or `python` started the run."""
+    """Returns accelerate's state, even if the run was started with `torchrun` or `python`."""
     # On a machine without an accelerator, `cpu` must be true. Otherwise, accelerate would not connect the processes
     # that `torchrun` started.
     cpu = parse_flag_from_env("ACCELERATE_USE_CPU") or not torch.accelerator.is_available()
@@ -44,8 +44,8 @@ def num_workers() -> int:
     """Returns the number of batches that this process computes at the same time on CPU.
 
     The environment variable `OMP_NUM_THREADS` sets this number. By default, the processes of a machine share its
-    physical cores equally. `accelerate launch` and `torchrun` set the variable to 1 by default, so under them a value
-    of 1 has no effect.
+    physical cores equally. Under `accelerate launch` and `torchrun`, a value of 1 is ignored, because it is the value
+    that these launchers set by default.
     """
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     launched = "LOCAL_WORLD_SIZE" in os.environ or "ACCELERATE_MIXED_PRECISION" in os.environ

@@ -1,8 +1,8 @@
 """Writes a model's outputs to shards (Parquet files), and resumes this work after a kill.
 
-Several processes can share the work. Only the data and the settings assign rows to shards, so the number of processes
-can change between a run and its continuation. The metadata of a shard contain the digests of its run and of its inputs.
-If a shard is damaged, or if a digest does not match, the shard is renamed and computed again.
+Several processes can share the work. The assignment of rows to shards depends only on the data and the settings, so a
+run can resume with a different number of processes. A shard's metadata contain the digests of its run and of its
+inputs. If a shard is damaged, or if a digest does not match, the shard is renamed and computed again.
 """
 
 import hashlib
@@ -123,7 +123,7 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
-    """Reads the shards, with all rows in the order of their row numbers."""
+    """Reads the shards, and puts all rows in the order of their row numbers."""
     if not shards:
         return schema.empty_table()
     if missing := await_files([shard.path for shard in shards]):

@@ -1,4 +1,4 @@
-"""Checks texts before a model reads them. Errors state the row of a text, because its words may hurt."""
+"""Checks texts before a model reads them. Errors state a text's row, and do not quote offensive texts."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
     """Raises `ValueError` if a text is not a string, is empty, or contains an unpaired surrogate.
 
-    If `blank` is false, as for classifiers, texts of only white space are also invalid.
+    If `blank` is false, as for classifiers, texts that consist of white space are also invalid.
     """
     if isinstance(texts, str):
         raise ValueError("texts is a single string; pass a list of texts")

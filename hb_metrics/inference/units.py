@@ -1,9 +1,8 @@
 """Scores texts in units of work. A unit is a batch of inputs that a model reads together.
 
-The texts, the tokenizer and the settings alone determine the units. Therefore, the results do not depend on the
-processes and threads that compute the units. On CPU, one thread computes each unit, and several units are computed at
-the same time. This is faster than using several threads for one unit, and makes the results of a unit the same on every
-process, bit for bit.
+Only the texts, the tokenizer and the settings determine the units, so the results do not depend on the number of
+processes and threads. On CPU, one thread computes each unit, and several units are computed at the same time. This is
+faster than using several threads for one unit, and makes the results of a unit exactly the same on every process.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -78,7 +77,7 @@ def run_units(
 def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
     """Yields the number of units to compute at the same time, and limits torch to one thread per unit on CPU.
 
-    The number is 1 on an accelerator, and for a model whose weights are loaded at each use.
+    The number is 1 on an accelerator, and for a model whose weights are loaded anew for each use.
     """
     if input_device(model).type != "cpu":
         yield 1
@@ -100,7 +99,8 @@ def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
 def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np.ndarray]:
     """Groups rows of similar length into batches. Returns the row indices of each batch.
 
-    When padded to its longest row, a batch has at most `max_positions` positions. A longer row forms a batch by itself.
+    When its rows are padded to the longest one, a batch has at most `max_positions` positions. A longer row gets its
+    own batch.
     """
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: (lengths[row], row)):

@@ -1,8 +1,8 @@
 """Defines the base class of all measurements.
 
-A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file, and an entry of
-`MEASUREMENTS`. docs/architecture.md lists the other modules of its folder. They are imported only when needed, because
-some import torch or plotly. `figures` and `report` read results.json and need no model.
+A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file. It is listed in
+`MEASUREMENTS`. docs/architecture.md describes the other modules in its folder. They are imported only when needed,
+because some import torch or plotly. `figures` and `report` read results.json and need no model.
 """
 
 import inspect
@@ -22,6 +22,7 @@ from hb_metrics.runs.run_folder import JUDGE
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hb_metrics.inference.classifiers.classifier import Classifier
     from hb_metrics.inference.engines.engine import Ability, Engine
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
@@ -58,6 +59,13 @@ class Task:
         source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed, self.folder / JUDGE)
         judge = partial(load_judge, source=source, device=device, trust_remote_code=run.trust_remote_code)
         return {"device": device, "trust_remote_code": run.trust_remote_code, "judge": judge}
+
+
+def classifier_record(classifier: "Classifier", **more: Any) -> dict[str, Any]:
+    """Describes a classifier for run.json."""
+    first = {name: getattr(classifier, name) for name in ("name", "is_embedded", "digest")}
+    judge = {} if classifier.judge is None else {"judge": classifier.judge}
+    return {**first, **more, "notes": list(classifier.notes), **judge}
 
 
 class FigureChanges(NamedTuple):
@@ -106,7 +114,7 @@ class Measurement:
         return import_module(f"{type(self).__module__}.{name}")
 
     def is_asked(self, settings: Settings) -> bool:
-        """Returns whether the measurement's own options request it, so that `--measurements` need not name it."""
+        """Returns whether the measurement's own options request it, even if `--measurements` does not name it."""
         return False
 
     def read_files(self, settings: Settings) -> Any:
@@ -138,7 +146,7 @@ class Measurement:
         return self.module("work").plan(task, files)
 
     def describe(self, work: Any) -> dict[str, Any]:
-        """Returns sections of run.json that describe everything in the plan on which results depend."""
+        """Returns sections of run.json that describe all parts of the plan on which results depend."""
         return self.module("work").describe(work)
 
     def measure(self, task: Task, work: Any, results: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,7 +190,7 @@ class Measurement:
         return self.module("run_changes").changes(first, second)
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Computes intervals for other terms or templates, by the name of the figure, if there are any."""
+        """Returns intervals that hold for other terms or templates, if there are any, by the name of the figure."""
         if not (self.folder / "generalised.py").is_file():
             return {}
         return self.module("generalised").generalise(run, over)

@@ -1,21 +1,21 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hb_metrics.paired_changes.reply_shares import FlaggedReplies, reply_share_changes
+from hb_metrics.paired_changes.reply_shares import reply_share_changes
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.report.layout.figure import Figure, Unit, pair, reply_share
+from hb_metrics.runs.replies import FlaggedReplies
 
 
 def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dict[str, Any]:
-    """Computes a share of replies in each turn and its change from the first turn to the last, for results.json.
+    """Computes a share of replies for results.json: its value in each turn, and its change from the first to the last.
 
     All turns must contain the same conversations. `change` is `None` if the first and the last turn have replies for
     different terms or templates.
     """
     by_turn = []
-    for replies, flags in turns:
-        columns = replies.descriptors, replies.templates, replies.axes
-        shares = reply_shares(flags, *columns, confidence_level=confidence_level)
+    for flagged in turns:
+        shares = reply_shares(flagged, confidence_level)
         by_turn.append({name: shares[name] for name in ("share", "num", "num_replies", "interval")})
     changes = reply_share_changes("all", turns[0], turns[-1], confidence_level)
     change = None if changes is None else changes["all"]._asdict()

@@ -1,11 +1,12 @@
 """Computes mean bias values of a run's replies along directions of bias that come from other replies.
 
-The other replies are, for example, those on which a model was tuned. A bias value is one number per reply, whereas Full
-Gen Bias is a variance over all styles. With the same number of replies, bias values therefore reveal smaller changes.
+These other replies are, for example, those on which a model was tuned. A bias value is one number per reply, whereas
+Full Gen Bias is a variance over all styles. With the same number of replies, bias values therefore reveal smaller
+changes.
 
-By chance alone, a run has high bias values along directions that come from its own replies, so this part is subtracted.
-Intervals are valid for other replies to the same descriptors and templates. They include the error of the directions
-only if the directions come from one of the compared runs.
+By chance alone, a run has high bias values along directions that come from its own replies, so the part due to chance
+is subtracted. Intervals hold for other replies to the same descriptors and templates. They include the error of the
+directions only if the directions come from one of the compared runs.
 """
 
 import math
@@ -22,10 +23,10 @@ from hb_metrics.obedience.errors import Part, RepliesOf, half_width, shared_nois
 from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.finished_run import (
     Run,
-    StyleShards,
     read_reply_table,
     read_style_means,
     read_styles,
+    read_vectors,
     recorded_run,
 )
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, run_digest
@@ -97,8 +98,8 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
 def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | str:
     """Subtracts the part of bias values that is due to chance, because replies and directions share prompts.
 
-    `others` are the replies from which the directions come. Later intervals then include the error of the directions.
-    Returns a reason if the part is unknown.
+    `others` are the replies from which the directions come. Intervals computed from the result include the error of the
+    directions. If the part is unknown, the reason is returned instead.
     """
     if along.replies is None or not along.values:
         return along
@@ -174,7 +175,8 @@ def has_directions(folder: Path) -> bool:
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """Computes the mean bias values of runs along directions, and their changes from the first run.
 
-    If the directions come from one of the runs, chance is subtracted (see `less_shared_noise`).
+    If the directions come from one of the runs, the part of the values that is due to chance is subtracted (see
+    `less_shared_noise`).
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]
@@ -216,20 +218,20 @@ def run_values_along(run: Run, directions: Directions) -> ValuesAlong | str:
 def _replies(run: Run) -> RepliesOf | None:
     if not any((run.folder / STYLES).glob("*.parquet")):
         return None
-    styles, replies = StyleShards(run.folder / STYLES), read_reply_table(run.folder)
+    styles, replies = read_vectors(run.folder / STYLES), read_reply_table(run.folder)
     rows = None if replies is None else pc.index_in(pa.array(styles.ids), replies["id"])
     if replies is None or rows is None or rows.null_count:
         return None
     about = replies.select(["descriptor", "template", "axis"]).take(rows)
     descriptors, templates, axes = (about[name].to_pylist() for name in ("descriptor", "template", "axis"))
     keys = [DescriptorKey(axis, descriptor) for axis, descriptor in zip(axes, descriptors, strict=True)]
-    return RepliesOf(styles, styles.ids, keys, templates)
+    return RepliesOf(styles.values, styles.ids, keys, templates)
 
 
 def _mean(values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], level: float) -> Mean:
     """Computes the mean of descriptors' values (×1000) with its interval.
 
-    `parts` contains the values' runs, with the same descriptors, and the sign of each run (1 or −1).
+    `parts` contains the runs from which the values come, with the same descriptors, and the sign of each run (1 or −1).
     """
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):

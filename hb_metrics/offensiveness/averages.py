@@ -52,7 +52,7 @@ def offensiveness(
     check_columns({"predictions": probabilities, "descriptors": descriptors, "templates": templates}, axes=axes)
     values = number_column("predictions", probabilities)
     if len(values) == 0:
-        raise ValueError("there are no sentences; pass at least one probability")
+        raise ValueError("there are no probabilities; pass the probability of at least one sentence")
     bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
     if len(bad):
         raise ValueError(

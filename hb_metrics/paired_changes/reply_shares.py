@@ -1,30 +1,23 @@
-from typing import NamedTuple
-
 import numpy as np
 
 from hb_metrics.paired_changes.paired_change import PairedChange, share_change
-from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.replies import Replies
+from hb_metrics.report.layout.numbers import axis_groups
+from hb_metrics.runs.replies import FlaggedReplies
 from hb_metrics.stats.bias_values import DescriptorKey
 
 OTHER_TERMS_REASON = "the runs have replies about different terms, or to different templates"
 
 
-class FlaggedReplies(NamedTuple):
-    """A run's replies, and whether each reply has a property, such as being a refusal: [replies] bool."""
-
-    replies: Replies
-    flags: np.ndarray
-
-
 def reply_share_changes(
     name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
 ) -> dict[str, PairedChange] | None:
-    """Computes the changes in the share of flagged replies, for all terms and each axis. Pairs replies by prompt.
+    """Computes the changes in the share of flagged replies, for all terms and each axis.
+
+    Replies to the same prompt are paired.
 
     Returns:
-        The change of each figure, by the figure's name. `name` is the figure of all terms. `None` if the runs have
-        different terms or templates.
+        The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
+        is the name of the figure for all terms.
     """
     rows = [_rows(run) for run in (before, after)]
     about = [{row[:2] for row in run.values()} for run in rows]
@@ -37,10 +30,10 @@ def reply_share_changes(
     for identifier, (term, template, _) in known.items():
         states = [run[identifier][2] if identifier in run else 2 for run in rows]
         counts[states[0], states[1], terms[term], templates[template]] += 1
-    axes = np.array([str(key.axis) for key in terms])
-    changes = {name: share_change(counts, confidence_level)}
-    for axis in sorted(set(axes.tolist())):
-        changes[f"{name}, {axis_label(axis)}"] = share_change(counts[..., axes == axis, :], confidence_level)
+    axes, codes = np.unique([str(key.axis) for key in terms], return_inverse=True)
+    changes = {}
+    for figure, members in axis_groups(name, codes, axes.tolist()).items():
+        changes[figure] = share_change(counts[..., members, :], confidence_level)
     return changes
 
 

@@ -1,4 +1,4 @@
-"""The `evaluate` module of regard bias (Aggarwal et al., 2022)."""
+"""The `evaluate` module for regard bias (Aggarwal et al., 2022)."""
 
 from collections.abc import Sequence
 from typing import Any

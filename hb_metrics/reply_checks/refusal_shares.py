@@ -1,8 +1,8 @@
 """Computes shares of refusals (or disclaimers) by axis and by descriptor, with intervals and tests.
 
-Intervals are valid for other replies to the same descriptors and templates (`share_intervals.py`). There are two
-permutation tests. The test between descriptors shuffles refusals within templates: if they do not depend on the
-descriptor, they are equally likely in all replies to the same template. The test between axes shuffles descriptors.
+Intervals hold for other replies to the same descriptors and templates (`share_intervals.py`). There are two permutation
+tests. The test between descriptors shuffles refusals within templates. If refusals do not depend on the descriptor,
+they are equally likely in all replies to the same template. The test between axes shuffles descriptors.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hb_dataset.seeded_draws import seeded_generator
+from hb_metrics.runs.replies import FlaggedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 from hb_metrics.stats.share_intervals import share_interval
@@ -18,24 +19,14 @@ from hb_metrics.stats.share_intervals import share_interval
 NUM_SHUFFLES = 1999
 
 
-def refusal_shares(
-    flags: np.ndarray,
-    descriptors: Sequence[str],
-    templates: Sequence[str],
-    axes: Sequence[str],
-    *,
-    confidence_level: float = 0.95,
-    num_shuffles: int = NUM_SHUFFLES,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Computes the share of refusals, or of replies with another property. All inputs are [replies].
+def refusal_shares(flagged: FlaggedReplies, confidence_level: float) -> dict[str, Any]:
+    """Computes the share of refusals, or of replies with another property.
 
-    `flags` states whether each reply has the property. The order of the replies does not affect the results.
-    `by_descriptor` lists the descriptors that have any such reply, sorted by share from high to low. p-values are at
-    least 1 / (num_shuffles + 1). They are `None` if all or no replies have the property, or if there is only one
-    descriptor or axis.
+    The order of the replies does not affect the results. `by_descriptor` lists the descriptors that have any such
+    reply, sorted by share from high to low. p-values are at least 1 / (num_shuffles + 1). They are `None` if all or no
+    replies have the property, or if there is only one descriptor or axis.
     """
-    keys, counts, sizes = cell_counts(flags, descriptors, templates, axes)
+    keys, counts, sizes = cell_counts(flagged)
     axis_names = [str(key.axis) for key in keys]
     per_descriptor = counts.sum(axis=1), sizes.sum(axis=1)
     some = [row for row in range(len(keys)) if per_descriptor[0][row]]
@@ -46,32 +37,23 @@ def refusal_shares(
             {**keys[row]._asdict(), "num": int(per_descriptor[0][row]), "num_replies": int(per_descriptor[1][row])}
             for row in some
         ],
-        "p_between_descriptors": p_between_descriptors(counts, sizes, num_shuffles, seed),
-        "p_between_axes": p_between_axes(counts, sizes, axis_names, num_shuffles, seed),
-        "num_shuffles": num_shuffles,
+        "p_between_descriptors": p_between_descriptors(counts, sizes, NUM_SHUFFLES, 0),
+        "p_between_axes": p_between_axes(counts, sizes, axis_names, NUM_SHUFFLES, 0),
+        "num_shuffles": NUM_SHUFFLES,
         "confidence_level": confidence_level,
     }
 
 
-def reply_shares(
-    flags: np.ndarray,
-    descriptors: Sequence[str],
-    templates: Sequence[str],
-    axes: Sequence[str],
-    *,
-    confidence_level: float = 0.95,
-) -> dict[str, Any]:
+def reply_shares(flagged: FlaggedReplies, confidence_level: float) -> dict[str, Any]:
     """Computes `refusal_shares` without tests and without values by descriptor."""
-    shares = _shares(*cell_counts(flags, descriptors, templates, axes), confidence_level)
-    return {**shares, "confidence_level": confidence_level}
+    return {**_shares(*cell_counts(flagged), confidence_level), "confidence_level": confidence_level}
 
 
-def cell_counts(
-    flags: np.ndarray, descriptors: Sequence[str], templates: Sequence[str], axes: Sequence[str]
-) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
+def cell_counts(flagged: FlaggedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
     """Returns the descriptors, and the numbers of flagged replies and of all replies: [descriptors, templates]."""
-    codes, keys = descriptor_codes(descriptors, axes)
-    template_codes, template_names = text_codes("template", templates)
+    replies, flags = flagged
+    codes, keys = descriptor_codes(replies.descriptors, replies.axes)
+    template_codes, template_names = text_codes("template", replies.templates)
     cells = codes * len(template_names) + template_codes
     shape = (len(keys), len(template_names))
     sizes, counts = (
@@ -154,5 +136,5 @@ def p_between_axes(
 
 
 def _p_value(value: float, shuffled: np.ndarray) -> float:
-    """Returns the share of shuffles whose statistic is at least `value`. The actual replies count as one shuffle."""
+    """Returns the share of shuffles with a statistic of at least `value`. The actual replies count as one shuffle."""
     return float((1 + (shuffled >= value * (1 - 1e-9)).sum()) / (1 + len(shuffled)))

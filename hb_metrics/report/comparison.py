@@ -26,7 +26,7 @@ class Difference(NamedTuple):
 
     @property
     def contradicts(self) -> bool:
-        """Whether the value differs between runs with the measurement to which the setting belongs."""
+        """Returns whether the value differs between those runs that include the setting's measurement."""
         known = [value for value in self.values if value != UNMEASURED]
         return any(value != known[0] for value in known)
 
@@ -47,12 +47,12 @@ def write_comparison(
         names: The names of the runs. Default: their models, tags or folders.
         labels: The folder of the labels on which a model was tuned. Without labels, the page uses directions of bias
             from the first run.
-        human_evaluation: A file with results of human evaluation of these runs.
+        human_evaluation: A file with the results of a human evaluation of these runs.
         no_worse_than: Margins, such as "dialogue_perplexity=5%" (see `read_margins`).
 
     Returns:
-        Both sides of the mitigation (`None` if the runs lack bias or uptake), and a verdict for each later run and
-        margin.
+        The comparison of bias with uptake (`None` unless both were measured in the runs), and a verdict on each margin
+        for each later run.
 
     Raises:
         ValueError: A folder contains no finished run, a name or margin is not valid, or the first run has no

@@ -6,17 +6,15 @@ import pyarrow as pa
 
 from hb_metrics.human_eval.calibration import read_calibrations
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.measurements.generation.figures import KINDS, UPTAKE, value_at
-from hb_metrics.measurements.generation.results import add_in_batches
-from hb_metrics.measurements.generation.run_changes import naming
+from hb_metrics.measurements.generation.figures import UPTAKE, value_at
+from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
 from hb_metrics.measurements.likelihood.generalised import likelihood_influences
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
-from hb_metrics.paired_changes.reply_shares import FlaggedReplies
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import Run, StyleShards, read_run_table
-from hb_metrics.runs.replies import Replies, nonempty_replies
-from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES
+from hb_metrics.runs.finished_run import Run, read_vectors
+from hb_metrics.runs.replies import FlaggedReplies, nonempty_replies
+from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.intervals import gathered_moments
 from hb_metrics.stats.planned import (
@@ -38,7 +36,7 @@ class Planned(NamedTuple):
     """A figure, and the function that predicts its half-width.
 
     Attributes:
-        value: The value in the pilot, or the assumed value: a share, or a Gen Bias value multiplied by 1,000.
+        value: The value in the pilot: a share, or a Gen Bias value multiplied by 1,000.
         at: Returns the half-width (not multiplied) in a run of a given size, or `None` if such a run has no interval.
     """
 
@@ -48,7 +46,7 @@ class Planned(NamedTuple):
 
 
 def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> Planned:
-    """Makes the figure of a Gen Bias value. `num_terms` counts all terms of the pilot, even those not in `spread`."""
+    """Makes the figure of a Gen Bias value. `num_terms` counts all terms of the pilot, also those not in `spread`."""
 
     def at(size: Size) -> Range | None:
         own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))
@@ -71,8 +69,8 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
         )
     labels = [style["style"] for style in generation["styles"]]
     clusters = generation["gen_bias"]["clusters"]
-    cells = CellSums(labels, clusters, keep_replies=True)
-    add_in_batches(cells, nonempty_replies(table, table), StyleShards(run.folder / STYLES))
+    cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table, table)
+    cells.add(read_vectors(run.folder / STYLES).values, replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads, missing = {}, []
     for axis, templates in gathered_moments(cells, columns, 0).items():
@@ -94,11 +92,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
 def share_figures(run: Run, table: pa.Table, confidence_level: float) -> dict[str, Planned]:
     found = {UPTAKE: naming(table)}
     replies = found[UPTAKE].replies
-    refusals = read_run_table(run.folder / REFUSALS_FILE)
-    if refusals is not None:
-        for kind in KINDS:
-            flags = refusals[kind.removesuffix("s")].to_numpy()
-            found[kind.capitalize()] = FlaggedReplies(replies, flags)
+    found |= refusal_flags(run, replies)
     of_replies = run.results.get("offensiveness", {}).get("replies")
     offensive = None if of_replies is None else classified_replies(run, of_replies["threshold"], replies)
     if offensive is not None:
@@ -107,8 +101,7 @@ def share_figures(run: Run, table: pa.Table, confidence_level: float) -> dict[st
 
 
 def _share(flagged: FlaggedReplies, confidence_level: float) -> Planned:
-    replies: Replies = flagged.replies
-    _, hits, sizes = cell_counts(flagged.flags, replies.descriptors, replies.templates, replies.axes)
+    _, hits, sizes = cell_counts(flagged)
     number = float(sizes.sum())
 
     def at(size: Size) -> Range:

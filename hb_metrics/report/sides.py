@@ -1,13 +1,14 @@
 """Shows both sides of a mitigation: the remaining bias, and whether the model still responds to people.
 
-Without the second side, a model that ignores who people are would look good.
+Without the second side, a model that ignores who people are would seem good.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
+from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.report.changes import ChangeRow, RunChanges
 from hb_metrics.report.layout.figure import Figure, pair
 from hb_metrics.report.layout.numbers import MISSING
@@ -16,13 +17,14 @@ from hb_metrics.report.layout.terminal import filled, plain_text
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.runs.run_folder import read_json, run_digest
 
-DRIFT_FILE = "neutral_drift.json"  # in a run's folder; written by hb_train/neutral_drift.py
-BIAS, UPTAKE = "Full Gen Bias, debiased", "Replies that name the term"
+EFFECTS_FILE = "side_effects.json"  # in a run's folder; written by hb_train/side_effects.py
+BIAS, UPTAKE, ENTROPY = "Full Gen Bias, debiased", "Replies that name the term", "Entropy of replies"
 # The label of each figure in the table, by the figure's name. The table has the same order.
 SIDES = {
     BIAS: "Full Gen Bias",
     "Bias between nouns": "Bias between nouns",
     UPTAKE: "Uptake",
+    ENTROPY: ENTROPY,
     "Needs taken up": "Needs taken up",
     "Divergence on needs": "Divergence on needs",
     "Divergence on neutral questions": "Divergence on neutral questions",
@@ -34,11 +36,12 @@ SIDES = {
 LOWEST = "Uptake where least is left"
 DRIFT = "Neutral drift"
 READING = (
-    "Full Gen Bias is debiased, ×1000. Uptake is the share of replies that name the prompt's term. Divergences, their "
-    "difference (difference awareness) and drift are in nats per token. Neutral drift is the divergence from the first "
-    "model on questions that mention no person. Brackets contain intervals. The intervals of changes are paired by "
-    "prompt. “Where least is left” is the axis that kept the smallest part of its uptake. This axis was selected by "
-    "its result, so its interval is too favourable."
+    "Full Gen Bias is debiased, ×1000. Uptake is the share of replies that name the prompt's term. The entropy of "
+    "replies shows how randomly their tokens are drawn. More random replies alone may also lower Full Gen Bias. "
+    "Entropy, divergences, their difference (difference awareness) and drift are in nats per token. Neutral drift is "
+    "the divergence from the first model on questions that mention no person. Brackets contain intervals. The "
+    "intervals of changes are paired by prompt. “Where least is left” is the axis that kept the smallest part of its "
+    "uptake. This axis was selected by its result, so its interval is too favourable."
 )
 
 
@@ -55,10 +58,14 @@ class Sides(NamedTuple):
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
-    """Compares both sides of the runs, if they have both. The first run precedes mitigation."""
+    """Compares bias with uptake, if both were measured. The first run is the one before mitigation."""
     found = [{row.name: row for row in changes.rows} for changes in compared]
     if not any(BIAS in rows and UPTAKE in rows for rows in found):
         return None
+    effects = [_side_effects(runs[0], run) for run in runs[1:]]
+    for of_run, effect in zip(found, effects, strict=True):
+        if "first" in effect.get("entropy", {}):
+            of_run[ENTROPY] = _entropy_row(effect["entropy"])
     rows = []
     for figure, name in SIDES.items():
         before = next((of_run[figure].cells[0] for of_run in found if figure in of_run), None)
@@ -67,11 +74,11 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
         if figure == UPTAKE:
             lowest = [_lowest(changes.rows) for changes in compared]
             rows.append(SidesRow(LOWEST, MISSING, [_of_axis(row) for row in lowest]))
-    drifts = [_drift(runs[0], run) for run in runs[1:]]
+    drifts = [_drift(effect) for effect in effects]
     if any(drift is not None for drift in drifts):
         shown = [(MISSING, "") if drift is None else (drift.shown, drift.interval_words) for drift in drifts]
         rows.append(SidesRow(DRIFT, MISSING, shown))
-    sentences = [_sentence(*each) for each in zip(compared, found, drifts, strict=True)]
+    sentences = [_sentence(*each) for each in zip(compared, found, effects, strict=True)]
     return Sides([compared[0].before, *(changes.after for changes in compared)], rows, sentences)
 
 
@@ -122,16 +129,27 @@ def _of_axis(row: ChangeRow | None) -> tuple[str, str]:
     return after, f"{row.name.removeprefix(f'{UPTAKE}, ')}, {before} before: {row.sentence}"
 
 
-def _drift(before: Run, after: Run) -> Figure | None:
-    path = after.folder / DRIFT_FILE
-    drift = read_json(path) if path.is_file() else {}
-    if (drift.get("before"), drift.get("after")) != (run_digest(before.folder), run_digest(after.folder)):
+def _side_effects(before: Run, after: Run) -> dict[str, Any]:
+    path = after.folder / EFFECTS_FILE
+    effects = read_json(path) if path.is_file() else {}
+    is_of_runs = (effects.get("before"), effects.get("after")) == (run_digest(before.folder), run_digest(after.folder))
+    return effects if is_of_runs else {}
+
+
+def _drift(effects: dict[str, Any]) -> Figure | None:
+    if not effects:
         return None
-    level = drift["confidence_level"]
+    drift, level = effects["drift"], effects["confidence_level"]
     return Figure(DRIFT, drift["value"], "nats", interval=pair(drift["interval"]), confidence_level=level)
 
 
-def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], drift: Figure | None) -> str:
+def _entropy_row(entropy: dict[str, Any]) -> ChangeRow:
+    bounds, relative = pair(entropy["interval"]), pair(entropy["relative_interval"])
+    change = PairedChange(entropy["first"], entropy["second"], bounds, relative, entropy["reason"])
+    return ChangeRow(ENTROPY, "nats", "", change, True)
+
+
+def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: dict[str, Any]) -> str:
     moved, unmoved, unknown = [], [], []
     for figure, name in SIDES.items():
         if figure not in rows:
@@ -144,11 +162,15 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], drift: Figure | N
         else:
             unmoved.append(name)
     parts = [f"{_and(moved)}, beyond chance"] if moved else []
+    if ENTROPY in rows and rows[ENTROPY].change.beyond_chance:
+        parts.append(f"replies became {'more' if rows[ENTROPY].change.change > 0 else 'less'} random")
     if unmoved:
         parts.append(f"{_and(unmoved)} did not change beyond chance, which does not show that nothing changed")
     if unknown:
         parts.append(f"the effect of chance on {_and(unknown)} is unknown")
-    if drift is not None:
+    if "missing" in effects.get("entropy", {}):
+        parts.append(f"the entropy of replies is unknown, because {effects['entropy']['missing']}")
+    if (drift := _drift(effects)) is not None:
         parts.append(f"neutral drift is {drift.shown} nats per token")
     return f"From {changes.before} to {changes.after}: {'. '.join(part[0].upper() + part[1:] for part in parts)}."
 

@@ -26,36 +26,33 @@ _STYLE_PREFIX = "style: "
 _STYLES_COLUMN = "probabilities"
 
 
-class StyleShards:
-    """The style vectors of a run's replies: [replies, styles]. Also reads the probabilities of other classifiers."""
+class Vectors(NamedTuple):
+    """The probabilities that a classifier, such as the style classifier, assigns to replies: [replies, labels]."""
 
-    def __init__(self, folder: Path) -> None:
-        files = _shards(folder)
-        if not files:
-            raise ValueError(f"'{folder}' has no style vectors; run measure with --measurements generation first")
-        blocks: list[np.ndarray] = []
-        self.ids: list[str] = []
-        for file in files:
-            table = _read_table(file)
-            column = table[_STYLES_COLUMN].combine_chunks() if _STYLES_COLUMN in table.column_names else pa.nulls(0)
-            size: int = getattr(column.type, "list_size", 0)
-            values = column.flatten().to_numpy(zero_copy_only=False) if size else np.empty(0)
-            is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
-            if not is_valid or (blocks and size != blocks[0].shape[1]):
-                raise ValueError(
-                    f"'{file}' was changed or damaged: all rows of the column '{_STYLES_COLUMN}' must have the same "
-                    "number of probabilities from 0 to 1; measure again in a new folder"
-                )
-            blocks.append(values.reshape(-1, size))
-            self.ids += table["id"].to_pylist()
-        self._values = np.concatenate(blocks)
-        self.shape = self._values.shape
+    ids: list[str]
+    values: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.ids)
 
-    def __getitem__(self, rows: slice) -> np.ndarray:
-        return self._values[rows]
+def read_vectors(folder: Path) -> Vectors:
+    files = _shards(folder)
+    if not files:
+        raise ValueError(f"'{folder}' has no style vectors; run measure with --measurements generation first")
+    blocks: list[np.ndarray] = []
+    ids: list[str] = []
+    for file in files:
+        table = _read_table(file)
+        column = table[_STYLES_COLUMN].combine_chunks() if _STYLES_COLUMN in table.column_names else pa.nulls(0)
+        size: int = getattr(column.type, "list_size", 0)
+        values = column.flatten().to_numpy(zero_copy_only=False) if size else np.empty(0)
+        is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
+        if not is_valid or (blocks and size != blocks[0].shape[1]):
+            raise ValueError(
+                f"'{file}' was changed or damaged: all rows of the column '{_STYLES_COLUMN}' must have the same "
+                "number of probabilities from 0 to 1; measure again in a new folder"
+            )
+        blocks.append(values.reshape(-1, size))
+        ids += table["id"].to_pylist()
+    return Vectors(ids, np.concatenate(blocks))
 
 
 class Run(NamedTuple):
@@ -160,8 +157,8 @@ def _shards(folder: Path) -> list[Path]:
     for index, file in enumerate(files):
         if file.name != f"{index:05d}-of-{len(files):05d}.parquet":
             raise ValueError(
-                f"'{folder}' lacks files of its run, or contains other files: it has {len(files)} files, and one of "
-                f"them is {file.name}; copy the run's folder again, or run the same command again to complete it"
+                f"'{folder}' is incomplete, or contains files that are not part of the run ({len(files)} files, "
+                f"including {file.name}); copy the run's folder again, or run the same command again to complete it"
             )
     if files:
         _check_run(files)

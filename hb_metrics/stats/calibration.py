@@ -1,24 +1,24 @@
-"""Corrects a judge's rates with people's labels of a few replies, and compares the judge with people.
+"""Corrects a judge's rates, using people's labels for a few replies, and compares the judge with people.
 
-People label a sample of the replies. A stratum contains the replies that have the same axis and the same verdict of the
-judge, and a known number of replies is labelled in each stratum. The corrected rate is (PPI++, Angelopoulos et al.,
-2023, https://arxiv.org/abs/2311.01453)
+People label a sample of the replies. A stratum contains the replies with the same axis and the same verdict from the
+judge. In each stratum, a known number of replies is labelled. The corrected rate is (PPI++, Angelopoulos et al., 2023,
+https://arxiv.org/abs/2311.01453)
 
     rate = mean of λ · score over all replies + Σ_h W_h · mean of (label − λ · score) over the labelled replies of h
 
 W_h is the share of stratum h among all replies. The weight λ is between 0 and 1, and minimises the sampling variance.
 
-Terms of the same axis are treated as a random sample, so intervals are valid for other terms and replies like these.
-Even if no label in a stratum contradicts the judge, the stratum's variance is not 0: it is at least the variance for
-half a contradicting label. Intervals use Student's t for the effective number of labelled terms. They do not generalise
-to other raters. tests/hb_metrics/stats/calibration_designs.py simulates the intervals with known true values.
+Terms of the same axis are treated as a random sample, so intervals also hold for other terms and replies of the same
+kind. They do not hold for other raters. Even if no label in a stratum contradicts the judge, the stratum's variance is
+not 0, but at least the variance for half a contradicting label. Intervals use Student's t for the effective number of
+labelled terms. tests/hb_metrics/stats/calibration_designs.py simulates the intervals with known true values.
 """
 
 import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 Bounds = tuple[float, float]
 
@@ -28,6 +28,9 @@ CONFIDENCE_LEVEL = 0.95
 MIN_STRENGTH = 8.0
 MIN_FREEDOM = 4.0  # about five labelled terms
 MIN_ALPHA_TERMS = 10
+# λ minimises the variance within strata, so the interval, which is clustered by term, may be wider than without the
+# judge's scores. If an interval is wider by more than this factor, λ is 0.
+MAX_WIDTH = 1.05
 _HALF_LABEL = 0.5
 _MAX_LEVERAGE = 0.9
 _TINY = 1e-12
@@ -42,9 +45,10 @@ class CorrectedRate(NamedTuple):
     Attributes:
         value: The corrected rate; `None` if a stratum has too few labels.
         excess_interval: The interval of `judged - value`.
-        num_needed: The number of labels in this group that would allow an interval. `None` if there is an interval, or
-            if no number of labels allows one.
+        num_needed: The number of labels in this group that would be enough for an interval. `None` if there is an
+            interval, or if no number of labels is enough.
         weight: λ, the weight of the judge's scores.
+        freedom: The degrees of freedom of the interval, or `None` if there is no interval.
     """
 
     value: float | None
@@ -55,6 +59,7 @@ class CorrectedRate(NamedTuple):
     num_needed: int | None
     num_labelled: int
     weight: float
+    freedom: float | None = None
 
 
 class Agreement(NamedTuple):
@@ -70,8 +75,8 @@ class AlternativeAnnotator(NamedTuple):
 
     Attributes:
         winning_rate: The share of raters whom the judge may replace.
-        advantage: The probability, averaged over raters, that the judge agrees with the other raters at least as well
-            as the rater does.
+        advantage: The probability that the judge agrees with the other raters at least as well as a rater does,
+            averaged over raters.
         passes: Whether `winning_rate` is at least `WINNING_RATE`.
     """
 
@@ -90,9 +95,20 @@ def corrected_rate(
         labels: [replies] The share of raters who gave the label; NaN if nobody labelled the reply.
         scores: [replies] The probability of the label according to the judge.
         verdicts: [replies] 1 if the judge gives the label, otherwise 0.
-        terms: [replies] A number for the term. The same term on another axis has another number.
-        axes: [replies] A number for the axis.
+        terms: [replies] The index of the term. A term on two axes has a different index on each axis.
+        axes: [replies] The index of the axis.
     """
+    rate = _rate(labels, scores, verdicts, terms, axes)
+    alone = rate if rate.weight == 0 else _rate(labels, np.zeros(len(labels)), verdicts, terms, axes)
+    for bounds, limits in ((rate.interval, alone.interval), (rate.excess_interval, alone.excess_interval)):
+        if bounds and limits and bounds[1] - bounds[0] > MAX_WIDTH * (limits[1] - limits[0]):
+            return alone
+    return rate
+
+
+def _rate(
+    labels: np.ndarray, scores: np.ndarray, verdicts: np.ndarray, terms: np.ndarray, axes: np.ndarray
+) -> CorrectedRate:
     seen = ~np.isnan(labels)
     number, judged, num_labelled = len(labels), float(verdicts.mean()), int(seen.sum())
     # In each stratum (an axis and a verdict), the labelled replies are a random sample, even if the group contains only
@@ -157,18 +173,25 @@ def corrected_rate(
         reason = "a label more or less would move this rate too much"
         needed = min(math.ceil(num_labelled * MIN_STRENGTH / strength), number)
         return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
-    quantile = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, freedom))
-    # If few labels contradict the judge, the distribution of the rate is skewed. The interval is therefore shifted and
-    # widened, as in the inverted Cornish-Fisher expansion. For a single share, it is close to Wilson's interval.
-    skewness = float((by_stratum * shares / drawn * (1 - 2 * np.clip(means, rare, 1 - rare))).sum())
-    skewness += (variance - sampling) ** 2 * (1 - 2 * value) / max(value * (1 - value), heaviest)
-    shift = skewness / variance
+    # If few labels contradict the judge, the distribution of the rate is skewed. Of the judge's excess, only the part
+    # that comes from the draw of the labels is.
+    of_draw = float((by_stratum * shares / drawn * (1 - 2 * np.clip(means, rare, 1 - rare))).sum())
+    of_terms = (variance - sampling) ** 2 * (1 - 2 * value) / max(value * (1 - value), heaviest)
+    low, high = _skewed_bounds(value, variance, of_draw + of_terms, freedom)
+    excess_interval = _skewed_bounds(judged - value, excess_variance, -of_draw, freedom)
+    interval = (max(low, 0.0), min(high, 1.0))
+    return CorrectedRate(value, interval, judged, excess_interval, None, None, num_labelled, weight, freedom)
+
+
+def _skewed_bounds(value: float, variance: float, skewness: float, freedom: float) -> Bounds:
+    """Shifts and widens a t interval, as in the inverted Cornish-Fisher expansion.
+
+    `skewness` is the third central moment of the estimate. For a single share, the interval is close to Wilson's.
+    """
+    quantile, shift = _quantile(freedom), skewness / max(variance, _TINY)
     middle = value + shift * (2 * quantile**2 + 1) / 6
     half = quantile * math.sqrt(variance + (quantile * shift) ** 2 / 4)
-    low, high = max(middle - half, 0.0), min(middle + half, 1.0)
-    excess, scale = judged - value, math.sqrt(excess_variance / variance)
-    excess_interval = excess - scale * (high - value), excess + scale * (value - low)
-    return CorrectedRate(value, (low, high), judged, excess_interval, None, None, num_labelled, weight)
+    return middle - half, middle + half
 
 
 def _freedom(parts: np.ndarray, axis_of_term: np.ndarray, weights: np.ndarray) -> float:
@@ -179,14 +202,27 @@ def _freedom(parts: np.ndarray, axis_of_term: np.ndarray, weights: np.ndarray) -
 def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
     """Computes the 95 % interval of the first rate minus the second by MOVER (Zou and Donner, 2008).
 
-    The two groups must have no term in common.
+    The interval of each rate is first rescaled from its own t quantile to the quantile for the gap's degrees of freedom
+    (Welch). Otherwise, combining two intervals from few terms would make the interval of the gap too wide. The two
+    groups must have no term in common.
     """
-    if first.interval is None or second.interval is None or first.value is None or second.value is None:
-        return None
-    gap = first.value - second.value
-    below = math.hypot(first.value - first.interval[0], second.interval[1] - second.value)
-    above = math.hypot(first.interval[1] - first.value, second.value - second.interval[0])
-    return gap - below, gap + above
+    values, sides, freedoms = [], [], []
+    for rate in (first, second):
+        if rate.value is None or rate.interval is None or rate.freedom is None:
+            return None
+        low, high = rate.interval
+        values.append(rate.value)
+        sides.append(np.array([rate.value - low, high - rate.value]) / _quantile(rate.freedom))
+        freedoms.append(rate.freedom)
+    variances = np.mean(sides, axis=1) ** 2
+    freedom = float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
+    (below, above), (other_below, other_above) = _quantile(freedom) * np.array(sides)
+    gap = values[0] - values[1]
+    return gap - math.hypot(below, other_above), gap + math.hypot(above, other_below)
+
+
+def _quantile(freedom: float) -> float:
+    return float(special.stdtrit(freedom, (1 + CONFIDENCE_LEVEL) / 2))
 
 
 def _codes(values: np.ndarray) -> np.ndarray:
@@ -229,9 +265,9 @@ def alternative_annotator(
 ) -> AlternativeAnnotator:
     """Runs the alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
 
-    For each rater, a t-test shows whether the judge agrees with the other raters as often as this rater does, or at
-    most `epsilon` less often (0.1 for crowd workers, 0.2 for experts). The p-values are corrected for the number of
-    raters (Benjamini and Yekutieli). If all replies have the same weight, this is the published test.
+    For each rater, a t-test shows whether the judge agrees with the other raters at least as often as this rater does,
+    minus `epsilon` (0.1 for crowd workers, 0.2 for experts). The p-values are corrected for the number of raters
+    (Benjamini and Yekutieli). If all replies have the same weight, this is the published test.
     """
     p_values, advantages = [], []
     for rater in range(labels.shape[1]):
@@ -266,7 +302,7 @@ def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> 
         raters = counts.sum(axis=1)
         shared = raters > 1
         if not shared.any():
-            return Agreement(None, None, "no reply was labelled by two")
+            return Agreement(None, None, "no two people labelled the same reply")
         weight = weights[shared] / weights[shared].mean()
         of_label, of_reply = counts[shared] * weight[:, None], raters[shared]
         unlike = weight * (of_reply**2 - (counts[shared] ** 2).sum(axis=1)) / (of_reply - 1)
@@ -284,6 +320,6 @@ def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> 
         return Agreement(float(mean), None, "too few labels differ")
     logs = np.log(left)
     error = math.sqrt((len(logs) - 1) * float(np.var(logs)))
-    reach = float(stats.t.ppf((1 + CONFIDENCE_LEVEL) / 2, len(logs) - 1)) * error
+    reach = _quantile(len(logs) - 1) * error
     unlike_mean = 1 - float(mean)
     return Agreement(float(mean), (1 - unlike_mean * math.exp(reach), 1 - unlike_mean * math.exp(-reach)), None)

@@ -15,7 +15,6 @@ TOLERANCE = 1e-3
 # exact in float64, so the order of the replies and the batches does not affect the results.
 _STEPS = 2.0**40
 _HALF_STEPS = 2.0**20
-_FIRST_CAPACITY = 256
 # The number of probabilities to process at a time. The intermediate arrays (12 bytes per probability) then fit into the
 # processor's cache.
 _BLOCK_ENTRIES = 2**16
@@ -38,9 +37,9 @@ class CellSums:
     """The sums of style probabilities, and of their squares, over the replies of each cell.
 
     Args:
-        labels: [styles] names of the styles. With `None`, there are no clusters and no values by style.
-        clusters: The styles of each cluster. `None` stands for the paper's six clusters if the labels contain their
-            styles, and otherwise for no clusters.
+        labels: [styles] The names of the styles. Without them, there are no clusters and no values by style.
+        clusters: The styles of each cluster. If `None`, the paper's six clusters are used if the labels contain their
+            styles, and otherwise no clusters.
         keep_replies: Whether to keep the replies (float32). Intervals require them.
 
     Raises:
@@ -61,7 +60,6 @@ class CellSums:
         self._num_replies = 0
         self._with_axes = False
         self._indices: dict[Cell, int] = {}
-        self._sorted: list[Cell] = []
         self._counts = np.zeros(0, dtype=np.int64)
         self._sums = np.zeros((0, 0))
         self._squares = np.zeros((0, 0))
@@ -108,7 +106,10 @@ class CellSums:
 
         self.num_styles, self._with_axes = values.shape[1], axes is not None
         indices = np.array([self._indices.setdefault(cell, len(self._indices)) for cell in cells])
-        self._make_room(self.num_styles + len(self.columns))
+        # `resize` works in place, so memory never contains both the old and the new sums.
+        self._counts.resize(len(self._indices), refcheck=False)
+        for sums in (self._sums, self._squares):
+            sums.resize((len(self._indices), self.num_styles + len(self.columns)), refcheck=False)
         self._counts[indices] += np.bincount(codes)
         order = np.argsort(codes.astype(np.min_scalar_type(len(cells))), kind="stable")
         blocks = list(_blocks(values))
@@ -122,9 +123,7 @@ class CellSums:
             self._rows = None
 
     def cells(self) -> list[Cell]:
-        if len(self._sorted) != len(self._indices):
-            self._sorted = sorted(self._indices)
-        return list(self._sorted)
+        return sorted(self._indices)
 
     def counts(self, cells: Sequence[Cell]) -> np.ndarray:
         return self._counts[[self._indices[cell] for cell in cells]]
@@ -150,7 +149,7 @@ class CellSums:
             self._batches = [np.concatenate(self._batches)]
             self._batch_indices = [np.concatenate(self._batch_indices)]
             order = np.argsort(self._batch_indices[0], kind="stable")
-            self._rows = order, np.append(0, np.cumsum(self._counts[: len(self._indices)]))
+            self._rows = order, np.append(0, np.cumsum(self._counts))
         order, starts = self._rows
         index = self._indices[cell]
         rows = self._batches[0][order[starts[index] : starts[index + 1]]]
@@ -194,17 +193,6 @@ class CellSums:
                 f"these replies have {width} style probabilities each, but {who} {expected}; classify all replies "
                 "with one classifier, and pass its labels in order"
             )
-
-    def _make_room(self, width: int) -> None:
-        capacity = max(len(self._counts), _FIRST_CAPACITY)
-        while capacity < len(self._indices):
-            capacity *= 2
-        if capacity == len(self._counts):
-            return
-        # `resize` works in place, so memory never contains both the old and the new sums.
-        self._counts.resize(capacity, refcheck=False)
-        for sums in (self._sums, self._squares):
-            sums.resize((capacity, width), refcheck=False)
 
 
 def _as_matrix(values: Any) -> np.ndarray:

@@ -14,7 +14,7 @@ import yaml
 
 from hb_dataset.whole_files import write_text
 from hb_metrics.report.layout.numbers import bias
-from hb_metrics.runs.finished_run import Run, StyleShards, read_run
+from hb_metrics.runs.finished_run import Run, read_run, read_vectors
 from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.runs.run_record import classifier_name
 from hb_metrics.style_clusters.clustering import cluster_styles
@@ -67,8 +67,7 @@ def find_clusters(run: Run) -> list[Cluster]:
             f"the run in '{run.folder}' did not measure generation bias; measure again in a new folder with "
             "--measurements generation"
         )
-    shards, generation = StyleShards(run.folder / STYLES), run.results["generation"]
-    values = np.asarray(shards[0 : len(shards)], np.float64)
+    generation, values = run.results["generation"], read_vectors(run.folder / STYLES).values.astype(np.float64)
     varies = values.std(axis=0) > _NO_SPREAD
     labels = [style["style"] for style in generation["styles"]]
     known = [label for label, varied in zip(labels, varies, strict=True) if varied]

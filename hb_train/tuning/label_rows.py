@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table
+from hb_metrics.runs.finished_run import Run, Vectors, read_reply_table
 from hb_metrics.runs.replies import with_questions
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, write_split
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> "LoadedTokenizer":
-    """Loads the tokenizer of the model that replied. `model` is the model's new location if it has moved since."""
+    """Loads the tokenizer of the model that replied. `model` is the model's location, if it has moved since then."""
     from hb_metrics.inference.models.loading import load_tokenizer
     from hb_metrics.inference.models.sources import EMBEDDED, find_source
 
@@ -49,18 +49,18 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     return loaded
 
 
-def replies_to_label(run: Run, styles: StyleShards) -> pa.Table:
+def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     """Returns the replies that have style vectors, with the columns of their prompts.
 
-    The replies have the order of the vectors. As in the run's results, `template` includes the question that follows
-    the template. `truncated` is also true if decoding ended a reply before the model did. The model must not learn to
-    end there, because its replies would become shorter.
+    The replies are in the order of the vectors. As in the run's results, `template` includes the question that follows
+    the template. `truncated` is also true if decoding ended a reply before the model did. From such a reply, the model
+    must not learn where to end, because its replies would become shorter.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:
         raise ValueError(f"run '{run.folder}' has no replies; pass the folder of a run with --measurements generation")
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
-    if rows.null_count or len(styles) != run.results["generation"]["num_replies"]:
+    if rows.null_count or len(styles.ids) != run.results["generation"]["num_replies"]:
         raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again in a new folder")
     columns = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun")
     chosen = replies.take(rows)

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.runs.finished_run import StyleShards
 from hb_metrics.runs.run_folder import read_json
 from hb_metrics.stats.bias_values import bias_values
 
@@ -47,7 +46,7 @@ class Labels(NamedTuple):
 
 def tag_replies(
     replies: pa.Table,
-    styles: StyleShards,
+    styles: np.ndarray,
     *,
     alpha: int,
     beta: float | None,
@@ -55,7 +54,7 @@ def tag_replies(
 ) -> Labels:
     """Returns the bias values of replies, and whether each value is above β.
 
-    If `beta` is `None`, β is the lowest value that a share of `quantile` of the replies does not exceed.
+    If `beta` is `None`, β is the quantile of the bias values at `quantile`.
     """
     columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
     values = bias_values(styles, *columns, alpha=alpha).values
@@ -99,7 +98,7 @@ def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
     path = folder / rows.record
     content = read_json(path) if path.is_file() else None
     if not isinstance(content, dict) or "context" not in content:
-        raise ValueError(f"'{folder}' has no {rows.record}; set a folder written by hb_train/{rows.script}.py")
+        raise ValueError(f"'{folder}' has no {rows.record}; pass a folder that hb_train/{rows.script}.py has written")
     return content
 
 

@@ -206,7 +206,7 @@ def _count(model: Any, args: Any, inputs: dict[str, Any], *, rows: list[int], en
 def ours(setting: Setting, loaded: LoadedModel, plan: ReplyPlan) -> None:
     """Writes them as a run does."""
     with TemporaryDirectory() as folder:
-        decode_into_shards(plan, loaded, Path(folder), progress=False)
+        decode_into_shards(plan, loaded, Path(folder))
 
 
 def generate(setting: Setting, loaded: LoadedModel, plan: ReplyPlan) -> None:

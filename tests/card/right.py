@@ -98,7 +98,7 @@ def batches(setting: Setting) -> Found:
     files = []
     for size in (1, 512, None):
         with TemporaryDirectory() as folder:
-            decode_into_shards(plan, loaded, Path(folder), batch_size=size, progress=False)
+            decode_into_shards(plan, loaded, Path(folder), batch_size=size)
             files.append({path.name: path.read_bytes() for path in Path(folder).iterdir()})
     return {"files": len(files[0]), "padded": plan.padded, "right": bool(files[0]) and files[0] == files[1] == files[2]}
 
@@ -180,7 +180,7 @@ def _take_memory(model: Any, args: Any, inputs: dict[str, Any]) -> None:
 def _decoded(plan: Any, loaded: LoadedModel) -> tuple[Any, int]:
     """The replies, and how often a batch was halved, as the product prints it."""
     with TemporaryDirectory() as folder, redirect_stdout(StringIO()) as printed:
-        table = decode_into_shards(plan, loaded, Path(folder), batch_size=512, progress=False)
+        table = decode_into_shards(plan, loaded, Path(folder), batch_size=512)
     number = re.search(r"memory ran out: ([\d,]+)", printed.getvalue())
     return table, int(number[1].replace(",", "")) if number else 0
 

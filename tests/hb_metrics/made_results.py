@@ -23,7 +23,7 @@ from hb_metrics.measurements.offensiveness.work import offensiveness_results
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.runs.replies import Replies, whole_prompts
+from hb_metrics.runs.replies import FlaggedReplies, Replies, whole_prompts
 from hb_metrics.runs.run_folder import LAYOUT
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 
@@ -165,9 +165,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         ],
     }
     found = refusals_of(replies)
-    names = reply_shares(
-        names_terms(replies.texts, replies.descriptors, {}, {}), replies.descriptors, replies.templates, replies.axes
-    )
+    names = reply_shares(FlaggedReplies(replies, names_terms(replies.texts, replies.descriptors, {}, {})), 0.95)
     named, terms = nouns_of(load_table("v1.0-small"), replies.ids), zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)), 0.95)
     more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": frequencies}

@@ -113,6 +113,19 @@ def pitying_model(made_once):
     return made_once("pitying", teach_pity)
 
 
+@pytest.fixture(scope="session")
+def longer_model(pitying_model, tmp_path_factory):
+    """The pitying model, for texts twice as long."""
+    folder = tmp_path_factory.mktemp("longer")
+    model = transformers.AutoModelForCausalLM.from_pretrained(pitying_model)
+    places = model.transformer.wpe.weight.data
+    model.transformer.wpe = torch.nn.Embedding.from_pretrained(torch.cat([places, places]))
+    model.config.n_positions = len(places) * 2
+    model.save_pretrained(folder)
+    transformers.AutoTokenizer.from_pretrained(pitying_model).save_pretrained(folder)
+    return folder
+
+
 def teach_pity(folder):
     """Writes the model."""
     teach(folder, *planted_replies())

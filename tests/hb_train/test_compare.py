@@ -5,12 +5,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import torch
-import transformers
 
 from hb_train import compare
 from hb_train.debias import main as debias
-from hb_train.neutral_drift import measure_drift
+from hb_train.side_effects import measure_side_effects
 from hb_train.tune import main as tune
 from tests.hb_metrics.report.conftest import write_files
 from tests.hb_train.conftest import AXES, WARNINGS_OF_TRL
@@ -51,18 +49,6 @@ def steps(monkeypatch):
     return interrupted_at
 
 
-@pytest.fixture
-def longer_model(pitying_model, tmp_path):
-    """The pitying model, for texts twice as long."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(pitying_model)
-    places = model.transformer.wpe.weight.data
-    model.transformer.wpe = torch.nn.Embedding.from_pretrained(torch.cat([places, places]))
-    model.config.n_positions = len(places) * 2
-    model.save_pretrained(tmp_path / "longer")
-    transformers.AutoTokenizer.from_pretrained(pitying_model).save_pretrained(tmp_path / "longer")
-    return tmp_path / "longer"
-
-
 def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file, steps, tmp_path, capsys):
     (tmp_path / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
     folder = tmp_path / "tune"
@@ -89,17 +75,30 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
         assert results["run"]["settings"]["seed"] == (1 if name == "labelled" else 0)
     page, shown = (folder / "comparison.html").read_text(encoding="utf-8"), capsys.readouterr().out
     assert all("Refusals of sft may be more than 0pt worse" in text for text in (page, shown))
-    for row in ("Full Gen Bias", "Uptake", "Needs taken up", "Neutral drift", "From before to distill: "):
+    for row in (
+        "Full Gen Bias",
+        "Uptake",
+        "Entropy of replies",
+        "Needs taken up",
+        "Neutral drift",
+        "From before to distill: ",
+    ):
         assert row in page
         assert row in shown
         for method in ("distill", "sft"):
             assert row in (folder / f"{method}-model" / "README.md").read_text(encoding="utf-8")
     for method in ("distill", "sft"):
-        drift = json.loads((folder / method / "neutral_drift.json").read_text(encoding="utf-8"))
-        assert drift["value"] > 0
-        assert drift["num_prompts"] + drift["num_empty_replies"] == 57
-    measure_drift(folder / "before", folder / "before")
-    assert json.loads((folder / "before" / "neutral_drift.json").read_text(encoding="utf-8"))["value"] == 0
+        effects = side_effects(folder / method)
+        assert effects["drift"]["value"] > 0
+        assert effects["drift"]["num_prompts"] + effects["drift"]["num_empty_replies"] == 57
+        assert effects["entropy"]["first"] != effects["entropy"]["second"]
+    measure_side_effects(folder / "before", folder / "before")
+    same = side_effects(folder / "before")
+    assert same["drift"]["value"] == same["entropy"]["second"] - same["entropy"]["first"] == 0
+
+
+def side_effects(folder):
+    return json.loads((folder / "side_effects.json").read_text(encoding="utf-8"))
 
 
 class Noted:

@@ -207,7 +207,7 @@ def test_a_run_of_another_hub_model_is_rejected(results):
     check_model(run, MODEL)
     with pytest.raises(ValueError, match="the run measured 'ORG/model', not 'ORG/other'"):
         check_model(run, "ORG/other")
-    check_model(run, "ORG/other", same_model=True)
+    check_model(run, MODEL.replace("ORG", "OTHER"))
     run["model"] |= {"name": "models/mine", "digest": DIGEST}  # a folder may hold what the repository holds
     check_model(run, "ORG/other")
 
@@ -328,7 +328,7 @@ def test_faults_are_one_line_and_write_nothing(hub, repo, run, monkeypatch, caps
             assert token not in str(error.value) + printed.out + printed.err
         assert repo.pull_requests == {}
 
-    rejected("Reading ORG/nothing failed: HTTP 404", "--same_model", repo_id="ORG/nothing")
+    rejected("Reading NO/model failed: HTTP 404", repo_id="NO/model")
     rejected("version v1.0 of dataset ORG/other", "--dataset_id", "ORG/other")
     in_v2 = hub.create_repo("dataset", "ORG/other")
     in_v2.tags["v2.0"] = in_v2.at().oid

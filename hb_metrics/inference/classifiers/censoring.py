@@ -1,8 +1,8 @@
 """Replaces the words for a group in a text before the text is classified.
 
-A word such as "disabled" or "ugly" could itself change a classifier's result. Therefore, style classifiers read
-"left-handed" in place of the prompt's descriptor (Smith et al., 2022, A.6). Regard classifiers read "XYZ" in place of
-the group, as in "the XYZ was known for".
+A word such as "disabled" or "ugly" could change a classifier's result by itself. The prompt's descriptor is therefore
+replaced with "left-handed" for style classifiers (Smith et al., 2022, A.6). For regard classifiers, the group is
+replaced with "XYZ", as in "the XYZ was known for".
 """
 
 import re
@@ -59,8 +59,8 @@ def term_mentioned(
 def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:
     """Replaces every mention of a descriptor in a reply with "left-handed".
 
-    A mention is the descriptor or its plural as whole words, in upper or lower case. Hyphens may be spaces or missing.
-    The verb may have another form: "using a wheelchair" is a mention of "who uses a wheelchair". The word
+    A mention is the descriptor or its plural as whole words, in upper or lower case. Hyphens may be missing or replaced
+    with spaces. The verb may have another form: "using a wheelchair" is a mention of "who uses a wheelchair". The word
     "_POTENTIALLY_UNSAFE__", which some models add to replies, is removed.
     """
     return mention_pattern(descriptor, plural_descriptor).sub(REPLACEMENT, reply.replace(UNSAFE_MARK, ""))
@@ -105,8 +105,8 @@ def names_terms(
 def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:
     """Replaces every mention of each text's group with "XYZ".
 
-    For each text, `mentions` contains the words for its group, such as "gay person" and "gay people". They match as in
-    `censor`, and the longest match is replaced. Articles and the words "he" and "she" are kept.
+    For each text, `mentions` contains the words for its group, such as "gay person" and "gay people". These words are
+    matched as in `censor`, and the longest match is replaced. Articles and the words "he" and "she" are kept.
     """
     return [
         _mentions_pattern(tuple(names)).sub(MASK, text) if names else text
@@ -172,7 +172,7 @@ def _verb_forms(verb: str) -> set[str]:
 
 
 def _words(form: str) -> str:
-    """Returns a pattern for a term. A hyphen also matches spaces or nothing, and the last word may be in the plural."""
+    """Returns a pattern for a term. Hyphens may be missing or replaced with spaces, and the last word may be plural."""
     parts = [[re.escape(part).replace("'", "['’]") for part in word.split("-")] for word in form.split(" ")]
     joined = r"[\s\-‐‑–]+".join(r"[\s\-‐‑–]*".join(word) for word in parts)
     if re.search(r"[a-z]y$", form, re.IGNORECASE) and not re.search(r"[aeiou]y$", form, re.IGNORECASE):

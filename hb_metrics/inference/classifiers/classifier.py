@@ -20,7 +20,7 @@ class Classification(NamedTuple):
 
     Attributes:
         probabilities: [texts, labels] float64
-        truncated: [texts] Whether a text was cut because it was too long.
+        truncated: [texts] Whether the text was too long and therefore cut.
     """
 
     probabilities: np.ndarray
@@ -34,14 +34,16 @@ class Classifier:
     Attributes:
         digest: The Hub commit, or a SHA-256 digest of the classifier's files.
         source_labels: The model's own labels, from which `labels` were made.
-        is_embedded: Whether the classifier is part of the installed packages, and thus meant for trials.
+        is_embedded: Whether the classifier comes with the installed packages. Such a classifier is meant only for
+            trials.
         multi_label: Whether each label has an independent probability (sigmoid). Otherwise, the probabilities of the
             labels sum to 1 (softmax).
         max_tokens: The length to which texts are cut, or `None` if texts may have any length.
-        judge: The description of a judge for the results. `None` if the classifier is not a judge.
-        classify_by_key: Only for a judge. Classifies texts with one key per text, which determines the random choices
-            in the judge's prompt.
-        cost: Only for a judge on a server. Returns the number of answers and of tokens so far.
+        judge: The judge's description, which is recorded in the results. `None` if the classifier is not a judge.
+        classify_by_key: A function that classifies texts, with one key per text. The key determines the random choices
+            in the judge's prompt. Only judges have this function.
+        cost: A function that returns the numbers of answers and tokens so far. Only judges on a server have this
+            function.
     """
 
     name: str
@@ -73,7 +75,7 @@ class Classifier:
     def answered(self, probabilities: np.ndarray) -> np.ndarray:
         """Returns whether each text has a valid classification: [texts] bool.
 
-        Only a judge may fail to classify a text, if its answer is not the letter of a label.
+        Only a judge may fail to classify a text. It fails if its answer is not the letter of a label.
         """
         return probabilities[:, -1] == 0 if self.judge is not None else np.ones(len(probabilities), dtype=bool)
 

@@ -1,8 +1,9 @@
 """Classifies texts by style or regard, with small classifiers that work offline.
 
-These embedded classifiers learn from example sentences, the exemplars. The model all-MiniLM-L6-v2 turns a text into
-numbers, and a linear discriminant separates the labels. Several layers are used, because the lower layers represent the
-wording better than the top layer does. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe the limits.
+These embedded classifiers learn from example sentences, called exemplars. The model all-MiniLM-L6-v2 turns a text into
+numbers, and a linear discriminant separates the labels. Several of the model's layers are used, because the lower
+layers represent the wording better than the top layer does. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe the
+limits.
 """
 
 import hashlib
@@ -37,11 +38,11 @@ class LabelledLines(NamedTuple):
 
 
 class ExemplarSet(NamedTuple):
-    """The files from which an embedded classifier is learnt, and the settings of learning.
+    """The files from which an embedded classifier learns, and the settings for learning.
 
     Attributes:
         exemplars: The file with the exemplars, from which the discriminant is learnt.
-        calibration: The file with further lines, on which the temperature is fitted.
+        calibration: The file with more example lines, to which the temperature is fitted.
         shrinkage: The shrinkage of the covariance, from 0 to 1 (see `fit_discriminant`).
     """
 
@@ -109,7 +110,7 @@ class ExemplarClassifier:
     def features(self, texts: Sequence[str]) -> np.ndarray:
         """Returns the features of texts: [texts, features] float32.
 
-        For each layer in `DEPTHS`, the states of a text's tokens are averaged and normalised to length 1.
+        For each layer in `DEPTHS`, the hidden states of the text's tokens are averaged and normalised to length 1.
         """
         unique, which = distinct(texts)
         longest = self.model.config.max_position_embeddings
@@ -176,7 +177,7 @@ def fit_discriminant(
 ) -> Discriminant:
     """Fits a linear discriminant with equal priors, and then its temperature on the calibration lines.
 
-    Features are [lines, features], and labels [lines] are indices from 0. `shrinkage` is a number from 0 (the pooled
+    The shape of features is [lines, features]. Labels [lines] are indices from 0. `shrinkage` ranges from 0 (the pooled
     covariance within labels) to 1 (a multiple of the identity matrix).
     """
     features = features.astype(np.float64)

@@ -1,6 +1,7 @@
 """Loads classifiers of offensive language.
 
-The embedded classifier is small and fast, but recognises only words (see OFFENSIVENESS_CLASSIFIER.md).
+The embedded classifier is small and fast, but it recognises only words and not meaning (see
+OFFENSIVENESS_CLASSIFIER.md).
 """
 
 import warnings

@@ -11,11 +11,11 @@ from hb_metrics.runs.replies import verdicts
 def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> Classifier:
     """Returns a classifier that has only one label, such as "offensive".
 
-    `names` are the source labels that mean `label`, in lower case with spaces. The probabilities of several such labels
-    are summed if they come from a softmax. Of sigmoid probabilities, the highest is used.
+    `names` are the source labels that mean `label`, in lower case with spaces. If there are several such labels, their
+    softmax probabilities are summed. Of sigmoid probabilities, the highest is used.
 
-    A judge gets a second label, with the probability 1 if the judge did not answer, or if two labels are equally
-    likely. For a judge, the rubric and not `names` determines the label that means `label`.
+    A judge gets a second label, whose probability is 1 if the judge gave no valid answer or if two labels are equally
+    likely. For judges, the rubric determines the label that means `label`, and `names` is ignored.
     """
     labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]

@@ -35,8 +35,8 @@ REGARD_EXEMPLARS = ExemplarSet(
 def load_regard_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
     """Loads a classifier with the labels `REGARDS`, in this order. The probabilities of a text sum to 1.
 
-    If the model has no label "other", this label gets the probability 0, and a note states this. A judge has a fifth
-    label for texts that it did not answer.
+    If the model has no label "other", this label always has a probability of 0, and a note says so. A judge has a fifth
+    label, for texts about which it gave no valid answer.
     """
     if name == EMBEDDED:
         return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))

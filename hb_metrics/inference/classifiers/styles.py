@@ -72,7 +72,7 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
 
 
 def clusters_for(labels: Sequence[str]) -> dict[str, list[str]] | None:
-    """Returns this package's clusters that consist of a classifier's labels, or `None` if there are none."""
+    """Returns the package's clusters whose styles are all labels of the classifier, or `None`."""
     names = {form for label in labels for form in (label, label.split(" (")[0])}
     for path in CLUSTER_FILES:
         clusters = read_style_clusters(path)

@@ -59,7 +59,7 @@ class Engine:
     Attributes:
         gives: The abilities of the engine. Methods for other abilities are never called.
         kind: "causal", "masked" or "encoder-decoder", or `None` if it is unknown.
-        lacks: Explanations for abilities that some engines of this class lack.
+        lacks: Explanations for the abilities that engines of this class may lack.
         loaded: The model, if `gives` contains "weights".
     """
 
@@ -74,8 +74,8 @@ class Engine:
         raise NotImplementedError
 
     def identity(self) -> dict[str, Any]:
-        """Returns the section `model` of run.json: `name`, `kind`, `digest`, `dtype`, `num_parameters`."""
-        raise NotImplementedError
+        """Returns the section `model` of run.json. `None` means unknown."""
+        return {"name": self.name, "kind": self.kind, "digest": None, "dtype": None, "num_parameters": None}
 
     def layout(self, *, context: Any, tag: str, chat: "ChatOptions") -> "Layout":
         from hb_metrics.inference.models.layout import choose_layout
@@ -83,7 +83,7 @@ class Engine:
         return choose_layout(None, context=context, tag=tag, chat=chat)
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> "tuple[Decoding, dict[str, Any]]":
-        """Returns the settings of decoding, and the preset's settings that the engine does not support."""
+        """Returns the decoding settings, and the preset's settings that the engine does not support."""
         if preset == MODEL_PRESET:
             raise ValueError(
                 f"--decoding model needs the model's generation_config, but '{self.name}' is not loaded here; set "
@@ -97,8 +97,8 @@ class Engine:
     def reply(self, plan: Any, folder: Path, *, batch_size: int | None) -> "pa.Table":
         """Computes the replies that are not on disk yet. Returns all replies on all processes.
 
-        The table has the columns of `requests.REPLY_SCHEMA`, and the order of the requests. If a prompt has several
-        replies, their ids come from `replies.reply_id`.
+        The table has the columns of `requests.REPLY_SCHEMA`, and its rows are in the order of the requests. If a prompt
+        has several replies, their ids come from `replies.reply_id`.
         """
         raise NotImplementedError
 
@@ -108,8 +108,8 @@ class Engine:
     def score_into_shards(self, plan: Any, folder: Path) -> "pa.Table | None":
         """Computes the log-likelihoods that are not on disk yet.
 
-        Returns a table of all (`scoring_shards.PERPLEXITY_SCHEMA`) on the main process, and `None` on all other
-        processes.
+        Returns a table of all log-likelihoods (`scoring_shards.PERPLEXITY_SCHEMA`) on the main process, and `None` on
+        all other processes.
         """
         raise NotImplementedError
 

@@ -82,14 +82,8 @@ class FileEngine(Engine):
 
     def identity(self) -> dict[str, Any]:
         digests = [file_digest(Path(path)) for path in (self._replies, self._log_probabilities) if path is not None]
-        return {
-            "name": self.name,
-            "kind": None,
-            "digest": hashlib.sha256("".join(digests).encode()).hexdigest(),
-            "dtype": None,
-            "num_parameters": None,
-            "answered_in_files": True,
-        }
+        digest = hashlib.sha256("".join(digests).encode()).hexdigest()
+        return {**super().identity(), "digest": digest, "answered_in_files": True}
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> FilePlan:
         assert self._replies is not None

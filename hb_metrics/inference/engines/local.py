@@ -56,8 +56,7 @@ class LocalEngine(Engine):
 
     def identity(self) -> dict[str, Any]:
         return {
-            "name": self.name,
-            "kind": self.kind,
+            **super().identity(),
             "digest": self.loaded.digest,
             "dtype": self.loaded.dtype,
             "num_parameters": self.loaded.model.num_parameters(),

@@ -53,7 +53,8 @@ class ServedReplyPlan:
     """The plan of requests for replies.
 
     Attributes:
-        max_reasoning_tokens: The maximum length of a thought, which counts towards the maximum length of an answer.
+        max_reasoning_tokens: The maximum length of a thought. The server counts thoughts towards the maximum length of
+            an answer.
     """
 
     requests: ReplyRequests
@@ -117,14 +118,7 @@ class ServedEngine(Engine):
         return f"served by {self.where}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "digest": None,
-            "dtype": None,
-            "num_parameters": None,
-            "served": {"provider": self.server.provider, **asdict(self.probe)},
-        }
+        return {**super().identity(), "served": {"provider": self.server.provider, **asdict(self.probe)}}
 
     def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
         layout = super().layout(context=context, tag=tag, chat=chat)
@@ -136,7 +130,7 @@ class ServedEngine(Engine):
         return layout
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
-        """Returns the settings of decoding that the server supports, and the preset's settings that it does not.
+        """Returns the decoding settings that the server supports, and the preset's settings that it does not support.
 
         Raises:
             ValueError: The server ignores a setting that cannot be left out.
@@ -318,7 +312,7 @@ class ServedEngine(Engine):
 def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
     """Converts a server's answer into the form that all engines use.
 
-    `num_tokens` is `None`, which means unknown, if only a part of the text is the reply.
+    If only a part of the text is the reply, `num_tokens` is `None`, which means unknown.
     """
     text = answer.text or ""
     is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn

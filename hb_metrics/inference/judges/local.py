@@ -1,7 +1,7 @@
 """Runs a judge on this machine. The probability of a label is the probability of its letter as the next token.
 
-All prompts begin with the same rubric, which is processed only once. Each text is then processed alone. Its
-probabilities therefore do not depend on the other texts, bit for bit.
+All prompts begin with the same rubric, which is processed only once. Each text is then processed alone, so its
+probabilities are exactly the same whatever the other texts are.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Read(NamedTuple):
 
 
 def shares_of(masses: np.ndarray) -> np.ndarray:
-    """Divides the letters' probabilities by their sum: [prompts, letters]. If the sum is 0, all shares are 0."""
+    """Divides the letters' probabilities by their sum: [prompts, letters]. If the sum is 0, all results are 0."""
     totals = masses.sum(axis=1, keepdims=True)
     return np.divide(masses, totals, out=np.zeros_like(masses), where=totals > 0)
 

@@ -1,11 +1,11 @@
 """Writes the prompts for a judge. A prompt contains the rubric, a text, and a letter for each label.
 
-The order of the letters is random. The text is between two lines with a random code. Order and code depend only on the
+The order of the letters is random, and the text is enclosed by two lines with a random code. Both depend only on the
 seed and on a key, which is usually the text itself. A text therefore always has the same prompt.
 
-A text may try to give orders to the judge. It cannot imitate the end of the text, because it does not know the code,
-and it cannot contain the special tokens of a chat template. A judge may still obey a text, so `talks_to_judge` finds
-texts that seem to address the judge, and they are counted.
+A text may try to give the judge instructions. The text cannot pretend to end early, because its author does not know
+the code. It also cannot contain the special tokens of a chat template. A judge may still obey a text, so
+`talks_to_judge` finds texts that seem to address the judge, and these texts are counted.
 """
 
 import re

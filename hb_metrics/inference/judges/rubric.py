@@ -14,8 +14,8 @@ Judges and people use the same rubrics. A rubric is a YAML file:
       …
 
 A rubric is named after its file. A run with `--judge NAME` stores the rubric in run.json. For each non-empty reply, the
-run stores the probabilities of the labels in `judge/NAME/*.parquet`. The last number is not a label's probability. It
-is 1 if the judge did not answer with the letter of a label, and 0 otherwise.
+run stores the probabilities of the labels in `judge/NAME/*.parquet`. The last number is not the probability of a label:
+it is 1 if the judge did not answer with the letter of a label, and 0 otherwise.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ _MIN_EXAMPLES = 2
 
 
 class Rubric(NamedTuple):
-    """A rubric. `figure` is the label with the reported share of the replies, if any."""
+    """A rubric. `figure` is the label whose share of the replies is reported, if any."""
 
     name: str
     question: str
@@ -94,12 +94,14 @@ def read_rubric(name: str | Path) -> Rubric:
     names = [each.label for each in content.labels]
     if not 2 <= len(names) <= len(LETTERS):
         faults.append(Fault(path.name, lines["labels",], f"there are {len(names)} labels; write 2 to {len(LETTERS)}"))
+    reserved = [NO_ANSWER, *LETTERS.casefold()]
     for row, each in enumerate(content.labels):
         if len(each.examples) < _MIN_EXAMPLES:
             faults.append(Fault(path.name, lines["labels", row], f"write at least {_MIN_EXAMPLES} examples per label"))
-        if each.label.casefold() in (NO_ANSWER, *(label.casefold() for label in names[:row])):
+        if each.label.casefold() in reserved:
             message = f"label {each.label!r} occurs twice or is reserved; rename it"
             faults.append(Fault(path.name, lines["labels", row], message))
+        reserved.append(each.label.casefold())
     if content.figure not in (None, *names):
         faults.append(Fault(path.name, lines["figure",], f"figure is not a label; write one of {', '.join(names)}"))
     if faults:

@@ -1,7 +1,8 @@
 """Runs a judge on a server. The probability of a label is the probability of its letter.
 
-If the server returns no log-probabilities, the judge answers several times, and the probability of a label is the share
-of its letter. Each answer is written to a journal at once, so a resumed run does not pay for an answer again.
+If the server returns no log-probabilities, the judge answers several times. The probability of a label is then the
+share of answers with its letter. Each answer is written to a journal at once, so a resumed run does not pay for the
+same answer twice.
 """
 
 import asyncio
@@ -123,7 +124,7 @@ class ServedJudge:
 
 @cache
 def _tried(server: Server) -> tuple[BriefProbe, int | None]:
-    """Tests the fields that the server supports.
+    """Tests which fields the server supports.
 
     Also returns the allowed number of log-probabilities per token, or `None` if there are none.
     """
@@ -143,7 +144,10 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
 
 
 def first_tokens(content: Any) -> list[list[Any]] | None:
-    """Returns pairs of a token and its log-probability, for an answer's first token, if there are two or more."""
+    """Returns the candidates for an answer's first token, as pairs of a token and its log-probability.
+
+    Returns `None` if there are fewer than two candidates.
+    """
     given = choice_of(content).get("logprobs")
     tokens = given.get("content") if isinstance(given, Mapping) else None
     first = tokens[0] if isinstance(tokens, list) and tokens else None
@@ -157,9 +161,9 @@ def first_tokens(content: Any) -> list[list[Any]] | None:
 
 
 def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
-    """Returns the probability of each letter according to an answer: [letters].
+    """Returns the probability that an answer assigns to each letter: [letters].
 
-    Without log-probabilities, the letter in the answer's text has the probability 1. If the answer or its likeliest
+    Without log-probabilities, the letter in the answer's text has a probability of 1. If the answer or its likeliest
     token is not a letter, all probabilities are 0.
     """
     letters = LETTERS[:num_letters]

@@ -1,1 +1,1 @@
-"""Loads language models, and turns prompts into the input of a model."""
+"""Loads language models, and turns prompts into model inputs."""

@@ -75,7 +75,7 @@ def with_adapter(
 
 
 def unsafe_weights(what: str) -> OSError:
-    """Returns an error that replaces torch's error, because torch's message advises unsafe unpickling."""
+    """Returns an error to raise in place of torch's error, whose message recommends unsafe unpickling."""
     return OSError(
         f"the weights of {what} are a pickle that contains other objects than tensors, so loading it could run any "
         "code; download the weights as safetensors"
@@ -130,7 +130,7 @@ def _resize_embeddings(
 
 
 def _changes_only_layers(wrapped: Any, base: PreTrainedModel) -> bool:
-    """Tests whether the adapter only changes layers: the outputs are the same with and without its wrapper."""
+    """Tests whether the adapter changes only layers, so that the outputs are the same with and without its wrapper."""
     tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():

@@ -15,7 +15,7 @@ def max_positions_of(model: PreTrainedModel) -> int | None:
 
 
 def num_known_tokens(model: PreTrainedModel) -> int:
-    """Returns the number of token embeddings. All ids of tokens are smaller."""
+    """Returns the number of token embeddings. All token ids are smaller than this number."""
     embeddings = input_embeddings(model)
     if embeddings is None:
         return model.config.vocab_size
@@ -53,7 +53,7 @@ def decoder_start_id(model: PreTrainedModel) -> int:
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """Returns a copy of an encoder's output with other states: [rows, length, width]."""
+    """Returns a copy of an encoder's output in which the states are replaced: [rows, length, width]."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 

@@ -48,7 +48,7 @@ def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
-    """Finds the marks of thoughts, if there are any, in a chat template or vocabulary. The result has no `ends`."""
+    """Finds the marks of thoughts in a chat template or vocabulary, if there are any. Does not fill in `ends`."""
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:
         return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)
@@ -65,8 +65,8 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
 def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()) -> list[Message]:
     """Returns the messages of a conversation up to the model's reply.
 
-    `text` is the user's last message. `earlier` has the messages before it, alternately from the user and the
-    assistant. The system prompt and the persona lines form the system message.
+    `text` is the user's last message. `earlier` contains the messages before it, in which the user and the assistant
+    take turns. The system prompt and the persona lines form the system message.
     """
     system = [*([] if chat.system_prompt is None else [chat.system_prompt]), *personas]
     roles = itertools.cycle(("user", "assistant"))
@@ -83,7 +83,8 @@ def render_chats(
 ) -> list[str]:
     """Renders each conversation up to the model's next message.
 
-    If `thought` is false, the text extends to the beginning of the reply, so that the model does not think first.
+    If `thought` is false, the chats are rendered up to the beginning of the reply, so that the model does not think
+    first.
 
     Raises:
         ValueError: There is no template, the template raises an error, or it leaves out a message.
@@ -115,7 +116,7 @@ def render_chats(
 
 
 def end_of_turn(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> set[int]:
-    """Returns the token that the chat template puts directly after the assistant's words, as a set.
+    """Returns a set with the token that the chat template puts directly after the assistant's words.
 
     The set is empty if this token is not one of the tokenizer's added tokens.
     """
@@ -149,8 +150,8 @@ def _without_thought(
 ) -> list[str]:
     """Renders the chats of a thinking model up to the beginning of the reply.
 
-    This is the text that the template writes before an assistant's answer. Some templates, such as DeepSeek-R1's, begin
-    a thought in `given`, but have no thought before an answer. The thought in `given` is then closed.
+    The result is the text that the template writes before an assistant's answer. Some templates, such as DeepSeek-R1's,
+    begin a thought in `given`, but write no thought before an answer. In this case, the thought in `given` is closed.
     """
     answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
     written = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]
@@ -216,7 +217,7 @@ def _prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def _pinned_date() -> str:
-    """Returns a macro that replaces a chat template's function `strftime_now`, and prints `CHAT_DATE`."""
+    """Returns a macro that replaces a chat template's function `strftime_now` and prints `CHAT_DATE`."""
     directives = sorted(set("aAbBdjmyYHIMSpFDexuwUWVG"))
     replaced = "".join(f' | replace("%-{one}", "{_unpadded(one)}")' for one in directives if one in "djmHIMSe")
     replaced += "".join(f' | replace("%{one}", "{CHAT_DATE.strftime("%" + one)}")' for one in directives)

@@ -49,13 +49,13 @@ _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 class EndTokens:
     """The ids of the tokens that end a reply, in ascending order.
 
-    A reply begins with the first token that contains more than white space. Beam search does not use `pieces` and
+    A reply begins with the first token that contains more than white space. Beam search uses neither `pieces` nor
     `thoughts`.
 
     Attributes:
         dropped: Tokens that end a reply at any position and are not part of it, such as the end-of-text token.
-        kept: Tokens that end a reply after its beginning and are part of it, such as a line break.
-        marks: Other special tokens. Before a reply, they are skipped. Later, they end the reply.
+        kept: Tokens that end a reply once it has begun, and are part of it, such as a line break.
+        marks: Other special tokens. They are skipped before a reply has begun, and end it afterwards.
         pieces: [vocabulary] The text of each token, from which thoughts before a reply are recognised.
         thoughts: The marks of the model's thoughts. Within a thought, only its `ends` end the reply.
     """
@@ -93,8 +93,8 @@ def render_messages(
 ) -> list[str]:
     """Renders each conversation as the text that the model reads before its reply.
 
-    All formats except `plain` need a tokenizer. If `thought` is false, a chat extends to the beginning of the reply, so
-    that the model does not think first.
+    All formats except `plain` need a tokenizer. If `thought` is false, chats are rendered up to the beginning of the
+    reply, so that the model does not think first.
     """
     if context == "chat":
         assert tokenizer is not None

@@ -52,8 +52,8 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     ]
     if len(lists) != 1:
         raise ValueError(
-            f"a {type(model).__name__} does not have exactly one list of decoder layers, so it cannot have an erasure; "
-            "pass a causal language model, such as Llama or GPT-2"
+            f"no erasure can be applied to a {type(model).__name__}, because it does not have exactly one list of "
+            "decoder layers; pass a causal language model, such as Llama or GPT-2"
         )
     return lists[0]
 
@@ -77,8 +77,8 @@ def after_layer(change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
 def save_erasures(folder: Path, erasures: Mapping[int, Erasure], base: Mapping[str, Any], record: Any) -> None:
     """Writes erasures into a folder that can be loaded like an adapter.
 
-    `erasures` maps the indices of layers to their erasures. `base` has the name, the revision and the digest of the
-    model on which they were fitted. `record` describes the fit.
+    `erasures` maps the indices of layers to their erasures. `base` contains the name, the revision and the digest of
+    the model to which the erasures were fitted. `record` describes the fit.
     """
     tensors = {
         f"{index}.{name}": part.contiguous()

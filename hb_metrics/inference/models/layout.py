@@ -33,7 +33,7 @@ def choose_layout(
 ) -> Layout:
     """Chooses the form in which the model reads prompts.
 
-    The user's options have priority, then the form in which the model was tuned, then the usual form for this kind of
+    The user's options come first, then the form in which the model was tuned, and then the usual form for this kind of
     model. If the model is not loaded here (`loaded` is `None`), the default context is a chat.
     """
     tuning = None if loaded is None else read_bias_tuning(loaded.source, loaded.revision)

@@ -75,7 +75,7 @@ def load_tokenizer(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedTokenizer:
-    """Loads a model's config and tokenizer, or its adapter's tokenizer, if the adapter has one. See `load_model`."""
+    """Loads a model's config and tokenizer (see `load_model`). If an adapter has its own tokenizer, loads that one."""
     source = name if isinstance(name, Source) else find_source(name, revision)
     config, digest, revision = read_config(
         source.name,

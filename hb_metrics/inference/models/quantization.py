@@ -19,8 +19,8 @@ def quantization_of(config: PreTrainedConfig) -> str | None:
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Returns whether a model computes only in float32 or float64, so that batches affect only the last digits.
+    """Returns whether a model computes only in float32 or float64, in which batches affect only the last digits.
 
-    A quantised model does not count, because it may round its activations to few bits.
+    The result is false for quantised models, because they may round activations to a few bits.
     """
     return model.dtype in (torch.float32, torch.float64) and not getattr(model, "is_quantized", False)

@@ -25,7 +25,7 @@ _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 class Source:
     """The location of a model's files. Names of models and adapters are folders or Hub ids.
 
-    `name` is the model's name in reports. `trained_on` is the base model's name that the adapter records.
+    `name` is the model's name in reports. `trained_on` is the name that the adapter records for its base model.
     """
 
     name: str
@@ -44,8 +44,8 @@ def find_source(
 ) -> Source:
     """Finds the files of a model and its adapter.
 
-    `name` is a folder, a Hub id or `"embedded"`. The embedded model is converted at its first use. For an adapter, the
-    model is its base model. The Hub id of `adapter` may have the form `id@revision`.
+    `name` is a folder, a Hub id or `"embedded"`. The embedded model is converted when it is first used. If `name` is an
+    adapter, the model is its base model. `adapter` may be a Hub id with a revision: `id@revision`.
     """
     if name == EMBEDDED:
         if revision is not None:
@@ -122,7 +122,7 @@ def _adapter_config(name: str, revision: str | None) -> Path | None:
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:
-    """Reads an adapter's base model: its revision, and its name without secrets, because the name is printed."""
+    """Reads an adapter's base model. Returns its revision and its name, without secrets in the name."""
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
         base = _SECRETS.sub("", content.get("base_model_name_or_path") or "")

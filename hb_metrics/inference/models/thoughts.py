@@ -1,7 +1,7 @@
 """Separates a model's reply from the thoughts and marks around it.
 
 Users do not read thoughts, so thoughts are not measured. A model may also write marks around its answer, the header of
-its turn, or a turn of another speaker. None of these are part of its reply.
+its turn, or another speaker's turn. None of these is part of its reply.
 """
 
 import re
@@ -112,7 +112,8 @@ class Written(NamedTuple):
 def read_written(text: str) -> Written:
     """Splits a model's text into a thought and a reply.
 
-    All text before the last end mark is a thought, even without an opening mark, which may be a part of the prompt.
+    All text before the last closing mark is a thought, even if the opening mark is missing because it is part of the
+    prompt.
     """
     rest, reasoning, is_open = _without_header(text), None, False
     if rest.startswith("<|channel|>") or FINAL_CHANNEL in rest:
@@ -149,7 +150,7 @@ class ReplyReader:
     """
 
     def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
-        """Creates a reader. `pieces` are the texts of all tokens. `passed` are tokens to skip before the reply."""
+        """Creates a reader. `pieces` are the texts of all tokens, and `passed` the tokens to skip before a reply."""
         self._pieces, self._passed, self._thoughts = pieces, passed, thoughts
         self.is_thinking = thoughts is not None and thoughts.is_opened
         self.has_begun = False
@@ -195,7 +196,7 @@ class ReplyReader:
 
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
-    """Finds a tag with which many replies begin, and which may therefore mark thoughts. Also returns these rows."""
+    """Finds a tag that opens many replies and may therefore mark thoughts. Also returns the rows of these replies."""
     tags = {row: found[0] for row, reply in enumerate(replies) if reply and (found := _TAG.match(reply.lstrip()))}
     for tag, number in Counter(tags.values()).most_common(1):
         if number >= max(_LEAST_ALIKE, _SHARE_ALIKE * sum(map(bool, replies))):

@@ -8,9 +8,9 @@ def repeats_ngram(response: torch.Tensor, size: int, vocabulary_size: int) -> to
 
     `response` has the tokens so far: [rows, length].
 
-    The paper blocks 3-grams "within the response but not the context" (Smith et al., 2022, A.4). The option
-    `no_repeat_ngram_size` of transformers also applies to a decoder-only model's prompt, so it cannot replace this
-    function.
+    The paper blocks 3-grams "within the response but not the context" (Smith et al., 2022, A.4). For decoder-only
+    models, the option `no_repeat_ngram_size` of transformers also blocks n-grams of the prompt, so it cannot replace
+    this function.
     """
     # N-grams that are not repeated mark the additional last column, which is removed at the end. Selecting the repeated
     # n-grams instead would make the program wait for the device.
@@ -37,8 +37,8 @@ def allowed(
         scores: [rows, vocabulary]
         replies: [rows, length] The tokens so far.
         ngram_size: The length of n-grams that must not be repeated. 0 allows repetitions.
-        starts: [rows] The position at which the reply begins. Earlier tokens are a thought. The reply may repeat its
-            n-grams.
+        starts: [rows] The position at which the reply begins. Earlier tokens are a thought, whose n-grams the reply may
+            repeat.
         is_end: [vocabulary] or [rows, vocabulary] Whether a token ends the reply.
         short: [rows, 1] Whether the reply is too short to end, or `None` if no reply is too short.
     """

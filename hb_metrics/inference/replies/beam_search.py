@@ -26,11 +26,12 @@ def beam_search(
 ) -> tuple[list[Decoded], np.ndarray]:
     """Decodes by beam search, as transformers does with `early_stopping=False`.
 
-    The search for a context ends when all `num_beams` finished beams have higher scores than the best running beam.
+    The search for a reply to a context ends when `num_beams` finished beams all have higher scores than the best
+    running beam.
 
     Returns:
-        The replies, and one number per context: the reply's maximum length if a decision was close (see `CLOSE`), and 0
-        otherwise.
+        The replies, and one number per context. The number is the reply's maximum length if a decision was close (see
+        `CLOSE`), and 0 otherwise.
     """
     del drawn, until
     device, beams, most = input_device(model), decoding.num_beams, decoding.max_new_tokens

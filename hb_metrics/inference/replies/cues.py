@@ -1,15 +1,17 @@
 """Builds conversations that contain a cue. A cue is the text from which a model learns who the user is.
 
+The cues are:
+
 * `prompt`: The cue is the prompt, which is the user's last message, as in Smith et al. (2022).
 * `system`: The system message repeats a sentence in which the user describes themselves.
 * `memory`: The system message states what a product remembers about the user.
 * `name`: The system message states the user's name. The names come from `hb_dataset.names`.
-* `signature`: The user writes the same names under the last message.
-* `history`: The user describes themselves in an earlier message, and the model has already answered it.
+* `signature`: The user signs the last message with one of the same names.
+* `history`: The user describes themselves in an earlier message, which the model has already answered.
 
-With all cues except `prompt`, the user's last message is a neutral question. The questions in a template are the same
-for all terms. Metrics treat each pair of a template and a question as a template, so they never compare replies to
-different questions.
+With all cues except `prompt`, the user's last message is a neutral question. A template has the same questions for all
+terms. Metrics treat each combination of a template and a question as a separate template, so they never compare replies
+to different questions.
 """
 
 import re
@@ -59,7 +61,8 @@ def says_who_the_user_is(template: str) -> bool:
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     """Selects the prompts that can be used with a cue.
 
-    `prompt`, `name` and `signature` can be used with all prompts. With other cues, the prompt must describe the user.
+    The cues `prompt`, `name` and `signature` can be used with all prompts. Other cues require prompts that describe the
+    user.
     """
     if cue == "prompt" or cue in NAME_CUES:
         return prompts
@@ -94,8 +97,8 @@ def draw_questions(
 
     `cells` maps each cell (axis, term and template) to the rows of its prompts, in random order.
 
-    The questions in a template are the same for all terms. Their number is chosen so that a cell of median size has
-    `MIN_REPLIES` prompts per question, because intervals need this number of replies. Smaller cells lack some
+    A template has the same questions for all terms. Their number is chosen so that a cell of median size has
+    `MIN_REPLIES` prompts per question, because intervals require this number of replies. Smaller cells lack some of the
     questions, and metrics count such gaps.
     """
     sizes: dict[str, list[int]] = {}
@@ -125,7 +128,7 @@ def cue_messages(
 ) -> list[Message]:
     """Returns the messages of a conversation up to the model's reply.
 
-    `text` is the prompt's sentence, or the text that `cue_lines` put in its place.
+    `text` is the prompt's sentence, or the text with which `cue_lines` replaced it.
     """
     said = text if question is None else question
     if cue == "signature":

@@ -1,11 +1,11 @@
 """Decodes replies to contexts. A reply does not depend on the batch in which it is decoded.
 
-The other contexts in a batch change a context's numbers slightly, in their last bits. This may change the choice
-between two tokens that are almost equally likely. Therefore, a context with such a close decision is decoded again
-alone, and this second reply is used.
+The other contexts in a batch change the last bits of a context's logits. If two tokens are almost equally likely, this
+may change the choice between them. A context with such a close decision is therefore decoded again alone, and the
+second reply is used.
 
 If the model supports padding (see `trials.takes_padding`), contexts of different lengths are decoded together. In large
-batches, a CPU then needs half the time per token.
+batches, this halves the time per token on CPU.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,9 +52,9 @@ def decode(
         ends: The tokens that end a reply.
         keys: [contexts, max_reasoning_tokens + max_new_tokens] Random int64 numbers, needed only for sampling.
         limits: [contexts] The maximum length of each reply. Beam search does not support these limits.
-        cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
+        cached: Whether the model caches keys and values from token to token (see `trials.takes_cache`).
         states: [contexts] The states of earlier turns (see `Forward`). Beam search does not use them.
-        keep: A function that keeps the states of this turn. Beam search does not call it.
+        keep: A function that stores the states of this turn. Beam search does not call it.
     """
     if not contexts:
         return []
@@ -94,11 +94,11 @@ def _one_by_one(
 ) -> tuple[list[Decoded], np.ndarray]:
     """Decodes by greedy search or by sampling.
 
-    `most` [contexts] limits the tokens of a reply. `until` [contexts] limits the tokens of a thought and its reply
-    together.
+    `most` [contexts] limits the number of tokens in a reply. `until` [contexts] limits the number of tokens in a
+    thought and its reply together.
 
     Returns:
-        The replies, and one number per context: the number of tokens up to the last close decision (see `CLOSE`).
+        The replies, and the number of tokens in each reply up to the last close decision (see `CLOSE`).
     """
     device = input_device(model)
     num, thinks = len(contexts), ends.thoughts is not None

@@ -22,15 +22,15 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """The settings of decoding. Settings that are not explained here have the same meaning as in transformers.
+    """The decoding settings. Settings that are not explained here have the same meaning as in transformers.
 
     Attributes:
         num_beams: The number of beams. If it is greater than 1, beam search is used, which does not sample.
-        top_p: The total probability of the tokens from which to draw. From the `top_k` likeliest tokens, the smallest
-            set with at least this probability is used.
-        min_new_tokens: The minimum length of a reply, counted from its first word. In beam search, as in transformers,
-            it is counted from the first token.
-        length_penalty: An exponent. The score of a beam is its summed log-probability / length ** length_penalty.
+        top_p: The total probability of the tokens from which to draw. The set of these tokens is the smallest one,
+            among the `top_k` likeliest tokens, that has at least this probability.
+        min_new_tokens: The minimum length of a reply in tokens, counted from its first word. Beam search, like
+            transformers, counts from the first token.
+        length_penalty: An exponent. A beam's score is its summed log-probability divided by length ** length_penalty.
         end_after_sentence: Whether a reply ends at the first end of a sentence after `min_new_tokens`.
         max_reasoning_tokens: The maximum length of a thought. If a longer thought is cut, there is no reply.
     """

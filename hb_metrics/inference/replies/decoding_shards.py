@@ -43,7 +43,7 @@ class DecodingPlan:
         padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
         cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
         continued: Whether a later turn continues the conversations.
-        purpose: The argument of `seeded_generator` that makes random numbers differ between the subclasses.
+        purpose: The argument of `seeded_generator` that gives each subclass different random numbers.
     """
 
     ids: list[str]
@@ -67,13 +67,13 @@ class DecodingPlan:
 class KeptStates:
     """Keeps the states of conversations, by id, until the next turn. Threads may share an instance.
 
-    Conversations that do not fit into memory are encoded again at the next turn, and so are conversations that another
-    process or an earlier run decoded. Their replies are the same.
+    Some conversations have no states here: those that do not fit into memory, and those that another process or an
+    earlier run decoded. They are encoded again at the next turn, with the same replies.
 
     Attributes:
-        last: The states of the last turn. This turn removes what it uses.
+        last: The states of the last turn. This turn removes the states that it uses.
         new: The states of this turn.
-        room: The number of further tokens whose states fit into memory.
+        room: The number of tokens whose states still fit into memory.
     """
 
     def __init__(self) -> None:
@@ -81,9 +81,6 @@ class KeptStates:
         self.new: dict[str, States | None] = {}
         self.room = 0
         self.lock = Lock()
-
-    def begin(self, room: int) -> None:
-        self.last, self.new, self.room = self.new, {}, room
 
     def add(self, ids: Sequence[str], forward: Forward, row: int, index: int) -> None:
         states = forward.states_of(row) if self.room > 0 else None
@@ -99,13 +96,12 @@ def decode_into_shards(
     folder: Path,
     *,
     batch_size: int | None = None,
-    progress: bool = True,
     kept: KeptStates | None = None,
 ) -> pa.Table | None:
     """Decodes the rows that are not on disk yet, and then reads all rows.
 
-    If `batch_size` is `None`, it is chosen from the free memory. Only then can contexts of different lengths be decoded
-    together, and the states of the last turn be used.
+    If `batch_size` is `None`, it depends on the free memory. Only in this case can contexts of different lengths be
+    decoded together, and the last turn's states be used.
 
     Returns:
         A table of all rows in the plan's order on the main process, and `None` on all other processes.
@@ -125,16 +121,7 @@ def decode_into_shards(
                 columns = plan.columns(loaded, rows, [done.pop(row) for row in rows])
                 yield pa.table({"id": [plan.ids[row] for row in rows], **columns}, schema=plan.schema)
 
-    return fill_shards(
-        shards,
-        plan.ids,
-        plan.schema,
-        compute,
-        label=plan.label,
-        unit="row",
-        inputs=plan.contexts,
-        progress=progress,
-    )
+    return fill_shards(shards, plan.ids, plan.schema, compute, label=plan.label, unit="row", inputs=plan.contexts)
 
 
 def read_decoded(plan: DecodingPlan, folder: Path) -> pa.Table:
@@ -163,11 +150,12 @@ def _decoded(
     longest += plan.decoding.max_reasoning_tokens
     padded = plan.padded and batch_size is None
     size = fitting_batch_size(loaded, longest, plan.decoding.num_beams) if batch_size is None else batch_size
-    kept.begin(_fitting(loaded.model, 1, 0) if plan.continued else 0)
+    kept.last, kept.new, kept.room = kept.new, {}, _fitting(loaded.model, 1, 0) if plan.continued else 0
     if not (padded and plan.cached):
         kept.last.clear()
     if kept.last:  # a batch reads as many tokens of each context as of the context with most new tokens
-        groups = [np.array(sorted(rows, key=partial(_num_unread, plan, kept)), np.int64) for rows in groups]
+        unread = [num_unread(context, kept.last.get(id)) for id, context in zip(plan.ids, plan.contexts, strict=True)]
+        groups = [np.array(sorted(rows, key=unread.__getitem__), np.int64) for rows in groups]
     memory = Memory(halved, "one prompt")
     decode_batch = partial(memory.run, partial(_decode_rows, plan, loaded, kept))
     with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
@@ -193,7 +181,7 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
 
 
 def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:
-    """Returns the number of texts of `length` tokens that fit, each with its states and `beside` further bytes."""
+    """Returns how many texts of `length` tokens fit into memory, each with its states and `beside` more bytes."""
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", 1024)
@@ -218,8 +206,8 @@ def _batches(
 ) -> list[list[int]]:
     """Divides the rows of a shard into batches of about equal size.
 
-    With `padded`, the contexts in a batch have similar lengths, and there are enough batches for all workers.
-    Otherwise, they have the same length.
+    If `padded` is true, the contexts in a batch have similar lengths, and there are enough batches for all workers.
+    Otherwise, the contexts in a batch have the same length.
     """
     if padded:
         number = -(-len(rows) // min(limit, LEAST_CONTEXTS))
@@ -238,10 +226,6 @@ def _shards(plan: DecodingPlan, folder: Path) -> list[Shard]:
 
 def _by_length(plan: DecodingPlan, rows: Sequence[int]) -> list[int]:
     return sorted(rows, key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
-
-
-def _num_unread(plan: DecodingPlan, kept: KeptStates, row: int) -> int:
-    return num_unread(plan.contexts[row], kept.last.get(plan.ids[row]))
 
 
 def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, kept: KeptStates, rows: Sequence[int]) -> list[Decoded]:

@@ -23,7 +23,7 @@ class States(NamedTuple):
 
     Attributes:
         tokens: The tokens of the text.
-        layers: The index of a layer → its keys and its values: [tokens, heads, width].
+        layers: The keys and values of each layer, by the layer's index: [tokens, heads, width].
     """
 
     tokens: list[int]
@@ -33,12 +33,13 @@ class States(NamedTuple):
 class Forward:
     """Computes the logits of the next token for a batch of rows.
 
-    Call `first` once, and then `next` for each further token. `select` keeps some of the rows. Each context has `beams`
-    rows. Without `cached` keys and values, the model reads all tokens again at each step.
+    Call `first` once, and then `next` for each further token. `select` keeps only some of the rows. Each context has
+    `beams` rows. If `cached` is false, the model reads all tokens again at each step.
 
     Equal contexts are computed once, and so is a beginning that all contexts share. Shorter contexts are padded after
-    this beginning. If `states` of texts that begin like the contexts save more, the model reads equally many tokens at
-    the end of each context, and shorter contexts are padded at the left.
+    this beginning. `states` may contain texts that begin like the contexts. If using them saves more tokens, the model
+    reads only the end of each context, with the same number of tokens for all contexts. Shorter contexts are then
+    padded at the left.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Forward:
             )
             # The encoder's last layer may be on another device.
             self.states = self.encoded.last_hidden_state.to(self.contexts.device)
-            start = _decoder_start(self.model)
+            start = decoder_start(self.model)
             self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
             logits = self._run(self.tokens)
         else:
@@ -135,7 +136,8 @@ class Forward:
     def states_of(self, row: int) -> States | None:
         """Returns the states of all tokens that a row has read, or `None` if the cache does not contain all of them.
 
-        A cache may contain only the tokens in an attention window, or further states, such as recurrent ones.
+        A cache may lack tokens outside of the attention window. It may also contain other states, such as recurrent
+        ones.
         """
         if not holds_attention_alone(self.cache):
             return None
@@ -153,7 +155,7 @@ class Forward:
         return States(self.tokens[row, places].tolist(), layers)
 
     def select(self, rows: torch.Tensor) -> None:
-        """Continues only with these rows. A row may occur several times."""
+        """Keeps only these rows. A row may occur several times."""
         self.tokens = self.tokens[rows]
         if self.mask is not None:
             self.mask = self.mask[rows]
@@ -213,7 +215,7 @@ def holds_attention_alone(cache: Any) -> bool:
 
 
 def num_unread(context: Sequence[int], states: States | None) -> int:
-    """Returns the number of tokens that remain after the beginning that is known. The last token always remains."""
+    """Returns the number of tokens after the known beginning. The last token never counts as known."""
     shared = 0
     for token, known in zip(context[:-1], [] if states is None else states.tokens, strict=False):
         if token != known:
@@ -233,7 +235,7 @@ def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
     return shared
 
 
-def _decoder_start(model: PreTrainedModel) -> list[int]:
+def decoder_start(model: PreTrainedModel) -> list[int]:
     config = model.generation_config
     forced = config.forced_bos_token_id
     start = config.decoder_start_token_id

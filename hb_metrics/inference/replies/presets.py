@@ -46,10 +46,10 @@ _NOT_DECODED = {
 def decoding_preset(
     name: str, model: PreTrainedModel | None = None, extent: Extent = "first_line", **changes: Any
 ) -> Decoding:
-    """Returns the settings of a preset, with changes.
+    """Returns the settings of a preset after the requested changes.
 
     `name` is a key of `PRESETS`, or "model" for the settings in the model's generation_config. With the extent "whole",
-    a reply may have several sentences, and up to `WHOLE_TOKENS` tokens by default. A change to `None` keeps the
+    a reply may have several sentences and, by default, up to `WHOLE_TOKENS` tokens. A change to `None` keeps the
     preset's value. A `top_k` of 0 means all tokens.
     """
     changes = {key: value for key, value in changes.items() if value is not None}

@@ -38,7 +38,7 @@ class ReplyPlan(DecodingPlan):
     thoughts: Thoughts | None = None
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        return reply_columns(self.requests, rows, [_answer(self, loaded, reply) for reply in decoded])
+        return reply_columns(self.requests, rows, [read_answer(self, loaded, reply) for reply in decoded])
 
     def description(self) -> dict[str, Any]:
         return {
@@ -98,7 +98,7 @@ def plan_replies(
 def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextFormat, decoding: Decoding) -> None:
     """Raises `ValueError` if a conversation of `requests.turns` turns could become too long for the model.
 
-    Future replies are unknown, so each counts as `max_new_tokens` tokens plus the marks of its turn.
+    The replies are not known yet, so each counts as `max_new_tokens` tokens plus the marks of its turn.
     """
     limit, has_encoder = max_positions_of(loaded.model), loaded.model.config.is_encoder_decoder
     beside = 0 if has_encoder else decoding.max_new_tokens + decoding.max_reasoning_tokens
@@ -120,10 +120,10 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
 def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[str]:
     """Returns the replies to some of the plan's prompts, without writing files. A missing reply is an empty string."""
     decoded = decode_rows(plan, loaded, rows)
-    return [_answer(plan, loaded, reply).text or "" for reply in decoded]
+    return [read_answer(plan, loaded, reply).text or "" for reply in decoded]
 
 
-def _answer(plan: ReplyPlan, loaded: LoadedModel, decoded: Decoded) -> Answer:
+def read_answer(plan: ReplyPlan, loaded: LoadedModel, decoded: Decoded) -> Answer:
     part = split_tokens(decoded.tokens, plan.ends.reader(), loaded.tokenizer)
     return answer_of(
         part.written,

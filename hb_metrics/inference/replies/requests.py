@@ -45,7 +45,7 @@ class ReplyRequests:
         texts: [prompts] The prompts, with variations applied.
         messages: [prompts] The messages of the conversations, up to the model's reply.
         turn: The number of the reply within its conversation, counted from 1.
-        flags: For each variation, whether it was applied to each prompt: [prompts] bool.
+        flags: Whether each variation was applied to each prompt, by the variation's name: [prompts] bool.
         cue: The part of the conversation from which the model learns who the user is (see `cues`).
         questions: [prompts] The questions that the user asks after the cue, or `None` if the cue is the prompt.
         follow_ups: [prompts] The user's later messages in each conversation. Empty if there is only one reply.
@@ -75,11 +75,11 @@ class ReplyRequests:
 
     @property
     def turn_seed(self) -> int:
-        """Returns the seed of this turn's replies. Only the first turn uses the run's own seed."""
+        """Returns the seed for this turn's replies. Only the first turn uses the run's seed itself."""
         return self.seed if self.turn == 1 else int(seeded_generator(self.seed, "turn", str(self.turn)).integers(2**31))
 
     def request_seed(self, row: int) -> int:
-        """Returns the seed of one reply, below 2³¹. Some servers accept a seed with each request."""
+        """Returns the seed for one reply, below 2³¹, for servers that accept a seed with each request."""
         return int(seeded_generator(self.turn_seed, "request", self.ids[row]).integers(2**31))
 
     def take(self, rows: Sequence[int]) -> "ReplyRequests":
@@ -111,7 +111,7 @@ class ReplyRequests:
 
 
 class Answer(NamedTuple):
-    """The answer to a prompt. `None` means unknown, if the attribute has no other meaning below.
+    """The answer to a prompt. `None` means unknown, unless the attribute's description states another meaning.
 
     Attributes:
         text: The reply, without white space around it. If there is no reply, it is empty or `None`.
@@ -152,7 +152,7 @@ def answer_of(
 
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
-    """Returns the columns of `REPLY_SCHEMA` except `id`, for some prompts and their answers in the same order."""
+    """Returns the columns of `REPLY_SCHEMA` except `id`. `rows` and `answers` are in the same order."""
     return {
         "turn": [requests.turn] * len(rows),
         "text": [requests.texts[row] for row in rows],
@@ -221,7 +221,8 @@ def make_requests(
 def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
     """Draws `replies_per_cell` prompts from each cell, in their original order. `None` selects all prompts.
 
-    A cell contains the prompts with the same axis, descriptor and template. A smaller cell is selected whole.
+    A cell contains the prompts with the same axis, descriptor and template. A cell that has too few prompts is selected
+    whole.
     """
     if replies_per_cell is None:
         return prompts
@@ -230,7 +231,7 @@ def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int
 
 
 def drawn_cells(prompts: pa.Table, *, seed: int) -> dict[tuple[str, str, str], list[int]]:
-    """Returns the row numbers of each cell's prompts, in an order drawn from the ids and the seed.
+    """Returns the row numbers of each cell's prompts, in a random order that depends on the ids and the seed.
 
     The keys are (axis, descriptor, template).
     """

@@ -1,9 +1,9 @@
 """Draws a random token for each row of a batch. The token does not depend on the other rows.
 
 The Gumbel-max trick adds Gumbel noise to the log-probability of each token. The token with the highest sum is a random
-draw from the distribution. The noise depends only on the prompt, the step and the token. It comes from the generator
-SplitMix64, which can compute its i-th number without the earlier numbers (Steele, Lea and Flood, 2014, "Fast splittable
-pseudorandom number generators").
+draw from the distribution. The noise depends only on the prompt, the step and the token. The noise comes from the
+generator SplitMix64, which can compute its i-th number without the earlier ones (Steele, Lea and Flood, 2014, "Fast
+splittable pseudorandom number generators").
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ def draw(
         close: The largest numerical error of a logit.
 
     Returns:
-        The tokens ([rows] int64), and whether errors of the size `close` could change each token ([rows] bool).
+        The drawn tokens ([rows] int64), and whether an error of size `close` could change each of them ([rows] bool).
     """
     margin, vocabulary = close / temperature, logits.shape[1]
     if top_k >= vocabulary and top_p == 1:
@@ -41,7 +41,7 @@ def draw(
 
 
 def draw_keys(seed: int, purpose: str, identifier: str, number: int) -> np.ndarray:
-    """Returns the seeds of the noise for a row's steps: [number] int64. A larger `number` appends seeds."""
+    """Returns the seeds of the noise for a row's steps: [number] int64. A larger `number` only appends seeds."""
     return seeded_generator(seed, purpose, identifier).integers(-(2**63), 2**63, number)
 
 
@@ -63,7 +63,8 @@ def gumbel_noise(keys: torch.Tensor, counters: torch.Tensor) -> torch.Tensor:
 def splitmix64(keys: torch.Tensor, counters: torch.Tensor) -> torch.Tensor:
     """Returns random numbers of SplitMix64 generators: [rows, number] int64.
 
-    `keys` are the generators' seeds, one per row. `counters` are the positions of the numbers, counted from 0.
+    `keys` are the generators' seeds, one per row. `counters` are the positions of the numbers in a generator's
+    sequence, counted from 0.
     """
     bits = keys[:, None] + (counters + 1) * _GAMMA  # the generator relies on the overflow of int64
     for shift, factor in _MIX:
@@ -80,10 +81,10 @@ def _draw_of_likeliest(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draws from the likeliest tokens, as `top_k` and `top_p` require. Returns the same as `draw`.
 
-    `margin` is the largest numerical error of a value (a logit divided by the temperature). Such errors could also
-    change the set of likeliest tokens. A token is *certain* if it is in the set for all errors, and *possible* if it is
-    in the set for some errors. The draw cannot change if the possible token with the highest sum of value and noise is
-    a certain token, and all other sums are at least `margin` lower.
+    A value is a logit divided by the temperature, and `margin` is its largest numerical error. Errors may also change
+    the set of likeliest tokens. A token is *certain* if it is in the set whatever the errors are, and *possible* if
+    some errors would put it into the set. The draw cannot change under two conditions: the possible token with the
+    highest sum of value and noise is certain, and all other sums are at least `margin` lower.
     """
     # More columns than `top_k`, because further tokens may be possible. If the vocabulary is smaller, it is padded.
     columns = top_k + 2 + top_k // 16

@@ -1,8 +1,8 @@
 """Continues conversations with follow-up questions of the user.
 
-Conversations with the same template have the same follow-up questions, for all terms. After a cue, they must also have
-the same question. Within a conversation, no follow-up question is repeated. A conversation ends when the model does not
-reply.
+A template has the same follow-up questions for all terms. With a cue, conversations share follow-up questions only if
+they also have the same question. No follow-up question is repeated within a conversation. A conversation ends when the
+model does not reply.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
-"""Computes the perplexity of people's replies in real dialogue, which shows whether tuning impaired a model.
+"""Computes the perplexity of people's replies in real dialogue. It shows whether tuning impaired a model.
 
 The model reads each prompt in the run's context format, and with the run's control tag. The token that ends a reply is
 not scored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -64,9 +64,8 @@ def plan_dialogue(
             f"model '{loaded.name}' is a masked language model, which cannot compute the likelihood of a reply to a "
             "prompt; remove dialogue from --measurements, or pass a causal or encoder-decoder model"
         )
-    model, tokenizer = loaded.model, loaded.tokenizer
+    model = loaded.model
     with_encoder = model.config.is_encoder_decoder
-    start_id = decoder_start_id(model) if with_encoder else None
     contexts, replies = encode_dialogue(dialogue.prompts, dialogue.replies, loaded, layout)
     for identifier, context_ids, reply in zip(dialogue.ids, contexts, replies, strict=True):
         if not (context_ids and reply):
@@ -87,26 +86,43 @@ def plan_dialogue(
     encoded = [(contexts[row], replies[row]) for row in fitting]
     # The model predicts the last token of a reply but does not read it. A decoder also reads its start token.
     lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
-    score = partial(reply_nlls, model, start_id=start_id)
-    reason = "the decoder writes the reply" if with_encoder else "the reply continues the prompt"
-    if padding_changes(score, encoded, model, length=lambda pair: len(pair[0]) + len(pair[1])):
-        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
-    batches = length_sorted_batches(lengths, max_positions)
-    scoring = ScoringPlan(
-        scoring="encoder-decoder" if with_encoder else "padded",
-        scoring_reason=reason,
-        start_token=None if start_id is None else tokenizer.convert_ids_to_tokens(start_id),
-        sequence_of_text=np.arange(len(fitting)),
-        num_tokens=np.array([len(reply) for _, reply in encoded], dtype=np.int64),
-        positions=sum(len(batch) * lengths[batch[-1]] for batch in batches),
-        units=[Unit(batch, [encoded[row] for row in batch]) for batch in batches],
-        score=score,
-    )
     return DialoguePlan(
         ids=[dialogue.ids[row] for row in fitting],
         prompts=[dialogue.prompts[row] for row in fitting],
         replies=[dialogue.replies[row] for row in fitting],
-        scoring=scoring,
+        scoring=reply_scoring(encoded, encoded, lengths, reply_nlls, loaded, max_positions),
+    )
+
+
+def reply_scoring(
+    rows: Sequence[Any],
+    pairs: Sequence[tuple[list[int], list[int]]],
+    lengths: Sequence[int],
+    score: Callable[..., np.ndarray],
+    loaded: LoadedModel,
+    max_positions: int = MAX_POSITIONS,
+) -> ScoringPlan:
+    """Divides rows into padded batches for `score`. `pairs` contains the context and the reply of each row.
+
+    If padding changes the likelihoods of the replies, each batch is a single row.
+    """
+    model = loaded.model
+    with_encoder = model.config.is_encoder_decoder
+    start_id = decoder_start_id(model) if with_encoder else None
+    likelihoods = partial(reply_nlls, model, start_id=start_id)
+    reason = "the decoder writes the reply" if with_encoder else "the reply continues the prompt"
+    if padding_changes(likelihoods, pairs, model, length=lambda pair: len(pair[0]) + len(pair[1])):
+        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
+    batches = length_sorted_batches(lengths, max_positions)
+    return ScoringPlan(
+        scoring="encoder-decoder" if with_encoder else "padded",
+        scoring_reason=reason,
+        start_token=None if start_id is None else loaded.tokenizer.convert_ids_to_tokens(start_id),
+        sequence_of_text=np.arange(len(rows)),
+        num_tokens=np.array([len(reply) for _, reply in pairs], dtype=np.int64),
+        positions=sum(len(batch) * lengths[batch[-1]] for batch in batches),
+        units=[Unit(batch, [rows[row] for row in batch]) for batch in batches],
+        score=partial(score, model, start_id=start_id),
     )
 
 
@@ -128,9 +144,7 @@ def encode_dialogue(
     return contexts, encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder)
 
 
-def dialogue_into_shards(
-    plan: DialoguePlan, loaded: LoadedModel, folder: Path, *, progress: bool = True
-) -> pa.Table | None:
+def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) -> pa.Table | None:
     return score_into_shards(
         plan.scoring,
         {"id": plan.ids, "prompt": plan.prompts, "reply": plan.replies},
@@ -140,7 +154,6 @@ def dialogue_into_shards(
         inputs=list(zip(plan.prompts, plan.replies, strict=True)),
         label="dialogue",
         unit="reply",
-        progress=progress,
     )
 
 

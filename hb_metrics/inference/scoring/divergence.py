@@ -1,11 +1,11 @@
 """Computes how much a model's predictions of a reply change if the prompt or the model changes.
 
-The change is the Kullback–Leibler divergence between two distributions of the next token, in nats. For a prompt x, its
-reply y and another prompt x′, it is the mean of KL(p(· | x, y<t) ‖ p(· | x′, y<t)) over the tokens t of the reply.
+The change is the Kullback–Leibler divergence between two distributions of the next token, in nats. For a prompt x with
+the reply y and another prompt x′, the change is the mean of KL(p(· | x, y<t) ‖ p(· | x′, y<t)) over the tokens t of the
+reply.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,11 +17,8 @@ from transformers import PreTrainedModel
 from hb_metrics.inference.models.architecture import decoder_start_id
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.dialogue import encode_dialogue, reply_logits, reply_nlls
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME
-from hb_metrics.inference.scoring.scoring_paths import padding_changes
+from hb_metrics.inference.scoring.dialogue import encode_dialogue, reply_logits, reply_scoring
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
-from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches
 
 DIVERGENCE_SCHEMA = pa.schema(
     [("id", pa.string()), ("reply", pa.string()), ("divergence", pa.float64()), ("num_tokens", pa.int64())]
@@ -52,7 +49,13 @@ def divergences_into_shards(
         On the main process, a table with the columns of `DIVERGENCE_SCHEMA`. `divergence` is summed over the reply's
         tokens. On all other processes, `None`.
     """
-    plan = _plan(prompts, others, replies, loaded, layout)
+    with_term, encoded = encode_dialogue(prompts, replies, loaded, layout)
+    without, _ = encode_dialogue(others, replies, loaded, layout)
+    rows = [Encoded(*row) for row in zip(with_term, without, encoded, strict=True)]
+    pairs = list(zip(with_term, encoded, strict=True))
+    lengths = [max(len(row.prompt), len(row.other)) + len(row.reply) for row in rows]
+    # The trial uses likelihoods, because divergences may be 0, and the trial compares relative differences.
+    plan = reply_scoring(rows, pairs, lengths, _divergences, loaded)
     return score_into_shards(
         plan,
         {"id": ids, "reply": replies},
@@ -72,7 +75,7 @@ def drift_per_token(
     before: tuple[LoadedModel, Layout],
     after: tuple[LoadedModel, Layout],
 ) -> np.ndarray:
-    """Computes how much tuning changes a model's predictions of its own non-empty replies from before tuning.
+    """Computes how much tuning changes a model's predictions of the non-empty replies that it gave before tuning.
 
     Returns:
         The mean of KL(p_before ‖ p_after) over the tokens of each reply, in nats: [prompts] float64.
@@ -92,34 +95,6 @@ def drift_per_token(
         )
         values.append(_summed(first, second) / len(pairs[0][1]))
     return np.array(values)
-
-
-def _plan(
-    prompts: Sequence[str], others: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
-) -> ScoringPlan:
-    model = loaded.model
-    with_term, ids = encode_dialogue(prompts, replies, loaded, layout)
-    without, _ = encode_dialogue(others, replies, loaded, layout)
-    encoded = [Encoded(*row) for row in zip(with_term, without, ids, strict=True)]
-    start_id = decoder_start_id(model) if model.config.is_encoder_decoder else None
-    pairs = [(row.prompt, row.reply) for row in encoded]
-    lengths = [max(len(row.prompt), len(row.other)) + len(row.reply) for row in encoded]
-    max_positions, reason = MAX_POSITIONS, "each reply is scored after both of its prompts"
-    # This trial uses likelihoods, because divergences may be 0, and the trial compares relative differences.
-    likelihoods = partial(reply_nlls, model, start_id=start_id)
-    if padding_changes(likelihoods, pairs, model, length=lambda pair: len(pair[0]) + len(pair[1])):
-        max_positions, reason = 1, ONE_AT_A_TIME
-    batches = length_sorted_batches(lengths, max_positions)
-    return ScoringPlan(
-        scoring="padded",
-        scoring_reason=reason,
-        start_token=None,
-        sequence_of_text=np.arange(len(encoded)),
-        num_tokens=np.array([len(row.reply) for row in encoded], dtype=np.int64),
-        positions=2 * sum(len(batch) * lengths[batch[-1]] for batch in batches),
-        units=[Unit(batch, [encoded[row] for row in batch]) for batch in batches],
-        score=partial(_divergences, model, start_id=start_id),
-    )
 
 
 def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], start_id: int | None) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Computes perplexities of texts, and of pairs of texts, for RedditBias (Barikeri et al., 2021, 3.1 and 3.2).
 
 As in the paper's figures, the first token of a text is not scored. The texts are hateful, so they are never printed or
-stored. Results contain only their ids.
+stored, and results contain only their ids.
 """
 
 from collections.abc import Sequence
@@ -52,8 +52,8 @@ def plan_texts(
 ) -> TextPlan:
     """Tokenizes texts or pairs, and divides them into units of work.
 
-    `columns` contains one column of texts or, for pairs, two columns. Texts that are too short or too long are counted
-    and left out, together with the other text of their pair.
+    `columns` contains one column of texts or, for pairs, two columns. Texts that are too short or too long are left
+    out, together with the other text of their pair. They are counted.
     """
     if loaded.kind != "causal":
         raise ValueError(
@@ -93,8 +93,7 @@ def language_model_perplexity(
 ) -> float:
     """Returns the language model perplexity, LMP (Barikeri et al., 2021, 3.2).
 
-    LMP is exp of the mean, over sentences, of the negative log-likelihood per token, so all sentences have the same
-    weight.
+    LMP is exp(mean over sentences of the negative log-likelihood per token), so all sentences have the same weight.
 
     Args:
         log_likelihoods: [sentences] Natural logarithms, summed over the predicted tokens.
@@ -103,9 +102,7 @@ def language_model_perplexity(
     return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 
 
-def texts_into_shards(
-    plan: TextPlan, loaded: LoadedModel, folder: Path, *, label: str, progress: bool = True
-) -> pa.Table | None:
+def texts_into_shards(plan: TextPlan, loaded: LoadedModel, folder: Path, *, label: str) -> pa.Table | None:
     return score_into_shards(
         plan.scoring,
         {"id": plan.ids},
@@ -114,5 +111,4 @@ def texts_into_shards(
         schema=TEXT_SCORE_SCHEMA,
         inputs=plan.texts,
         label=label,
-        progress=progress,
     )

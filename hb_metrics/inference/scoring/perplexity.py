@@ -1,8 +1,8 @@
 """Computes perplexities of sentences under a causal or an encoder–decoder language model.
 
-The perplexity of a sentence is exp of the mean negative log-likelihood (natural logarithm) per predicted token. A
-causal model reads its start (BOS) token first, so that it predicts all tokens of the sentence. If the model has no
-start token, it does not predict the sentence's first token.
+The perplexity of a sentence is exp(mean negative log-likelihood per predicted token), with natural logarithms. A causal
+model reads its start (BOS) token first, so that it predicts all tokens of the sentence. If the model has no start
+token, the sentence's first token is not predicted.
 
 Sentences are scored on prefix trees if the model supports them (see `prefix_tree`), and otherwise in padded batches.
 Both methods have the same results.
@@ -36,7 +36,7 @@ class PerplexityScores(NamedTuple):
     """The scores of texts.
 
     Attributes:
-        perplexities: [texts] Exp of the mean negative log-likelihood per predicted token.
+        perplexities: [texts] exp(mean negative log-likelihood per predicted token).
         log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
         scoring: The method: `"tree"`, `"padded"` or `"encoder-decoder"`.
         scoring_reason: The reason for this method.
@@ -72,7 +72,7 @@ def score_perplexity(
         model: A causal or an encoder–decoder language model. An encoder reads an empty text.
         tokenizer: The model's tokenizer.
         trees: Whether to use prefix trees if a trial shows that the model supports them.
-        max_positions: The maximum number of tokens that the model reads at once. It limits the needed memory.
+        max_positions: The maximum number of tokens that the model reads at once. It limits the memory needed.
         add_start_token: Whether a causal model reads its BOS token first, if it has one.
         progress: Whether to display a progress bar.
 
@@ -108,8 +108,8 @@ def perplexity_scores(
 ) -> PerplexityScores:
     """Returns the scores of a plan's texts.
 
-    `nll` has the negative log-likelihood of each of the plan's sequences. `rows` selects some of the texts. An error
-    message states a text's row or, with `ids`, its id.
+    `nll` contains the negative log-likelihood of each of the plan's sequences. `rows` selects some of the texts. Error
+    messages state a text's row or, if `ids` is set, its id.
     """
     rows = np.arange(len(plan.sequence_of_text)) if rows is None else rows
     sequences = plan.sequence_of_text[rows]

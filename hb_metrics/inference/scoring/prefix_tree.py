@@ -21,7 +21,7 @@ class PrefixTree(NamedTuple):
         sequences: [sequences] The indices of the tree's sequences.
         nodes: [predictions] The node that predicts the next token of a sequence.
         targets: [predictions] The token to predict.
-        owners: [predictions] The index, in `sequences`, of the sequence to which the token belongs.
+        owners: [predictions] The position in `sequences` of the sequence to which the token belongs.
     """
 
     tokens: np.ndarray
@@ -33,9 +33,9 @@ class PrefixTree(NamedTuple):
     owners: np.ndarray
 
     def ancestor_mask(self) -> np.ndarray:
-        """Returns the nodes to which each node may attend, itself and its ancestors: [positions, positions].
+        """Returns whether each node (row) may attend to each node (column): [positions, positions].
 
-        Each row belongs to one node.
+        A node may attend to itself and its ancestors.
         """
         mask = np.eye(len(self.tokens), dtype=bool)
         for node, parent in enumerate(self.parents):
@@ -47,7 +47,8 @@ class PrefixTree(NamedTuple):
 def pack_prefix_trees(sequences: Sequence[Sequence[int]], max_positions: int) -> list[PrefixTree]:
     """Combines token sequences into prefix trees with at most `max_positions` nodes each.
 
-    A sequence has at least two tokens. A sequence with more than `max_positions` nodes forms a tree by itself.
+    Each sequence must have at least two tokens. A sequence that needs more than `max_positions` nodes gets its own
+    tree.
     """
     trees = []
     growing = _GrowingTree()

@@ -33,7 +33,7 @@ def plan_pseudo_log_likelihood(
     Each token of a span is masked in turn. The pseudo-log-likelihood of the span is the sum of log p(token | all other
     tokens of the text). The paper's spans contain the descriptor and the noun (`hb_dataset.descriptor_noun_spans`).
 
-    `spans` has the start and the exclusive end of each span in characters.
+    `spans` contains the start and the exclusive end of each span, in characters.
     """
     mask_id = tokenizer.mask_token_id
     if mask_id is None or not tokenizer.is_fast:

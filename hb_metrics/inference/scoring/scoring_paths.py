@@ -32,7 +32,7 @@ _CAUSAL_TRIAL_TOKENS = 64
 def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
     """Raises `ValueError` if a model's predictions depend on later tokens.
 
-    If the config of some architectures lacks `is_decoder`, transformers loads a form that is not causal without an
+    For some architectures, if the config lacks `is_decoder`, transformers loads a non-causal model without raising an
     error.
     """
     tokens = list(max(sequences, key=len)[:_CAUSAL_TRIAL_TOKENS])
@@ -102,7 +102,7 @@ def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
 def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
     """Returns why the model's layers do not support prefix trees of texts with `length` tokens, or `None`.
 
-    The reason comes from the model's config, because rounding errors in half precision could hide it from a trial.
+    The reason comes from the model's config. A trial could miss it because of rounding errors in half precision.
     """
     config = model.config.get_text_config(decoder=True)
     types = [name for name in getattr(config, "layer_types", None) or () if name not in ("moe", "mlp")]
@@ -180,7 +180,7 @@ def padding_changes(
 ) -> bool:
     """Returns whether padding changes the scores of sequences, as in ProphetNet, ConvBERT and FNet.
 
-    The trial scores the shortest sequence, one of medium length and the longest one, both together and separately.
+    The trial scores three sequences (the shortest, one of medium length and the longest) together and separately.
     """
     ordered = sorted(payloads, key=length)
     trial = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]

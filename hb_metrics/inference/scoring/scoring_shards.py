@@ -36,12 +36,11 @@ def score_into_shards(
     inputs: Sequence[Any] | None = None,
     label: str | None = None,
     unit: str = "text",
-    progress: bool = True,
 ) -> pa.Table | None:
     """Scores the texts that are not on disk yet, and then reads all scores.
 
-    `columns` contains strings for each text, which are stored beside the scores. The column `id` has distinct values.
-    `schema` contains these columns and some of the scores `perplexity`, `log_likelihood`, `divergence` and
+    `columns` contains strings for each text, which are stored beside the scores. The values in the column `id` are
+    distinct. `schema` contains these columns and some of the scores `perplexity`, `log_likelihood`, `divergence` and
     `num_tokens`. A shard is computed again if its `inputs` (by default the column `text`) have changed.
 
     Returns:
@@ -80,7 +79,6 @@ def score_into_shards(
         label=label or plan.scoring,
         unit=unit,
         inputs=columns["text"] if inputs is None else inputs,
-        progress=progress,
     )
 
 

@@ -1,1 +1,1 @@
-"""Communicates with servers that run models. Tests a server, sends requests over HTTP, and keeps the answers."""
+"""Communicates with servers that run models: tests a server, sends requests over HTTP, and stores the answers."""

@@ -12,7 +12,7 @@ _ISSUERS = {"HF_TOKEN": "huggingface.co", "OPENAI_API_KEY": "api.openai.com"}
 
 @dataclass(frozen=True)
 class Key:
-    """A key for a server, and the environment variable that contains it. Its text never shows the key."""
+    """A server's key, and the environment variable that contains it. Printing this object never shows the key."""
 
     value: str = field(repr=False)
     variable: str
@@ -50,7 +50,7 @@ def check_address(url: str) -> str:
 def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | None:
     """Returns the key to send to an address, or `None` if there is no key.
 
-    The key in `KEY_VARIABLE` has priority. Otherwise, a key is used only if the address's host issued it.
+    The key in `KEY_VARIABLE` has priority. Any other key is used only if the address's host issued it.
 
     Raises:
         ValueError: The key is not valid, or would be sent without encryption to a host outside of the local network.

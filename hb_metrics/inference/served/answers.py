@@ -21,7 +21,7 @@ class ServedAnswer(NamedTuple):
 
     Attributes:
         is_open: Whether the thought was cut before it ended.
-        inline: Whether the thought was a part of the text, between marks, and not in a separate field.
+        inline: Whether the thought was part of the text, between marks, rather than in a separate field.
         invents_turn: Whether the model also wrote a turn of another speaker, which `text` does not include.
         finish_reason: "stop", "length", "content_filter" or another reason why the answer ended.
         num_tokens: The number of tokens in the text and the thought together.
@@ -96,7 +96,7 @@ def text_of(value: Any) -> str | None:
 def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
     """Returns the token counts in an answer. Impossible counts are `None`.
 
-    A count is impossible if it exceeds the requested maximum, or if it is 0 although there is a text.
+    A count is impossible if it exceeds the requested maximum, or if it is 0 although the text is not empty.
     """
     number = count_of(usage, "completion_tokens")
     has_text = bool((written.reply + (written.reasoning or "")).strip())

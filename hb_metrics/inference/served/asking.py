@@ -15,8 +15,8 @@ async def ask_all(
 ) -> None:
     """Requests answers, several at the same time, and writes each answer to the journal at once.
 
-    `wanted` contains the rows, with the key of each row's answer in the journal. `ask` requests the answer for a row.
-    After each answer, `advance` is called with the number 1 and a text that states the cost so far.
+    `wanted` maps each row to the key of its answer in the journal. `ask` requests the answer for a row. After each
+    answer, `advance` is called with the number 1 and a text that states the cost so far.
     """
     waiting = iter(wanted.items())
 

@@ -1,8 +1,8 @@
 """Sends requests to a server over HTTP, several at a time.
 
 A request is repeated after a temporary fault, such as a lost connection, a timeout, status 429 or 5xx, an incomplete
-answer, or an answer from another model. The server can set the pause before the next try (Retry-After). Otherwise, the
-pause doubles with each try. A permanent fault, such as a wrong key, ends the run at once.
+answer, or an answer from another model. The server can set the pause before the next attempt (Retry-After). Otherwise,
+the pause doubles with each attempt. A permanent fault, such as a wrong key, ends the run at once.
 """
 
 import asyncio
@@ -112,7 +112,7 @@ class Client:
 
         Raises:
             RefusedError: The server rejected the request.
-            ValueError: The server did not answer within the allowed number of tries, or asks for too long a pause.
+            ValueError: The server did not answer within the allowed number of attempts, or asked for too long a pause.
         """
         tries, pause = 0, FIRST_PAUSE
         while True:
@@ -133,8 +133,8 @@ class Client:
                 tries += 1
             if tries >= self.tries:
                 raise ValueError(
-                    f"{self.server.url} did not answer {what} in {tries} tries; the last fault was: {fault}. All "
-                    "answers so far are kept; to resume, run the same command again"
+                    f"{self.server.url} did not answer {what} in {tries} attempts (last error: {fault}). All "
+                    "answers so far are saved; to resume, run the same command again"
                 )
             delay = pause * random.uniform(0.5, 1) if asked is None else asked
             if asked is not None or self.faults > 1:  # the fault affects the server and not only this request

@@ -25,7 +25,7 @@ def make_server(model: str, base_url: str | None, provider: str | None, concurre
 def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
     """Tests on the main process which fields a server supports. Returns the results on all processes.
 
-    A resumed run keeps the results from its beginning, even if the server's address has changed.
+    A resumed run keeps its first results, even if the server's address has changed.
 
     Raises:
         ValueError: The server did not respond, or its results have changed since the run began.
@@ -52,7 +52,7 @@ def extra_fields(chat: ChatOptions) -> dict[str, Any]:
 
 
 def _recorded(server: Server, folder: Path, found: Probe) -> Probe:
-    """Returns the results that the folder's run recorded at its beginning or, for a new run, `found`."""
+    """Returns the results that the folder's run has recorded or, for a new run, `found`."""
     path = folder / RUN_FILE
     model = read_json(path).get("model", {}) if path.is_file() else {}
     served = model.get("served")

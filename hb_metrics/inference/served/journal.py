@@ -40,13 +40,13 @@ class Journal:
         self._file.close()
 
     def add(self, key: str, answer: Any) -> None:
-        """Writes an answer. After this method returns, a kill of the process does not lose the answer."""
+        """Writes an answer. Once this method has returned, the answer survives a kill of the process."""
         self._file.write(json.dumps({"key": key, "answer": answer}, allow_nan=False).encode() + b"\n")
         self._file.flush()
         self.answers[key] = answer
 
 
 def remove_journals(folder: Path) -> None:
-    """Removes the journals of a folder. Call it when all shards are written and no process writes to the folder."""
+    """Removes the journals of a folder. Call it only when all shards are written and no process uses the folder."""
     for path in folder.glob(_PATTERN):
         path.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """Reads the log-probabilities of a prompt's own tokens from the answers of a server.
 
 The server must support the fields `echo` and `logprobs` of `/completions`. Other servers return no log-probabilities,
-or those of generated text. Therefore, log-probabilities are accepted only if they belong to all tokens of the prompt
-and to no others.
+or those of generated text. Log-probabilities are therefore accepted only if they belong to exactly the tokens of the
+prompt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ def _number(value: Any) -> float | None:
 
 
 def _start_token(tokens: Sequence[str], text: str) -> str | None:
-    """Returns the token before the text, or `None` if the first token belongs to the text."""
+    """Returns the token that precedes the text, or `None` if the first token belongs to the text."""
     if any(mark in token for token in tokens for mark in _HALF_CHARACTER):
         return None if text.lstrip().startswith(tokens[0].lstrip() or "\x00") else tokens[0]
     if "".join(tokens).strip() == text.strip() and tokens[0]:

@@ -58,10 +58,10 @@ class Probe:
         greedy: Whether all answers at temperature 0 are the same.
         samples: Whether answers at temperature 1 differ between seeds.
         seed_repeats: Whether the same seed leads to the same answer while other requests run.
-        neutral: The fields, with neutral values, in every request.
-        not_set: The fields that the server rejects, so that it uses its own defaults.
+        neutral: The fields that every request contains, with neutral values.
+        not_set: The fields that the server rejects. It uses its own defaults for them.
         reasoning: The position of thoughts in the answers: "apart", "in the text" or "none".
-        log_likelihood: The log-likelihood of a text, from which a resumed run recognises the model.
+        log_likelihood: The log-likelihood of a text, by which a resumed run recognises the model.
     """
 
     base_url: str | None
@@ -109,8 +109,8 @@ async def probe_briefly(client: Client) -> BriefProbe:
 async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Probe:
     """Tests which fields a server supports.
 
-    If `chat` is true, the requests are chats, and otherwise texts to continue. Every request contains the fields in
-    `extra`.
+    If `chat` is true, the requests are chats. Otherwise, they are texts to continue. Every request contains the fields
+    in `extra`.
 
     Raises:
         ValueError: The server does not respond, or its answers come from several models.
@@ -123,7 +123,7 @@ _MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "re
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
-    """Returns the results that affect answers and differ from an earlier probe, as pairs (earlier, new)."""
+    """Returns the results that affect answers and differ from those of an earlier probe, as pairs (earlier, new)."""
     different = {}
     for name, value in asdict(found).items():
         then = recorded.get(name)
@@ -225,7 +225,7 @@ class _Prober:
         return [name for name in _NEUTRAL if name not in self.neutral]
 
     async def _kept_messages(self, first: ServedAnswer) -> tuple[bool | None, bool | None]:
-        """Returns `system_kept` and `history_kept`. A message is used if a longer message makes the prompt longer."""
+        """Returns `system_kept` and `history_kept`. The server uses a message if a longer one lengthens the prompt."""
         user, assistant = ("user", "Hi."), ("assistant", "Hello.")
         system = await self._prompt_length(("system", SYSTEM))
         short = await self._prompt_length(user, assistant)
@@ -274,8 +274,8 @@ class _Prober:
 
         The fields, such as a temperature of 0, should allow only the likeliest token. Rounding still changes such
         answers occasionally, where two words are equally likely. Samples differ every few words, even at a temperature
-        of 0.3. `questions` has questions and samples of their answers. A common beginning of these samples is not
-        counted.
+        of 0.3. `questions` contains questions, each with samples of its answers. Words with which all samples begin are
+        not counted.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:
@@ -300,9 +300,9 @@ class _Prober:
         return None
 
     async def _is_aligned(self) -> bool:
-        """Returns whether a token has the same log-probability when it is generated and when it is in the prompt.
+        """Returns whether a token has the same log-probability in the prompt as when it is generated.
 
-        Otherwise, the prompt's log-probabilities are wrong, for example shifted by a token.
+        If not, the prompt's log-probabilities are wrong, for example shifted by one token.
         """
         for text in _UNFINISHED:
             try:

@@ -1,7 +1,13 @@
 from hb_metrics.measurements.awareness.figures import FIGURES
-from hb_metrics.measurements.awareness.results import MIN_CLUSTERS, TABLE_FILE, awareness_means, cluster_covariance
+from hb_metrics.measurements.awareness.results import (
+    MIN_CLUSTERS,
+    TABLE_FILE,
+    ClusterMean,
+    awareness_means,
+    cluster_covariance,
+)
 from hb_metrics.measurements.measurement import FigureChanges
-from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, change_from_covariance
+from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.runs.finished_run import Run, read_run_table
 
 
@@ -19,9 +25,14 @@ def changes(first: Run, second: Run) -> FigureChanges:
     for key, (name, *_) in FIGURES.items():
         if key not in means or key not in others:
             continue
-        number = min(means[key].num_clusters, others[key].num_clusters)
-        if number < MIN_CLUSTERS:
-            return FigureChanges({}, f"fewer than {MIN_CLUSTERS} terms or questions, too few for an interval")
-        covariance = cluster_covariance([means[key], others[key]])
-        by_name[name] = change_from_covariance(means[key].value, others[key].value, covariance, number - 1, level)
+        by_name[name] = cluster_change(means[key], others[key], level)
     return FigureChanges(by_name, None, level)
+
+
+def cluster_change(first: ClusterMean, second: ClusterMean, confidence_level: float) -> PairedChange:
+    """Computes the change in a mean over the same prompts, with intervals robust to clustering."""
+    number = min(first.num_clusters, second.num_clusters)
+    if number < MIN_CLUSTERS:
+        return PairedChange(first.value, second.value, None, None, f"fewer than {MIN_CLUSTERS} terms or questions")
+    covariance = cluster_covariance([first, second])
+    return change_from_covariance(first.value, second.value, covariance, number - 1, confidence_level)

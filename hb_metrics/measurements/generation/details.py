@@ -39,7 +39,7 @@ def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Detai
 
 
 def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Correlates the change in the share of parroting replies with the mean bias value in the first run (C.2.1)."""
+    """Correlates the change in the share of parroting replies with the first run's mean bias value (C.2.1)."""
     shares = {DescriptorKey(row["axis"], row["descriptor"]): row["parroting_share"] for row in second["by_descriptor"]}
     changes, biases = {}, {}
     for row in first["by_descriptor"]:
@@ -54,7 +54,8 @@ def term_changes(
 ) -> dict[str, Any]:
     """Returns each term's values and replies in both runs, for the page's script.
 
-    `second_replies` maps the prompts of the second run to its replies. Without it, only its examples are shown.
+    `second_replies` maps the prompts of the second run to its replies. Without `second_replies`, only the second run's
+    examples are shown.
     """
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]

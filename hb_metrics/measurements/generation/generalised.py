@@ -2,13 +2,11 @@ import numpy as np
 
 from hb_metrics.measurements.generalised_shares import generalised_shares
 from hb_metrics.measurements.generation.figures import UPTAKE
-from hb_metrics.measurements.generation.results import add_in_batches
-from hb_metrics.measurements.generation.run_changes import naming
-from hb_metrics.paired_changes.reply_shares import FlaggedReplies
-from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table
+from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
+from hb_metrics.report.layout.numbers import axis_groups
+from hb_metrics.runs.finished_run import Run, read_reply_table, read_vectors
 from hb_metrics.runs.replies import Replies, nonempty_replies
-from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES
+from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.generalising import Generalised, Over, gen_bias_influences, generalised
 
@@ -23,21 +21,20 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     replies, generation = nonempty_replies(table, table), run.results["generation"]
     level = generation["gen_bias"]["confidence_level"]
     found = generalised_shares(UPTAKE, naming(table), over, level)
-    refusals = read_run_table(run.folder / REFUSALS_FILE)
-    if refusals is not None:
-        for kind in ("refusal", "disclaimer"):
-            flags = FlaggedReplies(replies, refusals[kind].to_numpy())
-            found |= generalised_shares(f"{kind.capitalize()}s", flags, over, level)
+    for name, flagged in refusal_flags(run, replies).items():
+        found |= generalised_shares(name, flagged, over, level)
     if generation["debiased"] is not None:
-        found |= _gen_bias(replies, StyleShards(run.folder / STYLES), over, level, generation["gen_bias"]["scale"])
+        found |= _gen_bias(
+            replies, read_vectors(run.folder / STYLES).values, over, level, generation["gen_bias"]["scale"]
+        )
     return found
 
 
 def _gen_bias(
-    replies: Replies, styles: StyleShards, over: Over, confidence_level: float, scale: float
+    replies: Replies, styles: np.ndarray, over: Over, confidence_level: float, scale: float
 ) -> dict[str, Generalised]:
     cells = CellSums()
-    add_in_batches(cells, replies, styles)
+    cells.add(styles, replies.descriptors, replies.templates, replies.axes)
     listed = cells.cells()
     moments = cells.moments(listed)
     terms = sorted({(str(cell.axis), cell.descriptor) for cell in listed})
@@ -50,9 +47,7 @@ def _gen_bias(
     means[rows, columns], counts[rows, columns] = moments.means, cells.counts(listed)
     spread[rows, columns] = moments.variances.sum(axis=1)
     names, axes = np.unique([axis for axis, _ in terms], return_inverse=True)
-    groups = {"Full Gen Bias, debiased": np.ones(len(terms), bool)}
-    for code, axis in enumerate(names.tolist()):
-        groups[f"Full Gen Bias, {axis_label(axis)}"] = axes == code
+    groups = axis_groups("Full Gen Bias", axes, names.tolist(), whole="Full Gen Bias, debiased")
     found = {}
     for name, members in groups.items():
         used = (counts[:, members] > 0).sum(axis=1) > 1

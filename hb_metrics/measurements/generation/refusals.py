@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
-from hb_metrics.runs.replies import Replies
+from hb_metrics.runs.replies import FlaggedReplies, Replies
 
 
 def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
@@ -16,16 +16,14 @@ def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
 def refusals_results(replies: Replies, found: Matches, rules: RefusalRules, confidence_level: float) -> dict[str, Any]:
     """Computes the shares of refusals and disclaimers for results.json.
 
-    In `by_rule`, each reply counts for the first rule that it matches.
+    In `by_rule`, each reply counts only towards the first rule that it matches.
     """
     results: dict[str, Any] = {"num_cut_for_classifier": 0}
     for kind, indices, of_kind in (
         ("refusals", found.refusals, rules.refusals),
         ("disclaimers", found.disclaimers, rules.disclaimers),
     ):
-        results[kind] = refusal_shares(
-            indices >= 0, replies.descriptors, replies.templates, replies.axes, confidence_level=confidence_level
-        )
+        results[kind] = refusal_shares(FlaggedReplies(replies, indices >= 0), confidence_level)
         counts = Counter(indices[indices >= 0].tolist())
         results[kind]["by_rule"] = {of_kind[index].phrase: number for index, number in counts.most_common()}
     return results

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
 from hb_metrics.runs.replies import Replies
-from hb_metrics.stats.bias_values import BiasValues, StyleRows, bias_values
+from hb_metrics.stats.bias_values import BiasValues, bias_values
 from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 
 # For each descriptor, the page shows this many replies with the highest bias values, and this many random replies.
@@ -17,19 +17,11 @@ NUM_CHARACTERISTIC = 2
 NUM_DRAWN = 3
 # For the whole run, the page shows this many replies.
 NUM_SHOWN = 10
-_BATCH = 8192
-
-
-def add_in_batches(cells: CellSums, replies: Replies, style_probabilities: StyleRows) -> None:
-    for first in range(0, len(replies.ids), _BATCH):
-        part = slice(first, first + _BATCH)
-        block = style_probabilities[part].astype(np.float32)
-        cells.add(block, replies.descriptors[part], replies.templates[part], replies.axes[part])
 
 
 def generation_results(
     replies: Replies,
-    style_probabilities: np.ndarray | StyleRows,
+    style_probabilities: np.ndarray,
     labels: Sequence[str],
     *,
     clusters: Mapping[str, Sequence[str]] | None = None,
@@ -38,16 +30,11 @@ def generation_results(
 ) -> tuple[dict[str, Any], BiasValues]:
     """Computes the results for results.json, and the bias values of all replies.
 
-    `asked` [replies] contains the user's last turn, by default the prompt. A check finds replies that repeat it.
+    `asked` [replies] contains the user's last turn, by default the prompt. Replies that repeat it are counted as
+    parroting.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
-    likeliest = np.empty(len(replies.ids), np.int64)  # [replies] the index of each reply's likeliest style
-    probabilities = np.empty(len(replies.ids))  # [replies] the probability of that style
-    for first in range(0, len(replies.ids), _BATCH):
-        part = slice(first, first + _BATCH)
-        block = style_probabilities[part]
-        cells.add(block.astype(np.float32), replies.descriptors[part], replies.templates[part], replies.axes[part])
-        likeliest[part], probabilities[part] = block.argmax(axis=1), block.max(axis=1)
+    cells.add(style_probabilities, replies.descriptors, replies.templates, replies.axes)
     plain, debiased = plain_and_debiased(cells, confidence_level)
 
     biases = bias_values(style_probabilities, replies.descriptors, replies.templates, replies.axes)
@@ -63,7 +50,7 @@ def generation_results(
         "by_descriptor": _by_descriptor(replies, biases, columns, parrots["by_descriptor"]),
         "parroting": {key: value for key, value in parrots.items() if key != "by_descriptor"},
         "phrase_rates": rates,
-        "examples": _examples(replies, asked, biases, [labels[style] for style in likeliest.tolist()], probabilities),
+        "examples": _examples(replies, asked, biases, labels, style_probabilities),
     }
     return results, biases
 
@@ -72,8 +59,8 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     """Counts replies for results.json, and selects some replies to show.
 
     `table` contains all replies (`requests.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with
-    an unfinished thought is counted as unclosed and not as empty. Unknown counts are `None`. The shown replies have the
-    lowest ids, which are hashes.
+    an unfinished thought is counted as unclosed and not as empty. Unknown counts are `None`. The replies to show are
+    those with the lowest ids, which are hashes.
     """
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
@@ -108,7 +95,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
 
 
 def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
-    """Counts a server's answers. `tables` has a table for each turn."""
+    """Counts a server's answers. `tables` contains a table for each turn."""
     table = pa.concat_tables(tables)
     if "finish_reason" not in table.column_names:
         return {}
@@ -127,9 +114,9 @@ def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
 
 
 def _num_shortened(tables: Sequence[pa.Table]) -> int:
-    """Counts the requests whose prompt did not become longer by at least a token for each word of the last reply.
+    """Counts the requests from which the server probably left out messages, because the conversation was too long.
 
-    The server then probably left out earlier messages, because the conversation is too long for it.
+    In such a request, the prompt has not grown by at least one token per word of the last reply.
     """
     number = 0
     for before, after in pairwise(tables):
@@ -186,9 +173,9 @@ def _by_descriptor(
 
 
 def _examples(
-    replies: Replies, asked: Sequence[str], biases: BiasValues, styles: Sequence[str], probabilities: np.ndarray
+    replies: Replies, asked: Sequence[str], biases: BiasValues, labels: Sequence[str], vectors: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Selects, for each descriptor, the replies with the highest bias values and those with the lowest ids (hashes)."""
+    """Selects each descriptor's replies with the highest bias values, and those with the lowest ids (hashes)."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)
@@ -203,8 +190,8 @@ def _examples(
                     "why": "characteristic" if place < NUM_CHARACTERISTIC else "drawn",
                     "prompt": replies.prompts[row],
                     "reply": replies.texts[row],
-                    "style": styles[row],
-                    "style_probability": float(probabilities[row]),
+                    "style": labels[int(vectors[row].argmax())],
+                    "style_probability": float(vectors[row].max()),
                     "bias_value": float(biases.values[row]),
                     "parroting": bool(is_parroting([asked[row]], [replies.texts[row]])[0]),
                 }

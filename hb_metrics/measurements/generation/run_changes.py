@@ -5,15 +5,15 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.inference.classifiers.censoring import paired_terms, term_mentioned
-from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, UPTAKE, value_at
+from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
-from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
+from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import Run, StyleShards, read_reply_table, read_run_table, read_styles
-from hb_metrics.runs.replies import nonempty_replies
+from hb_metrics.runs.finished_run import Run, read_reply_table, read_run_table, read_styles, read_vectors
+from hb_metrics.runs.replies import FlaggedReplies, Replies, nonempty_replies
 from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES, plural_forms
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.style_clusters import cluster_columns
@@ -42,10 +42,15 @@ def changes(first: Run, second: Run) -> FigureChanges:
     tables = read_reply_table(first.folder), read_reply_table(second.folder)
     if tables[0] is None or tables[1] is None:
         return FigureChanges({}, NO_FILES_REASON)
-    by_name = reply_share_changes(UPTAKE, naming(tables[0]), naming(tables[1]), level)
+    named = naming(tables[0]), naming(tables[1])
+    by_name = reply_share_changes(UPTAKE, *named, level)
     if by_name is None:
         return FigureChanges({}, OTHER_TERMS_REASON)
-    by_name |= _refusal_changes(first, second, tables, level)
+    if first.results["run"]["refusals"]["rules_digest"] == second.results["run"]["refusals"]["rules_digest"]:
+        others = refusal_flags(second, named[1].replies)
+        for name, flagged in refusal_flags(first, named[0].replies).items():
+            if name in others:
+                by_name |= reply_share_changes(name, flagged, others[name], level) or {}
     reason = _unlike(first, second)
     if reason is not None:
         return FigureChanges(by_name, reason, level)
@@ -65,24 +70,13 @@ def changes(first: Run, second: Run) -> FigureChanges:
     return FigureChanges(by_name | _noun_changes(before, after, level), None, level)
 
 
-def _refusal_changes(
-    first: Run, second: Run, tables: Sequence[pa.Table], confidence_level: float
-) -> dict[str, PairedChange]:
-    before, after = (read_run_table(run.folder / REFUSALS_FILE) for run in (first, second))
-    rules = [run.results["run"]["refusals"]["rules_digest"] for run in (first, second)]
-    if before is None or after is None or rules[0] != rules[1]:
-        return {}
-    by_name: dict[str, PairedChange] = {}
-    for name, column in (("Refusals", "refusal"), ("Disclaimers", "disclaimer")):
-        sides = _found(tables[0], before, column), _found(tables[1], after, column)
-        by_name |= reply_share_changes(name, *sides, confidence_level) or {}
-    return by_name
-
-
-def _found(table: pa.Table, flags: pa.Table, column: str) -> FlaggedReplies:
-    replies = nonempty_replies(table, table)
-    by_id = dict(zip(flags["id"].to_pylist(), flags[column].to_pylist(), strict=True))
-    return FlaggedReplies(replies, np.array([by_id[identifier] for identifier in replies.ids]))
+def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
+    """Flags the refusals and the disclaimers among a run's non-empty replies, or nothing if their file is missing."""
+    table, flagged = read_run_table(run.folder / REFUSALS_FILE), {}
+    if table is not None:
+        for kind in KINDS:
+            flagged[kind.capitalize()] = FlaggedReplies(replies, table[kind.removesuffix("s")].to_numpy())
+    return flagged
 
 
 def _noun_changes(before: _Replies, after: _Replies, confidence_level: float) -> dict[str, PairedChange]:
@@ -118,14 +112,14 @@ def _unlike(first: Run, second: Run) -> str | None:
 def _replies(run: Run, table: pa.Table) -> _Replies | None:
     if read_styles(run) is None or not any((run.folder / STYLES).glob("*.parquet")):
         return None
-    styles, replies = StyleShards(run.folder / STYLES), nonempty_replies(table, table)
+    styles, replies = read_vectors(run.folder / STYLES), nonempty_replies(table, table)
     if set(replies.ids) != set(styles.ids):
         return None
     row_of = {identifier: row for row, identifier in enumerate(styles.ids)}
     cells: dict[tuple[str, str, str], list[int]] = {}
     for identifier, *key in zip(replies.ids, replies.templates, replies.axes, replies.descriptors, strict=True):
         cells.setdefault((key[0], key[1], key[2]), []).append(row_of[identifier])
-    vectors = styles[:].astype(np.float32, copy=False)
+    vectors = styles.values.astype(np.float32, copy=False)
     rows = [row_of[identifier] for identifier in replies.ids]
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors[rows], nouns_of(table, replies.ids), replies.templates, terms)

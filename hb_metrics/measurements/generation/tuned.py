@@ -32,7 +32,8 @@ class Ceiling(NamedTuple):
     """The ceiling of labels, as `bias_labels.py` has recorded it. An interval is `None` if it is unknown.
 
     Attributes:
-        share: The share of replies that are tagged "no_bias" by the directions of bias of other replies.
+        share: The share of replies that are tagged "no_bias" according to directions of bias that come from other
+            replies.
         value: The debiased Full Gen Bias of these replies, or `None` if it is unknown.
     """
 
@@ -44,12 +45,12 @@ class Ceiling(NamedTuple):
 
 
 class TunedRow(NamedTuple):
-    """A row of the table, for a run or for the ceiling. A row for the ceiling has only `full` and `interval`.
+    """A table row for a run or for the ceiling. The ceiling's row has only `full` and `interval`.
 
     Attributes:
-        obeys: The mean bias value along the directions of other replies, and its change from the first run.
-        relative: The change in the mean bias value, as a share of the first run's value over the same terms. `None` if
-            the first run's value is not clearly above 0.
+        obeys: The mean bias value along directions that come from other replies, and its change since the first run.
+        relative: The change in the mean bias value, divided by the first run's value. Both are computed over the same
+            terms. `None` if the first run's value is not clearly above 0.
     """
 
     name: str

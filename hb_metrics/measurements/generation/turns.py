@@ -14,17 +14,15 @@ from hb_metrics.inference.replies.requests import ReplyRequests
 from hb_metrics.inference.replies.turns import next_turn
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.generation.results import add_in_batches, served_counts
+from hb_metrics.measurements.generation.results import served_counts
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.paired_changes.reply_shares import FlaggedReplies
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules
-from hb_metrics.runs.finished_run import StyleShards
-from hb_metrics.runs.replies import Replies, chosen_replies, later_replies, rows_of_conversations
+from hb_metrics.runs.finished_run import read_vectors
+from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies, rows_of_conversations
 from hb_metrics.runs.run_folder import REPLIES, STYLES, turn_folder
-from hb_metrics.stats.bias_values import StyleRows
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
@@ -41,7 +39,7 @@ def converse(
     classifier: Classifier,
     forms: Forms,
 ) -> tuple[list[pa.Table], list[Replies]]:
-    """Generates and classifies the replies of later turns that are not on disk yet.
+    """Generates and classifies those replies of later turns that are not on disk yet.
 
     Every process must call this function. `table` contains all replies of the first turn, and `first` contains its
     non-empty replies. Returns all replies and the non-empty replies of each turn, including the first turn.
@@ -70,13 +68,13 @@ def converse(
 def turn_results(
     task: Task, tables: Sequence[pa.Table], turns: Sequence[Replies], rules: RefusalRules, forms: Forms
 ) -> dict[str, Any]:
-    """Computes the values by turn for results.json. `num_ended` counts conversations without a later reply."""
+    """Computes the values by turn for results.json. `num_ended` counts the conversations that ended early."""
     level = task.settings.run.confidence_level
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
         kept = rows_of_conversations(of_turn, turns[-1])
         replies.append(chosen_replies(of_turn, kept))
-        vectors.append(StyleShards(turn_folder(task.folder, turn) / STYLES)[:][kept])
+        vectors.append(read_vectors(turn_folder(task.folder, turn) / STYLES).values[kept])
     named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]
     refused = [FlaggedReplies(each, match_rules(each.texts, rules).refusals >= 0) for each in replies]
     is_of_names = task.settings.of(GenerationOptions).cue in NAME_CUES
@@ -93,7 +91,7 @@ def turn_results(
     }
 
 
-def groups_of_names(task: Task, replies: Replies, vectors: StyleRows | np.ndarray) -> dict[str, Any]:
+def groups_of_names(task: Task, replies: Replies, vectors: np.ndarray) -> dict[str, Any]:
     groups = dict(zip(task.prompts["descriptor"].to_pylist(), task.prompts["bucket"].to_pylist(), strict=True))
     level = task.settings.run.confidence_level
     return name_groups(vectors, replies.descriptors, replies.templates, groups, level)
@@ -103,12 +101,12 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
     """Computes Full Gen Bias ×1000 by turn, its change from the first turn to the last, and its slope per turn.
 
     `vectors` contains an array [conversations, styles] for each turn, and `replies` contains the replies of the first
-    turn. Debiased values, the change and the slope are `None` if no term has two replies to the same template.
+    turn. If no term has two replies to the same template, the debiased values, the change and the slope are `None`.
     """
     found: list[dict[str | None, dict[str, Any]]] = []
     for of_turn in vectors:
         cells = CellSums(keep_replies=True)
-        add_in_batches(cells, replies, of_turn)
+        cells.add(of_turn, replies.descriptors, replies.templates, replies.axes)
         plain, debiased = plain_and_debiased(cells, confidence_level)
         found.append({axis: _value(plain, debiased, axis) for axis in (None, *(plain.by_axis or {}))})
     change: dict[str | None, PairedChange] = {}
@@ -144,7 +142,7 @@ def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[s
 
 
 def _plain(change: PairedChange | None) -> dict[str, Any] | None:
-    """Converts a change for results.json. Bounds are rounded: their last digits depend on the number of threads."""
+    """Converts a change for results.json. Rounds its bounds, whose last digits depend on the number of threads."""
     if change is None:
         return None
     found: dict[str, Any] = change._asdict()

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from hb_dataset.frequency import read_frequencies
@@ -30,13 +31,13 @@ from hb_metrics.measurements.generation.results import (
     style_means_table,
 )
 from hb_metrics.measurements.generation.turns import converse, groups_of_names, turn_results
-from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.runs.finished_run import StyleShards
-from hb_metrics.runs.replies import Replies, no_replies, nonempty_replies, replied_prompts
+from hb_metrics.runs.finished_run import read_vectors
+from hb_metrics.runs.replies import FlaggedReplies, Replies, no_replies, nonempty_replies, replied_prompts
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
     REFUSALS_FILE,
@@ -56,7 +57,7 @@ class Asked(NamedTuple):
     """The requests for a run's replies.
 
     Attributes:
-        ignored: Those settings in the model's generation_config that are not supported.
+        ignored: The settings in the model's generation_config that are not supported.
     """
 
     prompts: pa.Table
@@ -157,23 +158,19 @@ def describe(work: GenerationWork) -> dict[str, Any]:
         more["label_ceiling"] = layout.label_ceiling
     return {
         "generation": {**work.plan.description(), **more, "ignored_settings": work.asked.ignored or None},
-        "style_classifier": {
-            "name": classifier.name,
-            "is_embedded": classifier.is_embedded,
-            "digest": classifier.digest,
-            "num_styles": len(classifier.labels),
-            "multi_label": classifier.multi_label,
-            "temperature": classifier.temperature,
-            "clusters": work.clusters,
-            "notes": list(classifier.notes),
-            **({} if classifier.judge is None else {"judge": classifier.judge}),
-        },
+        "style_classifier": classifier_record(
+            classifier,
+            num_styles=len(classifier.labels),
+            multi_label=classifier.multi_label,
+            temperature=classifier.temperature,
+            clusters=work.clusters,
+        ),
         "refusals": {"rules_digest": work.rules.digest},
     }
 
 
 def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    options, folder = task.settings.of(GenerationOptions), task.folder
+    options, folder, classifier = task.settings.of(GenerationOptions), task.folder, work.classifier
     forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
 
     def nonempty(table: pa.Table) -> tuple[Replies, Replies]:
@@ -187,34 +184,34 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
     else:
         request = work.asked.requests, work.asked.layout
-        looked = reply_until(task, work.looks, *request, work.classifier, lambda table: nonempty(table)[1])
+        looked = reply_until(task, work.looks, *request, classifier, lambda table: nonempty(table)[1])
         table = looked.replies
     prompts = replied_prompts(work.asked.prompts, table)
     replies, classified = nonempty(table)
     styles = None if looked is None else looked.styles
     if looked is None:
-        styles = classify_into_shards(classified.texts, replies.ids, work.classifier, folder / STYLES, label="styles")
-    tables, turns = converse(task, work.asked.requests, work.asked.layout, table, replies, work.classifier, forms)
+        styles = classify_into_shards(classified.texts, replies.ids, classifier, folder / STYLES, label="styles")
+    tables, turns = converse(task, work.asked.requests, work.asked.layout, table, replies, classifier, forms)
     if styles is None or not task.state.is_main_process:
         return {}
     for of_turn in tables:
         _note_marks(of_turn)
-    names_term = term_mentioned(replies, *forms)
+    level, terms = task.settings.run.confidence_level, list(zip(replies.axes, replies.descriptors, strict=True))
     refusals = match_rules(replies.texts, work.rules)
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
-    vectors = StyleShards(folder / STYLES)
+    vectors = read_vectors(folder / STYLES).values
     results, biases = generation_results(
         replies,
         vectors,
-        work.classifier.labels,
+        classifier.labels,
         clusters=work.clusters,
-        confidence_level=task.settings.run.confidence_level,
+        confidence_level=level,
         asked=asked,
     )
     if looked is not None:
         results["gen_bias"]["intervals"]["full_gen_bias"] = looked.outcome.pop("interval")
-    write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, work.classifier.labels))
+    write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, classifier.labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     return {
@@ -222,35 +219,17 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         "num_left_out_prompts": work.asked.num_left_out,
         "num_left_out_templates": len(work.asked.left_out_templates),
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
-        **_unanswered(work.classifier, vectors),
+        **({} if classifier.judge is None else {"num_unanswered": int((~classifier.answered(vectors)).sum())}),
         **results,
         **({} if looked is None else {"until": looked.outcome}),
-        "identity_leakage": _identity_leakage(task, work.classifier, classified, vectors, results),
-        "uptake": reply_shares(
-            names_term,
-            replies.descriptors,
-            replies.templates,
-            replies.axes,
-            confidence_level=task.settings.run.confidence_level,
-        ),
-        "nouns": noun_bias(
-            noun_kernels(
-                vectors,
-                nouns_of(prompts, replies.ids),
-                replies.templates,
-                list(zip(replies.axes, replies.descriptors, strict=True)),
-            ),
-            task.settings.run.confidence_level,
-        ),
+        "identity_leakage": _identity_leakage(task, classifier, classified, vectors, results),
+        "uptake": reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
+        "nouns": noun_bias(noun_kernels(vectors, nouns_of(prompts, replies.ids), replies.templates, terms), level),
         **({"name_groups": groups_of_names(task, replies, vectors)} if options.cue in NAME_CUES else {}),
-        "refusals": refusals_results(replies, refusals, work.rules, task.settings.run.confidence_level),
+        "refusals": refusals_results(replies, refusals, work.rules, level),
         "frequencies": _frequencies(options.frequencies, task.prompts),
         **({} if len(turns) == 1 else {"turns": turn_results(task, tables, turns, work.rules, forms)}),
     }
-
-
-def _unanswered(classifier: Classifier, vectors: StyleShards) -> dict[str, int]:
-    return {} if classifier.judge is None else {"num_unanswered": int((~classifier.answered(vectors[:])).sum())}
 
 
 def _note_marks(table: pa.Table) -> None:
@@ -267,7 +246,7 @@ def _note_marks(table: pa.Table) -> None:
 
 
 def _identity_leakage(
-    task: Task, classifier: Classifier, replies: Replies, vectors: StyleShards, results: dict[str, Any]
+    task: Task, classifier: Classifier, replies: Replies, vectors: np.ndarray, results: dict[str, Any]
 ) -> dict[str, Any] | None:
     shared = task.settings.run
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))

@@ -1,8 +1,8 @@
 from hb_metrics.inference.judges.rubric import recorded_rubric
 from hb_metrics.measurements.measurement import FigureChanges
-from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
-from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
-from hb_metrics.runs.replies import answered_replies, verdicts
+from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.runs.finished_run import Run, read_stored_replies, read_vectors
+from hb_metrics.runs.replies import FlaggedReplies, answered_replies, verdicts
 from hb_metrics.runs.run_folder import JUDGE
 from hb_metrics.runs.run_record import cue_of
 
@@ -30,7 +30,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    found = verdicts(StyleShards(run.folder / JUDGE / name)[:][:, :-1])
+    found = verdicts(read_vectors(run.folder / JUDGE / name).values[:, :-1])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them
     rubric = recorded_rubric(run.results["run"]["judge"][name])

@@ -12,7 +12,7 @@ from hb_metrics.inference.judges.rubric import Rubric, recorded_rubric
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.runs.finished_run import read_stored_replies
-from hb_metrics.runs.replies import Replies, answered_replies, verdicts
+from hb_metrics.runs.replies import FlaggedReplies, Replies, answered_replies, verdicts
 from hb_metrics.runs.run_folder import JUDGE, plural_forms
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
@@ -80,16 +80,16 @@ def judged_results(
 ) -> dict[str, Any]:
     """Computes the values of a rubric for results.json.
 
-    `probabilities` [replies, labels + 1] has a column for each label, and a last column for "no answer". Replies
-    without an answer are left out. In the results, `replies` contains the shares of the rubric's counted label, if any,
-    without replies that have several likeliest labels. `debiased` is `None` if the sampling noise is unknown.
+    `probabilities` [replies, labels + 1] contains a column for each label, and a last column for "no answer". Replies
+    without an answer are left out. If the rubric has a counted label, `replies` in the results contains the shares of
+    this label, without replies that have several likeliest labels. `debiased` is `None` if the sampling noise is
+    unknown.
     """
     answered, found, shares = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1]), None
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]
     if rubric.figure is not None:
-        of = answered_replies(replies, found >= 0)
         flags = found[found >= 0] == rubric.labels.index(rubric.figure)
-        shares = refusal_shares(flags, of.descriptors, of.templates, of.axes, confidence_level=confidence_level)
+        shares = refusal_shares(FlaggedReplies(answered_replies(replies, found >= 0), flags), confidence_level)
     cells = CellSums(rubric.labels, keep_replies=True)
     cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
     plain, debiased = plain_and_debiased(cells, confidence_level)

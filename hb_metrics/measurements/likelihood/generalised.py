@@ -1,7 +1,7 @@
 import numpy as np
 
 from hb_metrics.measurements.likelihood.run_changes import pair_tests
-from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_groups
 from hb_metrics.runs.finished_run import Run, read_prompts, read_shards
 from hb_metrics.runs.replies import replied_prompts
 from hb_metrics.runs.run_folder import PERPLEXITIES
@@ -22,13 +22,8 @@ def likelihood_influences(run: Run) -> dict[str, Influences]:
     alpha = run.results["likelihood"]["likelihood_bias"]["alpha"]
     prompts = replied_prompts(read_prompts(run.folder), scores)
     tests = pair_tests(prompts, [scores["perplexity"].to_numpy()], alpha)
-    groups = {"Likelihood Bias": np.ones(len(tests.firsts), bool)}
-    for code, axis in enumerate(tests.axes):
-        groups[f"Likelihood Bias, {axis_label(axis)}"] = tests.groups[tests.firsts] == code
     found = {}
-    for name, chosen in groups.items():
-        if not chosen.any():
-            continue
+    for name, chosen in axis_groups("Likelihood Bias", tests.groups[tests.firsts], tests.axes).items():
         _, templates = np.unique(tests.templates[chosen], return_inverse=True)
         terms, codes = np.unique(np.stack([tests.firsts[chosen], tests.seconds[chosen]]), return_inverse=True)
         firsts, seconds = codes.reshape(2, -1)

@@ -1,4 +1,4 @@
-"""Computes the changes in Likelihood Bias between two runs. Intervals are valid for other terms of each axis."""
+"""Computes the changes in Likelihood Bias between two runs. The intervals also hold for other terms of each axis."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ import pyarrow as pa
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, pair_share_change
-from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_groups
 from hb_metrics.runs.finished_run import Run, read_prompts, read_shards
 from hb_metrics.runs.replies import replied_prompts
 from hb_metrics.runs.run_folder import PERPLEXITIES, PROMPTS_FILE
@@ -31,11 +31,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, "the runs scored different prompts")
     tests = pair_tests(prompts[0], values, first.results["likelihood"]["likelihood_bias"]["alpha"])
     level = first.results["run"]["settings"].get("confidence_level", 0.95)
-    by_name = {"Likelihood Bias": _change(tests, np.ones(len(tests.firsts), bool), level)}
-    for code, axis in enumerate(tests.axes):
-        chosen = tests.groups[tests.firsts] == code
-        if chosen.any():
-            by_name[f"Likelihood Bias, {axis_label(axis)}"] = _change(tests, chosen, level)
+    by_name = {}
+    for name, chosen in axis_groups("Likelihood Bias", tests.groups[tests.firsts], tests.axes).items():
+        by_name[name] = _change(tests, chosen, level)
     return FigureChanges(by_name, None, level)
 
 

@@ -2,9 +2,9 @@ import numpy as np
 
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
-from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, FlaggedReplies, reply_share_changes
-from hb_metrics.runs.finished_run import Run, StyleShards, read_stored_replies
-from hb_metrics.runs.replies import Replies, answered_replies
+from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
+from hb_metrics.runs.finished_run import Run, read_stored_replies, read_vectors
+from hb_metrics.runs.replies import FlaggedReplies, Replies, answered_replies
 from hb_metrics.runs.run_folder import OFFENSIVENESS
 from hb_metrics.runs.run_record import cue_of
 
@@ -37,11 +37,11 @@ def classified_replies(run: Run, threshold: float, replies: Replies | None = Non
     replies = replies or read_stored_replies(run.folder)
     if replies is None:
         return None
-    shards = StyleShards(folder)
-    offensive = dict(zip(shards.ids, (shards[:][:, 0] >= threshold).tolist(), strict=True))
+    shards = read_vectors(folder)
+    offensive = dict(zip(shards.ids, (shards.values[:, 0] >= threshold).tolist(), strict=True))
     if offensive.keys() != set(replies.ids):
         return None
     if run.results["run"]["offensiveness_classifier"].get("judge") is not None:  # the second column means no answer
-        unanswered = dict(zip(shards.ids, shards[:][:, 1] > 0, strict=True))
+        unanswered = dict(zip(shards.ids, shards.values[:, 1] > 0, strict=True))
         replies = answered_replies(replies, ~np.array([unanswered[identifier] for identifier in replies.ids]))
     return FlaggedReplies(replies, np.array([offensive[identifier] for identifier in replies.ids]))

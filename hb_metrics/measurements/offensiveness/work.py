@@ -5,13 +5,19 @@ import numpy as np
 
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards, probability_array
 from hb_metrics.inference.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
-from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.paired_changes.reply_shares import FlaggedReplies
 from hb_metrics.runs.finished_run import read_turns
-from hb_metrics.runs.replies import Replies, answered_replies, chosen_replies, rows_of_conversations, whole_prompts
+from hb_metrics.runs.replies import (
+    FlaggedReplies,
+    Replies,
+    answered_replies,
+    chosen_replies,
+    rows_of_conversations,
+    whole_prompts,
+)
 from hb_metrics.runs.run_folder import OFFENSIVENESS, turn_folder
 
 
@@ -21,16 +27,9 @@ def plan(task: Task, files: None) -> Classifier:
 
 
 def describe(classifier: Classifier) -> dict[str, Any]:
+    labels = list(classifier.source_labels)
     return {
-        "offensiveness_classifier": {
-            "name": classifier.name,
-            "is_embedded": classifier.is_embedded,
-            "digest": classifier.digest,
-            "version": classifier.version,
-            "offensive_labels": list(classifier.source_labels),
-            "notes": list(classifier.notes),
-            **({} if classifier.judge is None else {"judge": classifier.judge}),
-        }
+        "offensiveness_classifier": classifier_record(classifier, version=classifier.version, offensive_labels=labels)
     }
 
 

@@ -15,7 +15,7 @@ from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classif
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.loading import LoadedModel, load_model
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
-from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.regard.continuations import (
     ContinuationPlan,
     draw_continuations,
@@ -85,11 +85,7 @@ def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[
 
 def describe(work: RegardWork) -> dict[str, Any]:
     section = {
-        "name": work.classifier.name,
-        "is_embedded": work.classifier.is_embedded,
-        "digest": work.classifier.digest,
-        "notes": list(work.classifier.notes),
-        **({} if work.classifier.judge is None else {"judge": work.classifier.judge}),
+        **classifier_record(work.classifier),
         "groups": [group.name for group in work.groups],
         "groups_digest": hashlib.sha256(repr(work.groups).encode()).hexdigest(),
         "pairs": {name: list(pair) for name, pair in work.pairs.items()},

@@ -1,3 +1,7 @@
+from collections.abc import Sequence
+
+import numpy as np
+
 MISSING = "–"
 _MINUS = "−"
 
@@ -12,6 +16,17 @@ def axis_label(axis: str) -> str:
     return axis.replace("race_eth", "race_and_eth").replace("_", " ").replace("+", " + ").capitalize()
 
 
+def axis_groups(
+    name: str, codes: np.ndarray, axes: Sequence[str], *, whole: str | None = None
+) -> dict[str, np.ndarray]:
+    """Returns the rows of all terms and of each axis, by the name of the figure. `codes` has the axis of each row."""
+    groups = {whole or name: np.ones(len(codes), bool)}
+    for code, axis in enumerate(axes):
+        if (codes == code).any():
+            groups[f"{name}, {axis_label(axis)}"] = codes == code
+    return groups
+
+
 def share(value: float | None, digits: int = 1) -> str:
     return MISSING if value is None else _signs(f"{value:.{digits}%}")
 
@@ -24,7 +39,7 @@ def bias(value: float | None) -> str:
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Formats an interval. Both ends have the number of decimals of the end that is farther from 0."""
+    """Formats an interval. Both ends get as many decimals as the end that is farther from 0."""
     if bounds is None:
         return MISSING
     digits = _digits(max(map(abs, bounds)))

@@ -1,6 +1,6 @@
-"""Provides the numbers that the paper prints (Smith et al., 2022).
+"""Provides the numbers reported in the paper (Smith et al., 2022).
 
-paper.yaml describes them, and states the table of each number.
+paper.yaml describes each number, and states the table from which it comes.
 """
 
 from pathlib import Path

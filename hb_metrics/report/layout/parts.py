@@ -13,8 +13,8 @@ class Tile(NamedTuple):
 class Section(NamedTuple):
     """A section of a page.
 
-    `id` is the id of the section's heading, for the table of contents. `figures` maps the id of an HTML element to its
-    Plotly figures. Readers choose one of several figures.
+    `id` is the id of the section's heading, for the table of contents. `figures` maps the id of each HTML element to
+    its Plotly figures. If an element has several figures, readers choose the one to show.
     """
 
     id: str
@@ -27,10 +27,9 @@ class Report(NamedTuple):
     """A measurement's part of a run's report. The first section is the main one.
 
     Attributes:
-        answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show
-            this.
+        answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show it.
         files: The names of the files with the underlying numbers, as part of a sentence in HTML.
-        embedded: If the measurement used an embedded classifier, the option that sets a better one.
+        embedded: The option that sets a better classifier, if the measurement used an embedded one.
         terms: The data from which readers choose a term (see `page.js`).
     """
 

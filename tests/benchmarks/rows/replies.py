@@ -81,7 +81,7 @@ def by_us(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
     requests = make_requests(inputs, decoding=Decoding(max_new_tokens=NEW_TOKENS))
     plan = plan_replies(requests, loaded.model, context="chat")
     with tempfile.TemporaryDirectory() as folder:
-        table = decode_into_shards(plan, loaded.model, Path(folder) / "replies", progress=False)
+        table = decode_into_shards(plan, loaded.model, Path(folder) / "replies")
     assert table is not None
     return {
         "replies": np.array([reply or "" for reply in table["reply"].to_pylist()]),

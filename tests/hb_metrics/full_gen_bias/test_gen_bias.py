@@ -11,7 +11,6 @@ from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hb_metrics.stats import cell_sums
 from hb_metrics.stats.gen_bias import PAPER_CLUSTERS, CellSums, cluster_columns, gen_bias
 from hb_metrics.stats.intervals import FEW_REPLIES_REASON
 
@@ -315,8 +314,8 @@ def test_values_can_be_computed_between_batches():
     assert before == gen_bias(gathered(rows[:40], keep_replies=True), confidence_level=0.95)
 
 
-def test_more_cells_than_the_first_room_is_for():
-    number = 5 * cell_sums._FIRST_CAPACITY
+def test_many_cells_come_a_hundred_replies_at_a_time():
+    number = 1280
     rng = np.random.default_rng(0)
     rows = [("a", f"d{index}", "t", row) for index, row in enumerate(rng.dirichlet([1, 1, 1], number))]
 

@@ -45,14 +45,19 @@ def made_study(numbers=None, design=None, questions=QUESTIONS, pairs=None):
 
 
 def screens_of(study):
-    return [(rater, screen) for rater, screens in study.sheets.items() for screen in screens]
+    """The rater, the screen and its tasks, of all screens."""
+    found = []
+    for rater, screens in study.sheets.items():
+        for place, screen in enumerate(screens):
+            found.append((rater, screen, study.tasks(rater, place)))
+    return found
 
 
 def answers(study, choose, raters=None):
     """The lines of a file of ratings, where `choose(rater, screen, question)` gives 1, 2 or `None` for no answer."""
     rows = []
-    for rater, screen in screens_of(study):
-        for question, task in screen.tasks.items():
+    for rater, screen, tasks in screens_of(study):
+        for question, task in tasks.items():
             choice = choose(rater, screen, question)
             if choice is not None and (raters is None or rater in raters):
                 rows.append({"study": study.id, "rater": rater, "task": task, "choice": choice})

@@ -101,7 +101,10 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
     assert (output / "human_evaluation.json").read_bytes() == (rated / "human_evaluation.json").read_bytes()
     assert "b was chosen over a in" in capsys.readouterr().out
     for arguments, message in (
-        ([ratings, "--study", rated / "human_evaluation.json"], "is not a study written by `human-eval export`"),
+        (
+            [ratings, "--study", rated / "human_evaluation.json"],
+            "is not a study written by this release's `human-eval export`",
+        ),
         ([rated / "tasks.jsonl"], "line 1: fields are missing; write a JSON object with"),
     ):
         with pytest.raises((ValueError, OSError), match=message):

@@ -84,7 +84,7 @@ def by_people(prompts):
 
     def choose(rater, reply):
         wrong = np.random.default_rng([int(reply["id"], 16), 3, int(rater[-1])]).random() < 0.05
-        return 1 + int(true[reply["id"]] != wrong)
+        return 1 if true[reply["id"]] != wrong else 2
 
     return choose
 
@@ -231,6 +231,24 @@ def test_two_groups_of_terms_are_compared(run, study, by_people, tmp_path):
     assert results["gaps"][0]["value"] is not None
 
 
+def test_labels_on_one_axis_are_said_to_be(run, by_people, tmp_path, capsys):
+    """Few labels: the page says of each rate and gap how many it lacks."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    for name, axes in (("age", ["age"]), ("both", AXES)):
+        out = tmp_path / name
+        labels.main([str(folder), "--judge", "offensiveness", "--num", "24", "--output_dir", str(out), "--axes", *axes])
+        rows = answers(read_label_study(out / "labels.json"), by_people)
+        path = write_lines(out / "saved.jsonl", rows)
+        calibrate.main([str(folder), str(path)])
+        page = read_page(folder / "report.html").text
+        assert ("Labels of 3 people on 24 replies (Age): " in capsys.readouterr().out) == (name == "age")
+        assert ("Offensive by people's labels (Age)" in page) == (name == "age")
+    assert "Age minus Religion: Age: " in page
+    assert page.count("Age minus Religion") == 2  # one gap, and the labels that both axes lack
+    assert page.count("labels are needed, and there are 12") == 4
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -308,7 +326,7 @@ def test_refusals_are_corrected(run, prompts, tmp_path):
     write_table(folder / REFUSALS_FILE, pa.table(table))
     labels.main([str(folder), "--judge", "refusals", "--num", "200", "--raters", "1"])
     study, true = read_label_study(folder / "labels-refusals" / "labels.json"), {row["id"]: truth(row) for row in rows}
-    write_lines(tmp_path / "saved.jsonl", answers(study, lambda rater, reply: 1 + int(true[reply["id"]])))
+    write_lines(tmp_path / "saved.jsonl", answers(study, lambda rater, reply: 1 if true[reply["id"]] else 2))
     path = str(folder / "labels-refusals" / "labels.json")
     calibrate.main([str(folder), str(tmp_path / "saved.jsonl"), "--study", path])
     results = json.loads((folder / CALIBRATIONS / "refusals.json").read_text(encoding="utf-8"))

@@ -48,8 +48,8 @@ def test_the_page_runs_its_own_script_and_loads_nothing(study):
     assert not {name for _, attrs in page.elements for name in attrs} & {"src", "href", "action", "onclick", "style"}
     assert not re.search(r"fetch|XMLHttp|WebSocket|sendBeacon|innerHTML|import\(|https?:", script)
     screens = []
-    for screen in study.sheets[RATER]:
-        replies, tasks = list(speakers(study, screen)), list(screen.tasks.values())
+    for place, screen in enumerate(study.sheets[RATER]):
+        replies, tasks = list(speakers(study, screen)), list(study.tasks(RATER, place).values())
         screens.append({"prompt": study.pairs[screen.pair].prompt, "replies": replies, "tasks": tasks})
     questions = [{"id": question.id, "text": question.text} for question in QUESTIONS]
     # Nothing that reveals which run a reply comes from.
@@ -198,9 +198,11 @@ def test_a_rater_answers_with_keys_and_taps(study, path, tmp_path):
 
     read = read_ratings([saved], study)
     rows = [json.loads(line) for line in as_text.splitlines()]
-    assert [row["task"] for row in rows] == [task for screen in study.sheets[RATER] for task in screen.tasks.values()]
+    assert [row["task"] for row in rows] == [task for place in range(5) for task in study.tasks(RATER, place).values()]
     assert [row["choice"] for row in rows[:2]] == [1, 1]
     assert {row["session"] for row in rows} == {session}
     assert [passed for _, passed in read.checks] == [True]
-    assert all(rating.speaker == 2 for rating in read.ratings if rating.pair != study.sheets[RATER][0].pair)
+    of_pairs = {screen.pair: screen.first for screen in study.sheets[RATER] if screen.asked is None}
+    second = [rating for rating in read.ratings if rating.pair != study.sheets[RATER][0].pair]
+    assert all(rating.wins == (of_pairs[rating.pair] == 0) for rating in second)  # speaker 2 was tapped
     assert all(0.2 <= rating.seconds < 600 for rating in read.ratings)

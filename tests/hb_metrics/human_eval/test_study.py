@@ -76,10 +76,10 @@ def test_tasks_do_not_reveal_which_run_a_reply_is_of():
 
     assert len({row["task"] for row in rows}) == len(rows) == 4 * 22
     fields = {"study", "task", "sheet", "screen", "question", "question_text", "prompt", "speaker_1", "speaker_2"}
-    for row, (rater, screen) in zip(rows, screens_of(study), strict=True):
+    for row, (rater, screen, tasks) in zip(rows, screens_of(study), strict=True):
         assert row.keys() == fields
         assert row["question_text"] == "Which speaker sounds more human?"
-        assert (row["sheet"], row["task"]) == (rater, screen.tasks["humanness"])
+        assert (row["sheet"], row["task"]) == (rater, tasks["humanness"])
         replies = study.pairs[screen.pair].replies
         expected = [replies[screen.first], replies[1 - screen.first]]
         if screen.asked is not None:
@@ -99,7 +99,7 @@ def test_a_study_is_read_only_as_it_was_written(tmp_path):
     changed = [sides, name, {**name, "pairs": 3}, {**name, "layout": 1}, [], {}]
     for wrong in (*map(json.dumps, changed), "", text[:5000]):
         path.write_text(wrong, encoding="utf-8")
-        with pytest.raises(ValueError, match="is not a study written by `human-eval export`"):
+        with pytest.raises(ValueError, match="is not a study written by this release's `human-eval export`"):
             read_study(path)
 
 

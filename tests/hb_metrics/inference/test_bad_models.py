@@ -51,7 +51,7 @@ def as_prompts(texts):
 def reply(texts, loaded, folder, **options):
     decoding = Decoding(max_new_tokens=4, **options)
     plan = plan_replies(make_requests(as_prompts(texts), decoding=decoding), loaded, context="plain")
-    return decode_into_shards(plan, loaded, folder, progress=False)["reply"].to_pylist()
+    return decode_into_shards(plan, loaded, folder)["reply"].to_pylist()
 
 
 @pytest.fixture

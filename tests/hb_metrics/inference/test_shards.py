@@ -11,7 +11,7 @@ def test_each_text_is_in_one_shard_and_comes_back_in_order(prompts, get_small_mo
     texts = [*prompts[:100], *prompts[:5]]
     columns = {"id": [f"id{row}" for row in range(len(texts))], "text": texts}
     plan = plan_perplexity(texts, model, tokenizer, max_positions=64)
-    table = score_into_shards(plan, columns, tmp_path, model, progress=False)
+    table = score_into_shards(plan, columns, tmp_path, model)
     assert table["id"].to_pylist() == columns["id"]
     assert table["text"].to_pylist() == columns["text"]
     expected = score_perplexity(texts, model, tokenizer, max_positions=64, progress=False)

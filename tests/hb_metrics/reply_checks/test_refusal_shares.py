@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.reply_checks.refusal_shares import p_between_axes, p_between_descriptors, refusal_shares
+from hb_metrics.runs.replies import FlaggedReplies, Replies
 from hb_metrics.stats.share_intervals import share_interval
 
 
@@ -15,7 +16,11 @@ def test_shares_and_counts_are_those_of_a_loop_in_any_order():
     flags[[index for index, row in enumerate(rows) if row[0] == "a1"]] = False
     axes, descriptors, templates = zip(*rows, strict=True)
 
-    results = refusal_shares(flags, descriptors, templates, axes, num_shuffles=99)
+    def made(order):
+        columns = ([column[row] for row in order] for column in (axes, descriptors, templates, flags, flags))
+        return refusal_shares(FlaggedReplies(Replies([], *columns), flags[order]), 0.95)
+
+    results = made(range(len(rows)))
 
     assert (results["num"], results["num_replies"]) == (flags.sum(), len(rows))
     assert results["share"] == flags.mean()
@@ -39,11 +44,7 @@ def test_shares_and_counts_are_those_of_a_loop_in_any_order():
     assert {row["descriptor"]: (row["num"], row["num_replies"]) for row in results["by_descriptor"]} == counted
     shares = [row["num"] / row["num_replies"] for row in results["by_descriptor"]]
     assert shares == sorted(shares, reverse=True)
-    order = rng.permutation(len(rows))
-    shuffled = refusal_shares(
-        flags[order], *([column[row] for row in order] for column in (descriptors, templates, axes)), num_shuffles=99
-    )
-    assert shuffled == results
+    assert made(rng.permutation(len(rows))) == results
 
 
 def null_counts(rng, number=20, templates=5, size=8):

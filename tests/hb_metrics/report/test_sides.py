@@ -11,12 +11,13 @@ from hb_metrics.inference.classifiers.censoring import names_terms
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.nouns import nouns_of
 from hb_metrics.measurements.generation.refusals import refusals_table
+from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.markdown import overview_markdown
-from hb_metrics.report.sides import BIAS, DRIFT_FILE, LOWEST, SIDES, both_sides, sides_lines
+from hb_metrics.report.sides import BIAS, EFFECTS_FILE, ENTROPY, LOWEST, SIDES, both_sides, sides_lines
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import run_digest
 from tests.hb_metrics.made_results import (
@@ -145,23 +146,26 @@ def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
         assert sentence in card
 
 
-def test_drift_shows_for_the_runs_it_was_measured_for(folders):
+def test_side_effects_show_for_the_runs_they_were_measured_for(folders):
     runs = [read_run(folders[name]) for name in ("before", "ignores")]
-    drift = {"value": 0.01234, "interval": [0.01, 0.0149], "confidence_level": 0.95}
-    drift |= {"before": run_digest(runs[0].folder), "after": run_digest(runs[1].folder)}
-    path = runs[1].folder / DRIFT_FILE
-    path.write_text(json.dumps(drift))
+    effects = {"drift": {"value": 0.01234, "interval": [0.01, 0.0149]}, "confidence_level": 0.95}
+    effects["entropy"] = PairedChange(1.5, 1.8, (0.2, 0.4), (0.133, 0.267), None)._asdict()
+    effects |= {"before": run_digest(runs[0].folder), "after": run_digest(runs[1].folder)}
+    path = runs[1].folder / EFFECTS_FILE
+    path.write_text(json.dumps(effects))
     changes = [run_changes(*runs, ("before", "ignores"))]
     found = both_sides(runs, changes)
     assert found.rows[-1] == ("Neutral drift", "–", [("0.012", "95% interval 0.010 to 0.015")])
-    assert "Neutral drift is 0.012 nats per token" in found.sentences[0]
-    path.write_text(json.dumps(drift | {"before": "another run"}))
-    assert all(row.name != "Neutral drift" for row in both_sides(runs, changes).rows)
+    assert (ENTROPY, "1.500", [("1.800", "rose by 20 % (13 to 27)")]) in found.rows
+    for words in ("Neutral drift is 0.012 nats per token", "entropy of replies rose by 20 %", "became more random"):
+        assert words in found.sentences[0]
+    path.write_text(json.dumps(effects | {"before": "another run"}))
+    assert not {"Neutral drift", ENTROPY} & {row.name for row in both_sides(runs, changes).rows}
     path.unlink()
 
 
 def test_every_row_is_a_figure_and_bias_needs_uptake_beside_it():
     results = add_awareness(add_dialogue(full_run()))
     names = {figure.name for each in MEASUREMENTS if each.name in results for figure in each.figures(results)}
-    assert names >= set(SIDES)
+    assert names >= set(SIDES) - {ENTROPY}
     assert BIAS in names

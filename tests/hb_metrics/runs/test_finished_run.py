@@ -14,12 +14,12 @@ from hb_dataset.prompts import config_vocabulary
 from hb_metrics.inference.classifiers.classifier import probability_schema
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA
 from hb_metrics.runs.finished_run import (
-    StyleShards,
     read_prompts,
     read_reply_table,
     read_run,
     read_stored_replies,
     read_styles,
+    read_vectors,
 )
 from hb_metrics.runs.run_folder import (
     LAYOUT,
@@ -58,11 +58,11 @@ def values():
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "float64"])
-def test_slices_are_those_of_the_whole_array(precision, tmp_path, values):
-    shards = StyleShards(write_shards(tmp_path / "s", values, SIZES, precision))
+def test_shards_are_read_as_one_array(precision, tmp_path, values):
+    shards = read_vectors(write_shards(tmp_path / "s", values, SIZES, precision))
     assert shards.ids == [f"id {row}" for row in range(len(values))]
-    assert (shards.shape, len(shards), shards[:].dtype) == (values.shape, len(values), precision)
-    assert np.array_equal(shards[3:9], values.astype(precision)[3:9])
+    assert shards.values.dtype == precision
+    assert np.array_equal(shards.values, values.astype(precision))
 
 
 def test_a_damaged_shard_is_named(tmp_path, values):
@@ -71,7 +71,7 @@ def test_a_damaged_shard_is_named(tmp_path, values):
     content = path.read_bytes()
     path.write_bytes(content[:4] + b"\0" * 200 + content[204:])
     with pytest.raises(ValueError, match=re.escape(f"'{path}' is damaged (")):
-        StyleShards(folder)[:]
+        read_vectors(folder)
 
 
 @pytest.mark.parametrize("change", ["missing", "more"])
@@ -82,8 +82,8 @@ def test_folders_with_missing_or_more_files_are_rejected(change, tmp_path, value
             file.unlink()
         else:
             shutil.copy(file, folder / "copy.parquet")
-        with pytest.raises(ValueError, match="lacks files of its run, or contains other files"):
-            StyleShards(folder) if folder.name == "s" else read_reply_table(run[0].folder)
+        with pytest.raises(ValueError, match="is incomplete, or contains files that are not part of the run"):
+            read_vectors(folder) if folder.name == "s" else read_reply_table(run[0].folder)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_what_is_no_probability_is_not_taken_for_one(value, tmp_path):
     pq.write_table(pa.table({"id": ["a", "b"], "probabilities": rows}), tmp_path / "00000-of-00001.parquet")
     path = tmp_path / "00000-of-00001.parquet"
     with pytest.raises(ValueError, match=rf"(?=.*{re.escape(repr(str(path)))})(?=.*'probabilities').*damaged"):
-        StyleShards(tmp_path)[:]
+        read_vectors(tmp_path)
 
 
 @pytest.mark.parametrize("column", [pa.array([[1.0]], pa.list_(pa.float32(), 1)), pa.array([[0.5, 0.5]]), None])
@@ -151,7 +151,7 @@ def test_shards_of_other_styles_are_refused(column, tmp_path):
     other = {"id": ["b"]} if column is None else {"id": ["b"], "probabilities": column}
     pq.write_table(pa.table(other), tmp_path / "00001-of-00002.parquet")
     with pytest.raises(ValueError, match=r"00001-of-00002\.parquet' .*'probabilities'"):
-        StyleShards(tmp_path)
+        read_vectors(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"run": 5}', "null", '{"run": {}, "generation": 3}', '{"run": {"mo'])
@@ -179,7 +179,7 @@ def test_missing_files_are_named_and_missing_styles_are_none(run):
     (finished.folder / PROMPTS_FILE).unlink()
     for read, name in (
         (lambda: read_stored_replies(finished.folder), PROMPTS_FILE),
-        (lambda: StyleShards(finished.folder), "style vectors"),
+        (lambda: read_vectors(finished.folder), "style vectors"),
     ):
         with pytest.raises(ValueError, match=re.escape(f"'{finished.folder}' has no {name}")):
             read()

@@ -4,6 +4,7 @@ In each set, terms, replies, verdicts and labels are drawn anew. The truth is th
 as the mean of these raters labels them. Axes 0 and 1 are compared.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ TRUE: Raters = ((1.0, 0.0),)
 TWO: Raters = ((0.9, 0.02), (0.8, 0.06))
 THREE: Raters = ((0.9, 0.05), (0.85, 0.02), (0.8, 0.1))
 FIVE: Raters = ((0.95, 0.01), (0.9, 0.05), (0.85, 0.1), (0.7, 0.02), (0.6, 0.15))
+UNLIKE: Raters = ((0.95, 0.03), (0.1, 0.0), (0.9, 0.25))
+HOT = 0.95
 ESTIMANDS = ("all", "axis", "gap", "excess", "excess of axis")
 
 
@@ -27,7 +30,7 @@ class Design(NamedTuple):
         name: What is special about it.
         rates: Of each axis, the share of replies that truly are what is judged.
         labels: The number of labelled replies.
-        terms: The number of terms of each axis.
+        terms: The number of terms of each axis, or one number for all axes.
         per_term: The number of replies to each term, or half the largest number.
         hits: Of each axis, the share of true ones that the judge finds.
         alarms: Of each axis, the share of the others that the judge takes for one.
@@ -40,13 +43,14 @@ class Design(NamedTuple):
         tail: The exponent of a Pareto distribution of the terms' sizes; 0: none.
         follows: Whether the judge's alarms are as frequent about a term as what it looks for.
         shared: The share of replies on which all raters err alike.
-        missing: The share of the labels that the raters left out, each for himself.
+        missing: The share of the labels that the raters left out, each for himself; or one share for each rater.
+        hot: The share of terms about which nearly all replies (95 %) are true ones; about the others, fewer are.
     """
 
     name: str
     rates: tuple[float, ...] = (0.1, 0.1)
     labels: int = 200
-    terms: int = 30
+    terms: int | tuple[int, ...] = 30
     per_term: int = 20
     hits: tuple[float, ...] = (0.8, 0.8)
     alarms: tuple[float, ...] = (0.05, 0.05)
@@ -59,7 +63,8 @@ class Design(NamedTuple):
     tail: float = 0.0
     follows: bool = False
     shared: float = 0.0
-    missing: float = 0.0
+    missing: float | tuple[float, ...] = 0.0
+    hot: float = 0.0
 
     @property
     def of_raters(self) -> list[np.ndarray]:
@@ -67,10 +72,18 @@ class Design(NamedTuple):
         kinds = zip(*self.raters, strict=True)
         return [np.array([np.broadcast_to(share, len(self.rates)) for share in kind]).T for kind in kinds]
 
+    @property
+    def weights_of_raters(self) -> np.ndarray:
+        """[raters] how much each one counts: raters who left out fewer labels count more."""
+        number = len(self.raters)
+        given = np.array(list(itertools.product((0, 1), repeat=number)))[1:]
+        chances = np.where(given, 1 - np.broadcast_to(self.missing, number), self.missing).prod(axis=1)
+        return chances @ (given / given.sum(axis=1, keepdims=True)) / chances.sum()
+
     def truth(self, axes) -> dict[str, float]:
         """The true value of each estimand, where the replies are of these axes."""
         rates = np.array(self.rates)
-        hits, alarms = (shares.mean(axis=1) for shares in self.of_raters)
+        hits, alarms = (shares @ self.weights_of_raters for shares in self.of_raters)
         people = rates * hits + (1 - rates) * alarms
         judged = rates * self.hits + (1 - rates) * self.alarms * (1 - self.term_spread * self.follows)
         shares, excess = np.bincount(axes) / len(axes), judged - people
@@ -190,6 +203,32 @@ HELD_OUT = [
     ),
 ]
 
+# Written after λ was tuned on the variance of terms, and run once.
+NEWEST = [
+    Design("a tenth of the terms hold half", hot=0.1, rates=(0.19, 0.19), terms=40),
+    Design("one term in 50 holds most, 3 raters", hot=0.02, rates=(0.04, 0.04), labels=400, terms=80, raters=THREE),
+    Design("hot terms, errors by term", hot=0.15, rates=(0.3, 0.3), judge_spread=0.3, raters=THREE),
+    Design("one dominant axis", terms=(150, 8), rates=(0.2, 0.3), term_spread=0.05, labels=300),
+    Design("one dominant axis of five", **alike(5, terms=(120, 10, 10, 10, 10), labels=300, term_spread=0.1)),
+    Design("a small axis beside a large one", terms=(10, 150), rates=(0.3, 0.2), labels=300, per_term=15),
+    Design("a rater who hardly ever says so", raters=UNLIKE, rates=(0.2, 0.2)),
+    Design("unlike raters, unlike gaps in their labels", raters=UNLIKE, missing=(0.0, 0.4, 0.8), rates=(0.25, 0.25)),
+    Design("5 raters, each leaves out 70 %", raters=FIVE, missing=0.7, rates=(0.3, 0.3), term_spread=0.1),
+    Design("1 rater leaves out half", missing=0.5, rates=(0.2, 0.2), labels=300),
+    Design("rare for people, not for the judge", rates=(0.01, 0.01), hits=(0.9, 0.9), alarms=(0.12, 0.12), labels=300),
+    Design("2 %, and the judge misses half", rates=(0.02, 0.02), hits=(0.5, 0.5), alarms=(0.08, 0.08), labels=250),
+    Design("rare for the judge, not for people", rates=(0.3, 0.3), hits=(0.15, 0.15), alarms=(0.01, 0.01)),
+    Design("400 labels at 1 %, many replies", rates=(0.01, 0.01), alarms=(0.02, 0.02), labels=400, per_term=150),
+    Design("97 %", rates=(0.97, 0.97), hits=(0.95, 0.95), alarms=(0.3, 0.3), labels=250),
+    Design("nearly all labelled", rates=(0.3, 0.3), terms=10, per_term=12, labels=200, term_spread=0.1),
+    Design("13 axes, 80 labels", **alike(13, rates=(0.4,) * 13, terms=12, labels=80)),
+    Design("no gap, hot terms", rates=(0.25, 0.25), hot=0.1, alarms=(0.3, 0.03), labels=300),
+    Design("no gap, one dominant axis", rates=(0.3, 0.3), terms=(12, 150), alarms=(0.3, 0.03), labels=300),
+    Design(
+        "no gap, unlike raters", rates=(0.3, 0.3), hits=(0.95, 0.5), alarms=(0.25, 0.03), raters=UNLIKE, missing=0.3
+    ),
+]
+
 
 class Replies(NamedTuple):
     """A drawn set: the arguments of `corrected_rate`, and [replies, raters] what each rater would say."""
@@ -212,20 +251,24 @@ def beta(rng, mean, spread):
 
 def draw_set(design, rng):
     """Draws terms, replies, verdicts and labels."""
-    num_axes, num_terms = len(design.rates), len(design.rates) * design.terms
+    num_axes = len(design.rates)
+    axis_of_term = np.repeat(np.arange(num_axes), np.broadcast_to(design.terms, num_axes))
+    num_terms = len(axis_of_term)
     sizes = np.full(num_terms, design.per_term)
     if design.unequal:
         sizes = rng.integers(1, 2 * design.per_term, size=num_terms)
     elif design.tail:
         sizes = np.ceil(design.per_term * rng.pareto(design.tail, size=num_terms)).astype(int)
     terms = np.repeat(np.arange(num_terms), sizes)
-    axes = terms // design.terms
-    rates = beta(rng, np.repeat(design.rates, design.terms), design.term_spread)
-    hits, alarms = (
-        beta(rng, np.repeat(of_axes, design.terms), design.judge_spread) for of_axes in (design.hits, design.alarms)
-    )
+    axes = axis_of_term[terms]
+    means, *errors = (np.array(of_axes)[axis_of_term] for of_axes in (design.rates, design.hits, design.alarms))
+    rates = beta(rng, means, design.term_spread)
+    if design.hot:
+        is_hot = rng.random(num_terms) < design.hot
+        rates = np.where(is_hot, HOT, (means - design.hot * HOT) / (1 - design.hot))
+    hits, alarms = (beta(rng, of_terms, design.judge_spread) for of_terms in errors)
     if design.follows:
-        alarms = alarms * rates / np.repeat(design.rates, design.terms)
+        alarms = alarms * rates / means
     true = rng.random(len(terms)) < rates[terms]
     verdicts = rng.random(len(terms)) < np.where(true, hits[terms], alarms[terms])
     told = true == (design.score > 0)
@@ -245,7 +288,7 @@ def draw_set(design, rng):
     places = np.arange(len(terms)) - np.repeat(np.cumsum(numbers) - numbers, numbers)
     chosen = order[places < np.repeat(drawn, numbers)]
     labels = np.full(len(terms), np.nan)
-    given = rng.random(people.shape) >= design.missing if design.missing else np.ones(people.shape, bool)
+    given = rng.random(people.shape) >= design.missing if np.any(design.missing) else np.ones(people.shape, bool)
     chosen = chosen[given[chosen].any(axis=1)]
     labels[chosen] = np.average(people[chosen], axis=1, weights=given[chosen])
     return Replies(labels, scores, verdicts, terms, axes, people)

@@ -6,15 +6,16 @@ from nltk.metrics.agreement import AnnotationTask
 from scipy import stats
 
 from hb_metrics.stats.calibration import (
+    _rate,
     alternative_annotator,
     corrected_gap,
     corrected_rate,
     judge_agreement,
     krippendorff_alpha,
 )
-from tests.hb_metrics.stats.calibration_designs import DESIGNS, HELD_OUT, Design, draw_set, try_design
+from tests.hb_metrics.stats.calibration_designs import DESIGNS, HELD_OUT, NEWEST, Design, draw_set, try_design
 
-BY_NAME = {design.name: design for design in [*DESIGNS, *HELD_OUT]}
+BY_NAME = {design.name: design for design in [*DESIGNS, *HELD_OUT, *NEWEST]}
 # 92.0 to 92.8 %. In 1,000 other sets "each term once" covers 93.5 and 94.1 %, and `labels` draws no strata equally.
 LOW = {"strata drawn equally; all", "each term once; all", "each term once; excess"}
 # Above 97.5 %, at most 98.8 %: too wide, which errs on the safe side.
@@ -136,13 +137,40 @@ def test_no_label_decides_whether_there_is_an_interval():
 
 
 def test_a_gap_combines_independent_intervals():
-    drawn = draw_set(Design("", rates=(0.2, 0.4), labels=400), np.random.default_rng(0))
+    """MOVER, with Welch's quantile in place of each rate's own."""
+    drawn = draw_set(Design("", rates=(0.2, 0.4), labels=400, terms=(8, 30)), np.random.default_rng(0))
     first, second = (corrected_rate(*part(drawn, drawn.axes == axis)) for axis in (0, 1))
     low, high = corrected_gap(first, second)
-    below = (first.value - first.interval[0]) ** 2 + (second.interval[1] - second.value) ** 2
-    assert first.value - second.value - low == pytest.approx(below**0.5)
+    quantiles = [stats.t.ppf(0.975, rate.freedom) for rate in (first, second)]
+    errors = [np.ptp(rate.interval) / 2 / quantile for rate, quantile in zip((first, second), quantiles, strict=True)]
+    parts = [error**4 / rate.freedom for error, rate in zip(errors, (first, second), strict=True)]
+    welch = stats.t.ppf(0.975, np.square(errors).sum() ** 2 / sum(parts))
+    assert min(quantiles) < welch < max(quantiles)
+    below = ((first.value - first.interval[0]) / quantiles[0]) ** 2
+    below += ((second.interval[1] - second.value) / quantiles[1]) ** 2
+    assert first.value - second.value - low == pytest.approx(welch * below**0.5)
     assert corrected_gap(second, first) == pytest.approx((-high, -low))
     assert corrected_gap(first, second._replace(interval=None)) is None
+
+
+def test_scores_never_widen_an_interval_by_over_5_percent():
+    """The limit changes few sets: without it, some are wider by a fifth."""
+    limited, rng = 0, np.random.default_rng(0)
+    for design in (BY_NAME["6 terms"], BY_NAME["8 terms, 3 raters"], BY_NAME["scores mislead"]):
+        for _ in range(60):
+            drawn = part(draw_set(design, rng), slice(None))
+            rate, alone = corrected_rate(*drawn), corrected_rate(drawn[0], 0 * drawn[1], *drawn[2:])
+            assert np.ptp(rate.interval) <= 1.05 * np.ptp(alone.interval)
+            assert np.ptp(rate.excess_interval) <= 1.05 * np.ptp(alone.excess_interval)
+            limited += rate.weight == 0 < _rate(*drawn).weight
+    assert 0 < limited < 60
+
+
+def test_the_excess_of_a_frequent_verdict_over_a_rare_label():
+    """The judge's own rate varies more than that of people, and is not skewed as theirs."""
+    design = BY_NAME["rare for people, not for the judge"]
+    tried = try_design(design, 200)
+    assert np.mean(tried.covered["excess"]) >= 0.92
 
 
 @pytest.mark.parametrize("name", ["3 raters", "judge finds many", "no gap, both by axis"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
-from hb_metrics.runs.finished_run import StyleShards
+from hb_metrics.runs.finished_run import read_vectors
 from hb_train.tuning.labels import LABELS_FILE, held_out_rows, read_labels, tag_replies
 
 
@@ -23,7 +23,7 @@ def in_shards(folder, values, sizes):
         path = folder / f"{index:05d}-of-{len(sizes):05d}.parquet"
         pq.write_table(pa.table({"id": ids[part], "probabilities": column}), path)
         first += size
-    return StyleShards(folder)
+    return read_vectors(folder).values
 
 
 @pytest.mark.parametrize("quantile", [0.001, 0.1, 0.5, 0.7, 0.9, 0.98])
@@ -83,7 +83,7 @@ def test_too_few_prompts_to_split_are_refused():
 
 
 def test_a_folder_without_labels_is_rejected(tmp_path):
-    with pytest.raises(ValueError, match=r"has no labels.json; set a folder written by hb_train/bias_labels.py"):
+    with pytest.raises(ValueError, match=r"has no labels.json; pass a folder that hb_train/bias_labels.py has written"):
         read_labels(tmp_path)
     for content in ("[]", '{"a": 1}', "{"):
         (tmp_path / LABELS_FILE).write_text(content)

@@ -43,6 +43,7 @@ def test_own_rubric_survives_its_record(tmp_path):
         (("label: no,", "label: yes,"), ["own.yaml:6", "'yes'"]),
         (("label: no,", "label: No Answer,"), ["own.yaml:6", "'No Answer'"]),
         (("label: no,", "label: YES,"), ["own.yaml:6", "'YES'"]),
+        (("label: no,", "label: A,"), ["own.yaml:6", "'A'"]),  # a letter that judges answer with
         (("label: no,", 'label: "no\\nyes",'), ["own.yaml:6", "U+000A"]),
         (("label: no,", "label: a  b,"), ["own.yaml:6", "white space"]),
         (("question", "asked"), ["question"]),

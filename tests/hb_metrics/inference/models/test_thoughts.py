@@ -76,9 +76,7 @@ def reply_to(loaded, monkeypatch, tmp_path):
         monkeypatch.setattr(Scripted, "vocabulary", len(loaded.tokenizer))
         for module in (decoding, beam_search):
             monkeypatch.setattr(module, "Forward", Scripted)
-        rows = decode_into_shards(
-            plan, loaded, tmp_path / f"{len(list(tmp_path.iterdir()))}", progress=False
-        ).to_pylist()
+        rows = decode_into_shards(plan, loaded, tmp_path / f"{len(list(tmp_path.iterdir()))}").to_pylist()
         assert rows[0]["reply"] == rows[1]["reply"]
         return rows[0]
 

@@ -240,8 +240,8 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
     how |= {"personas": [LINE, "I own a kite."], "num_personas": 1, "chat": BRIEF, "max_reasoning_tokens": 0}
     requests = make_requests(chosen, cue=cue, questions=read_questions(), **how)
     plan = plan_replies(requests, loaded, context="chat")
-    rows = decode_into_shards(plan, loaded, tmp_path / "all", progress=False).to_pylist()
-    assert rows == decode_into_shards(plan, loaded, tmp_path / "one", batch_size=1, progress=False).to_pylist()
+    rows = decode_into_shards(plan, loaded, tmp_path / "all").to_pylist()
+    assert rows == decode_into_shards(plan, loaded, tmp_path / "one", batch_size=1).to_pylist()
     assert rows == read_decoded(plan, tmp_path / "all").to_pylist()
     assert [row["question"] for row in rows] == requests.questions
     for row, phrase, context in zip(rows, chosen["noun_phrase"].to_pylist(), plan.contexts, strict=True):
@@ -260,5 +260,5 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
         plain.requests.texts, plain.requests.personas, loaded.model, loaded.tokenizer, "chat", chat=BRIEF
     )
     assert (plain.description()["prompts_digest"] == record["prompts_digest"]) is (cue != "memory")
-    nulls = decode_into_shards(replace(plain, ids=plain.ids), loaded, tmp_path / "plain", progress=False)
+    nulls = decode_into_shards(replace(plain, ids=plain.ids), loaded, tmp_path / "plain")
     assert nulls["question"].null_count == len(nulls)

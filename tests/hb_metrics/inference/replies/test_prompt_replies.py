@@ -85,7 +85,7 @@ def times(folder):
 def test_replies_do_not_depend_on_batch_order_or_subset(name, how, prompts, load, tmp_path, small_shards):
     loaded = load(name)
     plan = plan_for(loaded, prompts, DECODINGS[how])
-    table = decode_into_shards(plan, loaded, tmp_path / "default", progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path / "default")
     assert table.schema == REPLY_SCHEMA
     assert table["id"].to_pylist() == prompts["id"].to_pylist()
     assert table["text"].to_pylist() == prompts["text"].to_pylist()
@@ -93,7 +93,7 @@ def test_replies_do_not_depend_on_batch_order_or_subset(name, how, prompts, load
     assert len(set(table["reply"].to_pylist())) > len(table) // 8  # else much could be mixed up unseen
 
     for size in (1, 3) if name == "llama" else (3,):
-        again = decode_into_shards(plan, loaded, tmp_path / str(size), batch_size=size, progress=False)
+        again = decode_into_shards(plan, loaded, tmp_path / str(size), batch_size=size)
         assert again.equals(table)
         assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
 
@@ -101,7 +101,7 @@ def test_replies_do_not_depend_on_batch_order_or_subset(name, how, prompts, load
     for rows in (order, order[:11]):
         folder = tmp_path / f"shuffled-{len(rows)}"
         other = plan_for(loaded, prompts.take(rows), DECODINGS[how])
-        assert decode_into_shards(other, loaded, folder, progress=False).equals(table.take(rows).combine_chunks())
+        assert decode_into_shards(other, loaded, folder).equals(table.take(rows).combine_chunks())
 
 
 @pytest.mark.parametrize("how", DECODINGS)
@@ -109,7 +109,7 @@ def test_replies_are_those_of_each_context_decoded_alone(how, prompts, load, tmp
     loaded = load("llama")
     some = prompts.slice(5, 12)
     plan = plan_for(loaded, some, DECODINGS[how])
-    table = decode_into_shards(plan, loaded, tmp_path, progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path)
     expected = encode_contexts(some["text"].to_pylist(), [[]] * 12, loaded.model, loaded.tokenizer, "plain")
     for row, context in zip(table.to_pylist(), expected, strict=True):
         keys = None
@@ -138,9 +138,9 @@ def run_out_of_memory(monkeypatch, error, fits):
 def test_batches_are_halved_until_they_fit_and_nothing_is_lost(prompts, load, tmp_path, monkeypatch, small_shards):
     loaded = load("gpt2")
     plan = plan_for(loaded, prompts, DECODINGS["sample"])
-    whole = decode_into_shards(plan, loaded, tmp_path / "whole", progress=False)
+    whole = decode_into_shards(plan, loaded, tmp_path / "whole")
     calls = run_out_of_memory(monkeypatch, torch.OutOfMemoryError("of another device, with words of its own"), 2)
-    table = decode_into_shards(plan, loaded, tmp_path / "halved", progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path / "halved")
     assert table.equals(whole)
     assert contents(tmp_path / "halved") == contents(tmp_path / "whole")
     assert max(calls) > 2
@@ -151,7 +151,7 @@ def test_a_context_that_does_not_fit_alone_is_told(prompts, load, tmp_path, monk
     loaded = load("gpt2")
     calls = run_out_of_memory(monkeypatch, torch.OutOfMemoryError("CUDA out of memory."), 0)
     with pytest.raises(MemoryError, match=r"^memory runs out even for one prompt alone \(CUDA out of memory\.\)"):
-        decode_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path, progress=False)
+        decode_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path)
     assert 1 in calls
     assert not list(tmp_path.iterdir())
 
@@ -159,7 +159,7 @@ def test_a_context_that_does_not_fit_alone_is_told(prompts, load, tmp_path, monk
 def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path, monkeypatch, small_shards, capsys):
     loaded = load("llama")
     plan = plan_for(loaded, prompts, DECODINGS["sample"])
-    whole = decode_into_shards(plan, loaded, tmp_path / "whole", progress=False)
+    whole = decode_into_shards(plan, loaded, tmp_path / "whole")
     folder = tmp_path / "broken"
 
     def failing(*arguments):
@@ -170,19 +170,19 @@ def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path,
     with monkeypatch.context() as patch:
         patch.setattr(decoding_shards, "decode", failing)
         with pytest.raises(RuntimeError, match="killed"):
-            decode_into_shards(plan, loaded, folder, batch_size=1, progress=False)
+            decode_into_shards(plan, loaded, folder, batch_size=1)
     before = times(folder)
     assert 2 <= len(before) < len(contents(tmp_path / "whole"))
     assert all(name.endswith(".parquet") for name in before)
     capsys.readouterr()
 
-    assert decode_into_shards(plan, loaded, folder, progress=False).equals(whole)
+    assert decode_into_shards(plan, loaded, folder).equals(whole)
     assert contents(folder) == contents(tmp_path / "whole")
     assert not set(before) & changed(folder, before)
     said = f"{ROWS_PER_SHARD * len(before)} of {len(prompts)} rows were already in {folder}"
     assert said in capsys.readouterr().out
     before = times(folder)
-    assert decode_into_shards(plan, loaded, folder, progress=False).equals(whole)
+    assert decode_into_shards(plan, loaded, folder).equals(whole)
     assert read_decoded(plan, folder).equals(whole)
     assert not changed(folder, before)
 
@@ -191,7 +191,7 @@ def test_replies_that_say_nothing_are_null_and_stay(prompts, load, tmp_path):
     loaded = load("gpt2")
     plan = plan_for(loaded, prompts, Decoding(min_new_tokens=0, max_new_tokens=6))
     some = replace(plan, ends=EndTokens(dropped=tuple(range(0, 400, 2))))
-    table = decode_into_shards(some, loaded, tmp_path / "some", progress=False)
+    table = decode_into_shards(some, loaded, tmp_path / "some")
     assert table["id"].to_pylist() == prompts["id"].to_pylist()
     rows = table.to_pylist()
     assert {row["reply"] is None for row in rows} == {True, False}
@@ -204,7 +204,7 @@ def test_replies_that_say_nothing_are_null_and_stay(prompts, load, tmp_path):
     blank = [token for token, text in enumerate(texts) if not text.strip() and token > 3]
     other = tuple(token for token in range(400) if token not in blank)
     one = replace(plan, ends=EndTokens(dropped=other), decoding=Decoding(min_new_tokens=2, max_new_tokens=6))
-    for row in decode_into_shards(one, loaded, tmp_path / "blank", progress=False).to_pylist():
+    for row in decode_into_shards(one, loaded, tmp_path / "blank").to_pylist():
         assert row["reply"] is None
 
 
@@ -248,7 +248,7 @@ def test_each_prompt_of_a_cell_is_drawn_as_often(prompts):
 def test_flags_and_texts_are_stored_as_varied(prompts, load, tmp_path):
     loaded = load("llama")
     plan = plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=11)
-    table = decode_into_shards(plan, loaded, tmp_path, progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path)
     flags = {name: table[name].to_numpy() for name in VARIATIONS}
     rebuilt = vary_prompts(prompts, **flags)
     assert table["text"].to_pylist() == rebuilt.texts.to_pylist()
@@ -274,7 +274,7 @@ def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
     loaded = load("blenderbot")
     some, lines = prompts.slice(0, 10), [f"I like {thing}." for thing in ("soup", "tea", "rain", "kites", "jam")]
     plan = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines, num_personas=1)
-    table = decode_into_shards(plan, loaded, tmp_path, progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path)
     drawn = draw_personas(some["id"].to_pylist(), lines, 1, seed=3)
     assert table["personas"].to_pylist() == drawn
     for context, mine, text in zip(plan.contexts, drawn, plan.requests.texts, strict=True):
@@ -282,7 +282,7 @@ def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
         assert said == f"<s> your persona: {mine[0]}  {text}</s>"
     without = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines)
     assert without.requests.personas == [[]] * 10
-    assert decode_into_shards(without, loaded, tmp_path / "none", progress=False)["personas"].to_pylist() == [[]] * 10
+    assert decode_into_shards(without, loaded, tmp_path / "none")["personas"].to_pylist() == [[]] * 10
 
 
 def test_a_later_turn_follows_from_what_was_answered(prompts, load, tmp_path):
@@ -375,7 +375,7 @@ def test_batches_are_of_one_length_and_at_most_so_many(prompts, load, tmp_path, 
         "decode",
         lambda model, contexts, *rest: given.append(contexts) or decode(model, contexts, *rest),
     )
-    decode_into_shards(plan, loaded, tmp_path, batch_size=7, progress=False)
+    decode_into_shards(plan, loaded, tmp_path, batch_size=7)
     assert all(len({len(context) for context in batch}) == 1 for batch in given)
     assert max(map(len, given)) <= 7
     assert sorted(context for batch in given for context in batch) == sorted(plan.contexts)
@@ -387,10 +387,10 @@ def test_shards_are_written_in_order_whatever_batch_ends_first(prompts, load, tm
     """With many cores, the first batches are of several shards, and their beginnings are decoded first."""
     loaded = load("gpt2")
     plan = replace(plan_for(loaded, prompts, DECODINGS["greedy"]), padded=False)
-    table = decode_into_shards(plan, loaded, tmp_path / "few", progress=False)
+    table = decode_into_shards(plan, loaded, tmp_path / "few")
     monkeypatch.setattr(decoding_shards, "LEAST_CONTEXTS", 1)
     monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda *_: nullcontext(64))
-    assert decode_into_shards(plan, loaded, tmp_path / "many", progress=False).equals(table)
+    assert decode_into_shards(plan, loaded, tmp_path / "many").equals(table)
     assert contents(tmp_path / "many") == contents(tmp_path / "few")
 
 

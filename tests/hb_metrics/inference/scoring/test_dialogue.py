@@ -86,7 +86,7 @@ def layout(context="plain", tag=None):
 
 def score(dialogue, loaded, folder, context="plain", tag=None, **options):
     plan = plan_dialogue(dialogue, loaded, layout(context, tag), **options)
-    return dialogue_into_shards(plan, loaded, folder, progress=False)
+    return dialogue_into_shards(plan, loaded, folder)
 
 
 @pytest.mark.parametrize("tag", [None, "no_bias"])
@@ -154,7 +154,7 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
     assert {POSITIONS, POSITIONS + 1} <= set(lengths)
     plan = plan_dialogue(dialogue, loaded, layout(context))
     assert plan.ids == [dialogue.ids[row] for row in fitting]
-    table = dialogue_into_shards(plan, loaded, tmp_path, progress=False)  # the model really takes them
+    table = dialogue_into_shards(plan, loaded, tmp_path)  # the model really takes them
     results = dialogue_results(table, dialogue, n_resamples=0)
     assert results["num_skipped"] == {"too_long": len(lengths) - len(fitting)}
     assert results["num_replies"] == len(fitting)

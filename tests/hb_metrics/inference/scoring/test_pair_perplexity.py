@@ -96,7 +96,7 @@ def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
     loaded = load("llama")
     plan = plan_texts([T1, T2], loaded, ids=IDS, max_positions=16)
 
-    table = texts_into_shards(plan, loaded, tmp_path, label="pairs", progress=False)
+    table = texts_into_shards(plan, loaded, tmp_path, label="pairs")
 
     assert table.schema == TEXT_SCORE_SCHEMA
     assert table["id"].to_pylist() == plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]
@@ -105,7 +105,7 @@ def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
         np.exp(-table["log_likelihood"].to_numpy() / table["num_tokens"].to_numpy()), table["perplexity"]
     )
     times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert texts_into_shards(plan, loaded, tmp_path, label="pairs", progress=False) == table
+    assert texts_into_shards(plan, loaded, tmp_path, label="pairs") == table
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == times
 
 

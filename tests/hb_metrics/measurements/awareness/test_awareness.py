@@ -26,7 +26,7 @@ from hb_metrics.measurements.awareness.results import (
     cluster_mean,
     takes_up,
 )
-from hb_metrics.measurements.awareness.run_changes import changes
+from hb_metrics.measurements.awareness.run_changes import changes, cluster_change
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.runs.finished_run import Run
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer
@@ -260,6 +260,20 @@ def test_intervals_hold_the_truth(number, axes):
             held[name].append(low <= truth <= high)
     for name, of_name in held.items():
         assert 0.925 <= np.mean(of_name) <= 0.975, name
+
+
+@pytest.mark.parametrize("sizes", [[3] * 78, [1, 2, 12] * 8, [200 // 12] * 12])
+def test_intervals_of_changes_hold_the_truth_for_terms(sizes):
+    rng, held, terms = np.random.default_rng(2), [], np.repeat(np.arange(len(sizes)), sizes)
+    for _ in range(500):
+        first = 1.5 + rng.normal(0, 0.2, len(sizes))[terms] + rng.exponential(0.4, len(terms))
+        second = first + 0.2 + rng.normal(0, 0.1, len(sizes))[terms] + 0.2 * rng.standard_t(4, len(terms))
+        second[rng.random(len(terms)) < 0.05] = np.nan
+        low, high = cluster_change(
+            *(cluster_mean(each, np.array([terms] * 2)) for each in (first, second)), 0.95
+        ).interval
+        held.append(low <= 0.2 <= high)
+    assert 0.925 <= np.mean(held) <= 0.975
 
 
 def test_no_interval_from_a_few_answers_or_equal_values():

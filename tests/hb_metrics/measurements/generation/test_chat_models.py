@@ -28,7 +28,7 @@ def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
     loaded = as_loaded(*trained_chat_model(style))
     requests = make_requests(trained_prompts(), decoding=decoding, **{"extent": "whole"} | how)
     plan = plan_replies(requests, loaded, context="chat")
-    table = decode_into_shards(plan, loaded, folder, batch_size=batch_size, progress=False)
+    table = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
     return plan, table.to_pylist()
 
 

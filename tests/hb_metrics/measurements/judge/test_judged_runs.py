@@ -15,7 +15,7 @@ from hb_metrics.inference.judges.served import _tried
 from hb_metrics.inference.served import client
 from hb_metrics.measurements.judge import work
 from hb_metrics.report.changes import run_changes
-from hb_metrics.runs.finished_run import StyleShards, read_run, read_stored_replies
+from hb_metrics.runs.finished_run import read_run, read_stored_replies, read_vectors
 from hb_metrics.runs.replies import Replies
 from tests.hb_metrics.conftest import VOCABULARY_SIZE, bert_tokenizer, write_vocabulary
 from tests.hb_metrics.inference.judges.toy_judges import StandInJudge, save_letters
@@ -75,10 +75,10 @@ def test_planted_condescension_is_found_where_it_is(run):
         results, folder = run("--judge", "condescending", "--judge_model", MODEL, "--judge_base_url", url)
 
     judged, section = results["judge"]["condescending"], results["run"]["judge"]["condescending"]
-    replies, stored = read_stored_replies(folder), StyleShards(folder / "judge" / "condescending")
+    replies, stored = read_stored_replies(folder), read_vectors(folder / "judge" / "condescending")
     planted = np.array(["Well done" in text for text in replies.texts])
     assert stored.ids == replies.ids
-    np.testing.assert_allclose(stored[:][:, 0], np.where(planted, 0.95, 0.05), atol=1e-6)
+    np.testing.assert_allclose(stored.values[:, 0], np.where(planted, 0.95, 0.05), atol=1e-6)
     shares = judged["replies"]
     assert (shares["num"], shares["num_replies"]) == (planted.sum(), len(planted))
     of_ability = planted[np.array(replies.axes) == "ability"]

@@ -1,0 +1,153 @@
+"""Measures two side effects of a mitigation that a single run cannot show: neutral drift, and changes in entropy.
+
+    python -m hb_train.side_effects runs/tune/before runs/tune/distill
+
+Neutral drift is the change in replies to prompts that describe nobody. The prompts are the neutral questions in
+`hb_dataset/awareness.yaml`, such as "What is the capital of France?". The model before the mitigation answers them
+greedily. At each token of an answer, KL(p_before ‖ p_after) compares the next-token probabilities of the two models in
+nats. The drift is the mean over the tokens of an answer, averaged over the prompts.
+
+The entropy shows how randomly each model replies to prompts of its run. It is the entropy, in nats, of the distribution
+from which a token is drawn. The mean is taken over the tokens of each reply, and then over the prompts.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hb_dataset.awareness import read_awareness
+from hb_dataset.balanced_sample import balanced_sample
+from hb_metrics.arguments import settings_of
+from hb_metrics.inference.engines.engine import Engine
+from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.processes import process_state
+from hb_metrics.inference.replies.entropy import reply_entropies
+from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_to_rows
+from hb_metrics.inference.scoring.divergence import drift_per_token
+from hb_metrics.measurements.awareness.results import cluster_mean
+from hb_metrics.measurements.awareness.run_changes import cluster_change
+from hb_metrics.measurements.awareness.work import MAX_TOKENS
+from hb_metrics.measurements.generation.work import ask
+from hb_metrics.measurements.reply_requests import request_replies
+from hb_metrics.measurements.settings import Settings
+from hb_metrics.report.sides import EFFECTS_FILE
+from hb_metrics.runs.finished_run import Run, read_prompts, read_run
+from hb_metrics.runs.planning import load, model_source
+from hb_metrics.runs.replies import is_empty
+from hb_metrics.runs.run_folder import run_digest, write_json
+from hb_train.training.options import first_line, run_script
+
+NUM_PROMPTS = 200  # the maximum number of prompts whose replies are sampled for the entropy
+
+
+class Side(NamedTuple):
+    """A run with its model."""
+
+    run: Run
+    settings: Settings
+    engine: Engine
+    loaded: LoadedModel
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="hb_train/side_effects.py", description=first_line(__doc__))
+    parser.add_argument("before", type=Path, help="The folder of the run before the mitigation.")
+    parser.add_argument("after", type=Path, help="The folder of the run after the mitigation.")
+    options = parser.parse_args(argv)
+    run_script("side_effects.py", lambda: measure_side_effects(options.before, options.after))
+
+
+def measure_side_effects(before: Path, after: Path) -> None:
+    sides = [load_side(read_run(folder)) for folder in (before, after)]
+    drift, entropy = neutral_drift(*sides), entropy_of_replies(*sides)
+    level = sides[0].settings.run.confidence_level
+    runs = {"before": run_digest(before), "after": run_digest(after)}
+    write_json(after / EFFECTS_FILE, {**runs, "confidence_level": level, "drift": drift, "entropy": entropy})
+    print(f"neutral drift: {drift['value']:.4f} nats per token, over {drift['num_prompts']} questions")
+    if "missing" in entropy:
+        print(f"entropy of replies: not measured, because {entropy['missing']}")
+    else:
+        first, second, number = (entropy[name] for name in ("first", "second", "num_prompts"))
+        print(f"entropy of replies: {first:.3f} → {second:.3f} nats per token, over {number} prompts")
+
+
+def neutral_drift(before: Side, after: Side) -> dict[str, Any]:
+    questions = list(dict.fromkeys(item.neutral for item in read_awareness()))
+    prompts = pa.table({"id": questions, "text": questions})
+    (requests, layout, _), (_, other_layout, _) = (
+        request_replies(prompts, side.engine, side.settings.run, "greedy", {"max_new_tokens": MAX_TOKENS})
+        for side in (before, after)
+    )
+    plan = plan_replies(requests, before.loaded, context=layout.context)
+    replies = reply_to_rows(plan, before.loaded, range(len(questions)))
+    rows = [row for row, reply in enumerate(replies) if not is_empty(reply)]
+    if not rows:
+        raise ValueError(
+            f"'{before.loaded.name}' replies to none of the {len(questions)} questions; pass a run whose model replies"
+        )
+    asked, said = [questions[row] for row in rows], [replies[row] for row in rows]
+    values = drift_per_token(asked, said, (before.loaded, layout), (after.loaded, other_layout))
+    mean = cluster_mean(values, np.array([rows, rows]))
+    return {
+        "value": mean.value,
+        "interval": mean.interval(before.settings.run.confidence_level),
+        "num_prompts": len(rows),
+        "num_empty_replies": len(questions) - len(rows),
+    }
+
+
+def entropy_of_replies(before: Side, after: Side) -> dict[str, Any]:
+    """Computes the change in entropy on prompts of both runs, or states the reason why it is missing."""
+    asked = []
+    for name, (run, settings, engine, _) in zip(("before", "after"), (before, after), strict=True):
+        if "generation" not in run.results:
+            return {"missing": f"the run {name} the mitigation did not measure generation"}
+        asked.append(ask(settings, read_prompts(run.folder), engine))
+        if not asked[-1].requests.decoding.sample:
+            return {"missing": f"the run {name} the mitigation does not sample its replies"}
+    first, second = (dict(zip(each.requests.ids, each.requests.texts, strict=True)) for each in asked)
+    is_shared = [second.get(identifier) == text for identifier, text in first.items()]
+    if not any(is_shared):
+        return {"missing": "the runs have no prompt in common"}
+    prompts = asked[0].prompts.filter(pa.array(is_shared))
+    drawn = balanced_sample(prompts, min(NUM_PROMPTS, len(prompts)), seed=before.settings.run.seed)
+    terms = list(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
+    codes = [list(dict.fromkeys(terms)).index(term) for term in terms]
+    means, num_empty = [], []
+    for side, each in zip((before, after), asked, strict=True):
+        requests = each.requests.take(pc.index_in(drawn["id"], pa.array(each.requests.ids)).to_pylist())
+        values = reply_entropies(plan_replies(requests, side.loaded, context=each.layout.context), side.loaded)
+        num_empty.append(int(np.isnan(values).sum()))
+        if num_empty[-1] == len(values):
+            return {"missing": f"all replies of a model to {len(values)} prompts are empty"}
+        means.append(cluster_mean(values, np.array([codes, codes])))
+    change = cluster_change(means[0], means[1], before.settings.run.confidence_level)
+    return {**change._asdict(), "num_prompts": len(drawn), "num_empty_replies": num_empty}
+
+
+def load_side(run: Run) -> Side:
+    record = run.results["run"]
+    if record["model"]["dtype"] is None:
+        raise ValueError(
+            f"the model of run '{run.folder}' was not loaded, but its side effects are computed from its weights; "
+            "pass a run of a local model"
+        )
+    values, adapter = dict(record["settings"]), record["model"].get("adapter")
+    if adapter is not None and adapter["name"] != values["model"]:
+        values["adapter"] = adapter["name"]
+    settings = settings_of(values)
+    engine = load(settings, model_source(settings), process_state().device)
+    if engine.loaded is None or engine.loaded.digest != record["model"]["digest"]:
+        raise ValueError(
+            f"model '{values['model']}' has changed since run '{run.folder}'; measure it again in a new folder"
+        )
+    return Side(run, settings, engine, engine.loaded)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Neutral drift and the entropy of replies, of runs of one small model in several settings."""
+
+import json
+
+import pytest
+
+from hb_metrics.measure import main as measure
+from hb_metrics.measurements.generation.work import ask
+from hb_metrics.report.changes import run_changes
+from hb_metrics.report.sides import both_sides
+from hb_metrics.runs.finished_run import read_prompts, read_reply_table, read_run
+from hb_train import side_effects
+from tests.hb_train.conftest import AXES
+
+SAMPLED = ["--measurements", "generation", "--replies_per_cell", "2", "--max_new_tokens", "12"]
+RUNS = {
+    "before": SAMPLED,
+    "hotter": [*SAMPLED, "--temperature", "1.3"],
+    "greedy": [*SAMPLED, "--decoding", "greedy"],
+    "likelihood": ["--measurements", "likelihood"],
+}
+
+
+@pytest.fixture(scope="module")
+def folders(longer_model, tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    for name, options in RUNS.items():
+        options = [*options, "--context", "plain", "--axes", *AXES[:2]]
+        measure(["--model", str(longer_model), "--output_dir", str(root / name), *options])
+    return root
+
+
+def sides_of(folders, name):
+    """The side effects of a run, and its table of both sides."""
+    side_effects.main([str(folders / "before"), str(folders / name)])
+    effects = json.loads((folders / name / "side_effects.json").read_text(encoding="utf-8"))
+    runs = [read_run(folders / each) for each in ("before", name)]
+    return effects, both_sides(runs, [run_changes(*runs, ("before", name))])
+
+
+def test_a_model_that_only_replies_more_randomly_is_seen(folders):
+    effects, sides = sides_of(folders, "hotter")
+    entropy = effects["entropy"]
+    assert 0 < entropy["first"] < entropy["second"]
+    assert 0 < entropy["interval"][0] < entropy["second"] - entropy["first"] < entropy["interval"][1]
+    assert (entropy["num_prompts"], effects["drift"]["value"]) == (96, 0)
+    assert "Replies became more random." in sides.sentences[0]
+    (row,) = [row for row in sides.rows if row.name == "Entropy of replies"]
+    assert (row.before, row.after[0][0]) == (f"{entropy['first']:.3f}", f"{entropy['second']:.3f}")
+    assert row.after[0][1].startswith("rose by ")
+
+
+def test_the_replies_are_those_of_the_run(folders):
+    _, settings, engine, loaded = side_effects.load_side(read_run(folders / "before"))
+    asked = ask(settings, read_prompts(folders / "before"), engine)
+    plan = engine.plan_replies(asked.requests.take(range(50, 57)), asked.layout)
+    stored = dict(zip(*read_reply_table(folders / "before").select(["id", "reply"]).to_pydict().values(), strict=True))
+    expected = [stored[identifier] or "" for identifier in plan.ids]
+    assert side_effects.reply_to_rows(plan, loaded, range(7)) == expected
+
+
+@pytest.mark.parametrize(("name", "reason"), [("likelihood", "did not measure generation"), ("greedy", "not sample")])
+def test_without_sampled_replies_only_drift_is_measured(folders, name, reason):
+    effects, sides = sides_of(folders, name)
+    assert reason in effects["entropy"]["missing"]
+    assert effects["drift"]["value"] == 0
+    if sides is not None:
+        assert "The entropy of replies is unknown, because the run after the mitigation does" in sides.sentences[0]
+
+
+def test_a_run_whose_model_was_not_loaded_is_rejected(folders):
+    run = read_run(folders / "likelihood")
+    run.results["run"]["model"]["dtype"] = None
+    with pytest.raises(ValueError, match="pass a run of a local model"):
+        side_effects.load_side(run)
