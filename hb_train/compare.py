@@ -126,7 +126,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
         runs["system prompt"] = folder / "prompt"
         words = ["--model", options.model, "--system_prompt", options.system_prompt, *measured]
         run_step("hb_metrics.measure", *words, "--output_dir", runs["system prompt"])
-        run_step("hb_train.neutral_drift", runs["before"], runs["system prompt"], launch=False)
+        run_step("hb_train.side_effects", runs["before"], runs["system prompt"], launch=False)
     if len(runs) == 1:
         print(f"the measurements: {folder / 'before' / 'report.html'}")
         return

@@ -139,7 +139,7 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(tmp_path, monkeypatch
     assert steps.values("tune", "--method") == ["distill", "kto"]
     name, words = steps.steps[-1]
     runs = [str(tmp_path / run) for run in ("before", "distill", "kto", "prompt")]
-    drifts = [words for name, words in steps.steps if name == "neutral_drift"]
+    drifts = [words for name, words in steps.steps if name == "side_effects"]
     assert sorted(drifts) == [[runs[0], run] for run in runs[1:]]
     assert (name, words[:4]) == ("report", runs)
     assert words[5:9] == ["before", "distill", "kto", "system prompt"]
