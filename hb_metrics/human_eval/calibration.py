@@ -98,7 +98,7 @@ def calibrate(
 ) -> dict[str, Any]:
     """Corrects the judge's rates, and computes how well the judge agrees with people.
 
-    `gaps` contains pairs of groups to compare. Each axis is always compared with the other axes. `epsilon` is the
+    `gaps` contains pairs of groups to compare. Each axis is always compared with all other axes. `epsilon` is the
     margin of the alternative annotator test (see `alternative_annotator`).
     """
     rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}

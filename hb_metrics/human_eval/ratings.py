@@ -29,7 +29,7 @@ class Ratings(NamedTuple):
     """All ratings of a study, in the order of the study.
 
     Attributes:
-        ratings: The ratings, except those of attention checks.
+        ratings: The ratings, without attention checks.
         checks: For each attention check, the rater, and whether the rater chose the requested speaker every time.
         num_duplicates: The number of lines that repeat an earlier line with the same choice. They are ignored.
         num_repeated: The number of ratings that are left out because the rater answered the same question about the

@@ -52,7 +52,7 @@ class ValuesAlong(NamedTuple):
         is_own: Whether the directions come from the same replies.
         shifts: [descriptors, styles] The mean style vectors m_d minus their mean.
         ways: [descriptors, styles] The directions.
-        sources: The replies from which the directions come; `None` if the directions are fixed.
+        sources: The replies from which the directions come, or `None` if the directions are fixed.
     """
 
     values: dict[DescriptorKey, float]

@@ -64,7 +64,7 @@ class _Part(NamedTuple):
     """The part of a covariance matrix that comes from one template.
 
     Attributes:
-        by_cell: [cells, 2, 2] The part of each cell; NaN if a run has fewer than `MIN_PROMPTS` replies.
+        by_cell: [cells, 2, 2] The part of each cell, or NaN if a run has fewer than `MIN_PROMPTS` replies.
         of_single: [cells, 2, 2] The part that each cell would have if it had a single reply in each run.
         traces: [cells, 2] The variance of a reply in each run, in the value's unit.
         sizes: [cells, 2] The number of replies in each run.

@@ -74,7 +74,7 @@ class CellMoments:
         weights: c² P². For joined templates, this is divided by the square of the number of templates.
         traces: tr S_d minus its mean over the template, for cells with two or more replies.
         squares: tr(Σ_d²), unbiased (Himeno and Yamada, 2014, equation 2.4), for cells with four or more replies.
-        excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²), unbiased, for cells with four or more replies; 0 for a normal
+        excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²), unbiased, for cells with four or more replies. It is 0 for a normal
             distribution.
         cross: tr(S_dS̄), where S̄ is the mean over the template's other cells with two or more replies.
         plug_in: v'S_dv, where v is the cell's mean minus the mean of the other cells. It is μ_d'Σ_dμ_d / P² plus noise.

@@ -43,7 +43,7 @@ class CorrectedRate(NamedTuple):
     """The rate of a label in a group of replies, before and after correction. Intervals are 95 % intervals.
 
     Attributes:
-        value: The corrected rate; `None` if a stratum has too few labels.
+        value: The corrected rate, or `None` if a stratum has too few labels.
         excess_interval: The interval of `judged - value`.
         num_needed: The number of labels in this group that would be enough for an interval. `None` if there is an
             interval, or if no number of labels is enough.
@@ -92,7 +92,7 @@ def corrected_rate(
     """Computes the corrected rate in a group of replies, such as all replies of a run or of an axis.
 
     Args:
-        labels: [replies] The share of raters who gave the label; NaN if nobody labelled the reply.
+        labels: [replies] The share of raters who gave the label, or NaN if nobody labelled the reply.
         scores: [replies] The probability of the label according to the judge.
         verdicts: [replies] 1 if the judge gives the label, otherwise 0.
         terms: [replies] The index of the term. A term on two axes has a different index on each axis.
@@ -248,9 +248,10 @@ def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarra
     The interval comes from a jackknife of log(1 − alpha) over terms. (NLTK's alpha has no weights.)
 
     Args:
-        labels: [replies, raters] The number of each label; -1 if the rater did not label the reply.
+        labels: [replies, raters] The index of the label that each rater gave, or -1 if the rater did not label the
+            reply.
         weights: [replies] The number of the run's replies that each labelled reply represents.
-        terms: [replies] A number for the term.
+        terms: [replies] The index of the term.
     """
     return _alpha([labels], weights, terms)
 

@@ -45,8 +45,8 @@ class Influences(NamedTuple):
 
     Attributes:
         value: The figure. Gen Bias still contains its sampling noise.
-        noise: The sampling noise of Gen Bias; `None` for a share.
-        cells: [templates, terms] The influence of each cell; NaN for a missing cell.
+        noise: The sampling noise of Gen Bias, or `None` for a share.
+        cells: [templates, terms] The influence of each cell, or NaN for a missing cell.
         axes: [terms] The code of each term's axis.
         least: A lower limit of the variance over terms, which is correct if terms have normal effects.
     """
@@ -139,8 +139,8 @@ def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) 
     """Computes the influences on the debiased Full Gen Bias (ddof 0, not multiplied by a scale).
 
     Args:
-        means: [templates, terms, styles] The mean style vector of each cell; NaN for cells without replies.
-        noise: [templates, terms] The variance of these means, summed over styles; NaN for cells without replies.
+        means: [templates, terms, styles] The mean style vector of each cell, or NaN for cells without replies.
+        noise: [templates, terms] The variance of these means, summed over styles, or NaN for cells without replies.
         axes: [terms] The code of each term's axis.
     """
     known = ~np.isnan(noise)

@@ -4,8 +4,8 @@ Barikeri et al. (2021, section 3 and appendix C.1) use the measures of DialoGPT 
 tokenizer. This toolkit uses sacrebleu's tokenizer `13a` on lower-case text, so figures are comparable only between runs
 of this toolkit.
 
-`meteor` needs nltk's WordNet corpus (`python -m nltk.downloader wordnet`); `meteor_exact_stem` ignores synonyms. nltk
-uses the parameters of Banerjee and Lavie (2005), and not those of the program METEOR 1.5.
+`meteor` requires nltk's WordNet corpus (`python -m nltk.downloader wordnet`). `meteor_exact_stem` ignores synonyms.
+nltk uses the parameters of Banerjee and Lavie (2005), and not those of the program METEOR 1.5.
 """
 
 import math

@@ -170,7 +170,7 @@ class Client:
             if wait is not None and wait > LONGEST_ASKED:
                 raise ValueError(
                     f"{url} asks for a pause of {wait:,.0f} seconds before the next request. All answers so far are "
-                    "kept; run the same command again after that time"
+                    "saved; run the same command again after that time"
                 )
             raise TemporaryFault(fault, wait)
         hint = _HINTS.get(status, "")

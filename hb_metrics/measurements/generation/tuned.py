@@ -76,8 +76,9 @@ class TunedRow(NamedTuple):
 def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None) -> Section | None:
     """Returns a section that compares runs before and after tuning with each other and with the ceiling.
 
-    The run before tuning comes first. `labels` is the folder of the labels. Without it, there is no ceiling, and the
-    directions of bias come from the first run. Returns `None` if there are fewer than two runs, or if no run is tuned.
+    The run before tuning comes first. `labels` is the folder of the labels. Without labels, there is no ceiling, and
+    the directions of bias come from the first run. Returns `None` if there are fewer than two runs, or if no run is
+    tuned.
     """
     if len(runs) < 2:
         return None

@@ -55,7 +55,7 @@ class Figure(NamedTuple):
         unit: The unit, which determines the format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72; a Gen Bias
             value ×1000 or a perplexity), "signed" (+0.07), "effect" (0.43), "nats" (0.142) or "count" (1,560).
         interval: The bounds, or `None` if the figure has no interval.
-        no_interval: The reason why the figure has no interval in this run; `None` if such figures never have an
+        no_interval: The reason why the figure has no interval in this run, or `None` if such figures never have an
             interval.
         part_of: For a part, the heading of its table and plot, such as "Full Gen Bias by axis". Empty for a figure of
             the whole run.
