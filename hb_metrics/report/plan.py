@@ -3,8 +3,8 @@
     holistic-bias plan runs/pilot --replies 8 16 32 --half_width 2 --output plan.html
     holistic-bias plan runs/pilot --second runs/tuned_pilot
 
-The half-width of an interval is half of its width. The table shows the half-width for each figure and each number of
-replies per term and template, and the probability of detecting a decrease in Full Gen Bias. A pilot needs at least four
+For each figure and each number of replies per term and template, the table shows the half-width, which is half of an
+interval's width. It also shows the probability of detecting a decrease in Full Gen Bias. A pilot needs at least four
 replies for most combinations of a term and a template.
 """
 
@@ -174,7 +174,7 @@ class _Basis(NamedTuple):
 
     Attributes:
         missing: The names of figures that have no interval in the pilot.
-        num_questions: The maximum number of questions that follow a template (with `--cue`); 1 without questions.
+        num_questions: The maximum number of questions that follow a template (with `--cue`), or 1 without questions.
     """
 
     run: Run
@@ -304,9 +304,10 @@ def _shown_power(power: Range | None) -> str:
 
 
 def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[float], bool]) -> str:
-    """Writes a sentence with the smallest number of replies per term and template that reaches an `aim` (in words).
+    """Writes a sentence with the smallest number of replies per term and template that is enough for an aim.
 
-    `at` predicts a figure from the number of replies, and `reached` returns whether the figure reaches the aim.
+    `aim` is the aim in words. `at` predicts a figure from the number of replies, and `reached` returns whether the
+    figure reaches the aim.
     """
     numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
 
