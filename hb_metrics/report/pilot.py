@@ -36,7 +36,7 @@ class Planned(NamedTuple):
     """A figure, and the function that predicts its half-width.
 
     Attributes:
-        value: The value in the pilot: a share, or a Gen Bias value multiplied by 1,000.
+        value: The value in the pilot, or the assumed value: a share, or a Gen Bias value multiplied by 1,000.
         at: A function that returns the half-width (not multiplied) in a run of a given size, or `None` if such a run
             has no interval.
     """
