@@ -24,17 +24,17 @@ def gen_bias(
     """Measures whether a model's replies differ in style or offensiveness between the people in prompts.
 
     Args:
-        dataset_config: A version of the prompts, as `--dataset_config` of `measure.py`.
+        dataset_config: A version of the prompts, as in `--dataset_config` of `measure.py`.
         vocabulary_dir: The folder of your own vocabulary.
         axes: The demographic axes to measure, separated by commas.
         sample: The number of prompts in a balanced sample.
-        replies_per_cell: The number of prompts of each term in each template; 0 for all, `None` for 8.
-        seed: The seed of all draws.
+        replies_per_cell: The number of prompts for each term in each template. 0 means all, and `None` means 8.
+        seed: The seed for all random draws.
         style_classifier: The Hub id or folder of a classifier of styles, "embedded", or judge:style_clusters.
         offensiveness_classifier: The Hub id or folder of a classifier of offensive language, "embedded", or
             judge:offensive.
-        judge_model: The language model that judges, as `--judge_model`.
-        judge_base_url: The address of the judge's server; `None` to load the judge on this machine.
+        judge_model: The language model that judges, as in `--judge_model`.
+        judge_base_url: The address of the judge's server. `None` means that the judge is loaded on this machine.
     """
     return gen_bias_task(
         {

@@ -1,1 +1,1 @@
-"""The command `holistic-bias`."""
+"""Defines the command `holistic-bias`."""

@@ -1,4 +1,4 @@
-"""The command `holistic-bias`: each subcommand runs a script, with the script's options and exit code.
+"""Runs the command `holistic-bias`. Each subcommand runs a script, with the script's options and exit code.
 
     holistic-bias measure --model openai-community/gpt2 --dataset_config v1.0
 

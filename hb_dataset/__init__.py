@@ -1,4 +1,4 @@
-"""The vocabulary and its prompts, without models or torch."""
+"""Provides the vocabulary and its prompts, without models or torch."""
 
 from hb_dataset.bias_specification import BiasSpecification, TargetPair, read_specification, specification_names
 from hb_dataset.counterfactuals import counterfactual, terms_in

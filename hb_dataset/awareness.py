@@ -1,4 +1,4 @@
-"""Makes pairs of prompts. The right answer to the first depends on who asks, but not the answer to the second.
+"""Makes pairs of prompts. The right answer to the first depends on who asks, but that to the second does not.
 
 The answer to "I'm a Deaf woman. How should my doctor talk to me?" depends on who asks. The answer to "I'm a Deaf woman.
 What is the capital of France?" does not. Each prompt is also made without the descriptor, beginning with "I'm a woman."
@@ -34,7 +34,7 @@ AWARENESS_SCHEMA = pa.schema(
 class AwarenessItem:
     """A question whose answer depends on who asks, and a neutral question of the same form.
 
-    A reply that contains one of the words in `taken_up`, such as "interpreter", responds to the person's need. `*` at
+    A reply that contains one of the words in `taken_up`, such as "interpreter", responds to the person's need. A `*` at
     the end of a word stands for any ending.
     """
 
@@ -67,8 +67,8 @@ def awareness_prompts(
 ) -> pa.Table:
     """Draws `number` prompts of each kind (`need` and `neutral`).
 
-    Every item is drawn once before any item is drawn twice. Further prompts of an item use its other descriptors first,
-    and then other nouns. A larger `number` adds prompts and keeps the others.
+    Every item is drawn once before any item is drawn twice. Later prompts of an item first use its other descriptors,
+    and then other nouns. A larger `number` adds prompts and keeps all others.
 
     In the table, each prompt of the kind `need` is followed by the neutral prompt with the same descriptor and noun.
     """

@@ -24,17 +24,18 @@ _WILDCARD_INSIDE = re.compile(r"\*(?!$)|^\*")
 class TargetPair:
     """A term of the minoritized group and the term that replaces it (paper, appendix A).
 
-    Keys that start with `published_` apply only to the authors' own rule. Regular plurals ("girls") are added
+    Attributes that begin with `published_` apply only to the authors' own rule. Regular plurals ("girls") are added
     automatically.
 
     Attributes:
         t1: The term of the minoritized group, in lower case.
         t2: The term of the dominant group, in lower case.
-        forms: Pairs of further forms of t1 and t2: irregular plurals, plurals of adjectives ("jews" for "jewish") and
+        forms: Pairs of other forms of t1 and t2: irregular plurals, plurals of adjectives ("jews" for "jewish") and
             derived words.
         one_way: If true, mode `"word"` never replaces t2, because t2 often has another meaning ("straight").
         published_spaces: The spaces that the published rule requires: `after` both terms, or `around` them.
-        published_one_way: If true, the published rule replaces t1 but never t2, even if it swaps the other pairs.
+        published_one_way: If true, the published rule replaces t1 but never t2, even if it swaps the terms of other
+            pairs.
         published_one_way_beside: In texts that contain these words, the published rule replaces t1 but never t2.
     """
 
@@ -62,12 +63,12 @@ class BiasSpecification:
         bias_type: The name, which is also the name of the file: `"religion1"`.
         group_1: The minoritized group, in plain words.
         group_2: The dominant group, in plain words.
-        target_terms_1: T1, the search terms, with the verb ("women are").
+        target_terms_1: T1, the search terms, which include the verb ("women are").
         target_terms_2: T2, in the order of `target_terms_1`.
         pairs: The pairs, in the order in which the published rule applies them.
         attributes_1: A1, stereotypes of the minoritized group. `greed*` matches every word that begins with "greed".
         attributes_2: A2, the approximate opposites of A1.
-        kept_phrases: Phrases that mode `"word"` leaves unchanged, because the term in them does not mean the group.
+        kept_phrases: Phrases that mode `"word"` leaves unchanged, because the term does not mean the group there.
         published_two_way: If true, the published rule swaps t1 and t2. Otherwise, it only replaces t1 with t2.
         published_folder: The bias type's folder in the authors' data, if its name differs from the bias type.
     """

@@ -1,4 +1,4 @@
-"""The builder of the dataset, which `hub_scripts/install_local.py` installs for `load_dataset("holistic_bias")`."""
+"""Defines the dataset builder that `hub_scripts/install_local.py` installs for `load_dataset("holistic_bias")`."""
 
 import hashlib
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ class HolisticBiasConfig(datasets.BuilderConfig):
     """A config of the dataset.
 
     Attributes:
-        vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
-        full: Whether a config of intersections contains all pairs (more than 100 million prompts) or a sample.
+        vocabulary_dir: The folder of your own vocabulary. `None` means the vocabulary of the config's version.
+        full: Whether a config of intersections contains all pairs (more than 100 million prompts) instead of a sample.
         seed: The seed for drawing the sample of intersections.
-        groups: The groups for structured prompts, as a file of groups or as terms; see `find_groups`.
+        groups: The groups for structured prompts, as a file of groups or as terms (see `find_groups`).
     """
 
     vocabulary_dir: str | None = None
@@ -47,8 +47,8 @@ class HolisticBias(datasets.ArrowBasedBuilder):
     """HolisticBias (Smith et al., 2022). Each config has one split, `test`.
 
     Args:
-        config_name: A name in `hb_dataset.CONFIGS`; `None` for `v1.0`.
-        vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
+        config_name: A name in `hb_dataset.CONFIGS`. `None` means `v1.0`.
+        vocabulary_dir: The folder of your own vocabulary. `None` means the vocabulary of the config's version.
         **kwargs: The arguments of `HolisticBiasConfig` and `datasets.DatasetBuilder`, e.g. `cache_dir`.
 
     Raises:

@@ -47,7 +47,7 @@ def read_csv(path: Path, required: Sequence[str] = (), *, strict: bool = False) 
 
 
 def _csv_rows(path: Path, *, strict: bool = False) -> Iterator[list[str]]:
-    """Yields the header and then the rows. Strict parsing rejects an unclosed quote, which would hide later rows."""
+    """Yields the header and then the rows. Strict parsing rejects unclosed quotes, which would hide later rows."""
     csv.field_size_limit(2**31 - 1)  # thoughts may be longer than the default limit
     reader = csv.reader(io.StringIO(read_text(path, strict=strict), newline=""), strict=True)
     try:
@@ -59,7 +59,7 @@ def _csv_rows(path: Path, *, strict: bool = False) -> Iterator[list[str]]:
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
     """Creates the error for a file that lacks a required column.
 
-    In a file without a header, the first row may be a hateful comment, so unlikely column names appear as "…".
+    If the file has no header, its first row may be a hateful comment. Unlikely column names therefore appear as "…".
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(

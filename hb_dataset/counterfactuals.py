@@ -1,12 +1,12 @@
 """Makes counterfactual texts: the same text about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
 
 `mode="published"` is the paper's rule. It changes the text to lower case, and then applies one pair of terms after
-another. It replaces the pair's t1 with t2 wherever t1 occurs, even inside words. If the specification sets
-`published_two_way`, it also replaces t2 with t1. The rule turns "midwife" into "midhusband". It does not change
+another. It replaces the pair's t1 with t2 wherever t1 occurs, even inside words, and so turns "midwife" into
+"midhusband". If the specification sets `published_two_way`, the rule also replaces t2 with t1. It does not change
 "jews.", because it looks for "jews" with a space after it.
 
-`mode="word"` is for new data. It replaces only whole words, including plurals and possessives. It keeps upper and lower
-case, and corrects an article before the term. Longer terms take precedence over shorter ones.
+`mode="word"` is for new data. It replaces only whole words, including plurals and possessives. It preserves case, and
+corrects an article before the term. Longer terms take precedence over shorter ones.
 
 In this mode, a term of group 2 is replaced only if the text also contains the t1 of the same pair. "Women are worse
 than men" therefore becomes "Men are worse than women", but "black americans" keeps its second word. Other words that
@@ -47,10 +47,11 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
     Args:
         text: A text.
         specification: The specification that contains the terms.
-        mode: `"word"` or `"published"`; see the module's docstring.
+        mode: `"word"` or `"published"` (see the module's docstring).
 
     Returns:
-        The counterfactual, in lower case if the mode is `published`, or `None` if the text has no term to replace.
+        The counterfactual, or `None` if the text has no term to replace. It is in lower case if the mode is
+        `published`.
 
     Raises:
         ValueError: The mode is unknown.
@@ -72,7 +73,7 @@ def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[st
 
 
 def lowered(text: str) -> str:
-    """Lower-cases a text without changing its length, unlike `str.lower`, which turns "İ" into two characters."""
+    """Converts a text to lower case but keeps its length, unlike `str.lower`, which turns "İ" into two characters."""
     return text.replace("İ", "i").lower()
 
 

@@ -1,8 +1,8 @@
 """Reads prompts and replies from real dialogues between two people.
 
 By default, the pairs come from BYU's Chit-Chat Challenge (the PyPI package `chitchat-dataset`, MIT licence). A few
-people took part in hundreds of its conversations. Therefore, each conversation and each person who replies contributes
-at most one pair.
+people took part in hundreds of its conversations, so each conversation, and each person who replies, contributes at
+most one pair.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ class Dialogue(NamedTuple):
     An id consists of the conversation and the turn of the reply. For pairs from a file, it is the row, counted from 0.
 
     `num_skipped` counts skipped conversations and rows by reason: `one_person` (nobody answered), `one_word` (in every
-    pair, the prompt or the reply has only one word), and `blank` (a row of a file without a prompt or reply).
+    pair, the prompt or the reply has only one word), and `blank` (a file's row lacks a prompt or a reply).
     """
 
     ids: list[str]
@@ -49,7 +49,7 @@ class Dialogue(NamedTuple):
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
     """Draws pairs of a prompt and a reply, in the order of the source.
 
-    A larger `num_replies` adds pairs and keeps the others. `path` is a file with the columns `prompt` and `reply`, or a
+    A larger `num_replies` adds pairs and keeps all others. `path` is a file with the columns `prompt` and `reply`, or a
     `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
     """
     if path is None:
@@ -75,7 +75,7 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
 def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]]:
     """Reads columns of text.
 
-    Each item of `columns` lists the possible names of one column. `""` means that the column may be missing.
+    Each item of `columns` lists the possible names of one column. If the list contains `""`, the column may be missing.
     """
     import datasets
 
@@ -162,7 +162,7 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
 
 
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
-    """Reads the last turn before each response, and the response, from a DSTC-7 file.
+    """Reads each response, and the last turn before it, from a DSTC-7 file.
 
     The sixth of seven columns contains the earlier turns ("START", then " EOS " before each turn), and the last column
     contains the response.

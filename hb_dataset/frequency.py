@@ -40,7 +40,7 @@ _PLAIN = (
 
 
 def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -> tuple[list[int], int]:
-    """Counts how often texts use terms, in upper or lower case.
+    """Counts how often texts use terms. Case is ignored.
 
     Only whole words count: "Black-owned" uses "Black", but "blackboard" does not. Each term is counted independently,
     so "American Indian" also uses "American". Typographic apostrophes and hyphens count as plain ones, and any white

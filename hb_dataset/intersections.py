@@ -1,7 +1,7 @@
 """Makes intersections: pairs of terms from two axes in one noun phrase, such as "a homeless and disabled person".
 
 Terms before the noun follow the order in `adjective_order.yaml`. The config contains only a sample, because all pairs
-together make more than 100 million prompts.
+together would make more than 100 million prompts.
 """
 
 import hashlib
@@ -39,8 +39,8 @@ def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = No
 def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Intersection]:
     """Draws the same number of pairs for each pair of axes, in the order of `all_intersections`.
 
-    Pairs with the least often drawn terms come first. A hash that includes the seed breaks ties, so the sample is the
-    same on every machine.
+    Pairs whose terms have been drawn least often come first. A hash that includes the seed breaks ties, so the sample
+    is the same on every machine.
     """
     terms, positions = vocabulary.descriptors, _positions(vocabulary)
     used = np.zeros(len(terms), dtype=np.int64)

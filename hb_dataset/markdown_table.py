@@ -7,8 +7,8 @@ _SPECIAL = str.maketrans({character: f"\\{character}" for character in "\\`*_[]<
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Iterable[int] = ()) -> str:
     """Writes a table in GitHub's Markdown, without a final line break.
 
-    Each cell is one line of Markdown; `escape_markdown` converts plain text. `numbers` contains the indices of columns
-    that are aligned to the right.
+    Each cell is one line of Markdown. `escape_markdown` converts plain text to such a line. `numbers` contains the
+    indices of columns that are aligned to the right.
     """
     right = set(numbers)
     rule = ["---:" if column in right else "---" for column in range(len(header))]

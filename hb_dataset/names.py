@@ -23,7 +23,7 @@ _ID_DIGITS = 20  # as in other prompts
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class PersonName:
-    """A first name and the group that people associate with it. `source` also states the certainty of the group."""
+    """A first name and the group that people associate with it. `source` also states how certain the group is."""
 
     name: Words
     group: Words
@@ -35,7 +35,7 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
     """Reads and checks a list of names.
 
     Args:
-        path: A CSV file with the columns `name` and `group`; `None` for this package's own list.
+        path: A CSV file with the columns `name` and `group`. `None` means this package's own list.
 
     Raises:
         FaultsError: The list has faults. The message lists each fault with its line.

@@ -27,7 +27,7 @@ class Intersection:
 
     @property
     def term(self) -> str:
-        """Both terms as written beside a noun. "…" marks a noun between the terms: `"Deaf … with a PhD"`."""
+        """Returns both terms as written beside a noun. "…" marks a noun between them: `"Deaf … with a PhD"`."""
         return " … ".join(filter(None, [self.before, self.after]))
 
     @property
@@ -53,7 +53,7 @@ Modifier = Descriptor | Intersection
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
     """Returns whether the term and the noun can form a phrase.
 
-    A term with a gender needs a noun of that gender. A term that already contains the noun does not agree with it.
+    A term with a gender requires a noun of that gender. A term that already contains the noun does not agree with it.
     """
     if modifier is None:
         return True

@@ -29,7 +29,7 @@ class PromptGroup:
         name: The group's name in tables: `"gay person"`.
         singular: The singular without a determiner.
         plural: The plural without a determiner: `"gay people"`.
-        axis: The term's axis; `None` if the group contains no term of the vocabulary.
+        axis: The term's axis, or `None` if the group contains no term of the vocabulary.
         article: "a" or "an", if the first letter does not determine the article.
     """
 
@@ -46,7 +46,7 @@ class PromptGroup:
 
     @property
     def indefinite(self) -> str:
-        """The singular with its article: `"a gay person"`, `"an elderly woman"`."""
+        """Returns the singular with its article: `"a gay person"`, `"an elderly woman"`."""
         return f"{self.article or first_letter_article(self.singular)} {self.singular}"
 
 
@@ -71,7 +71,7 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     """Reads groups and pairs, in the order of the file.
 
     Args:
-        path: A YAML file; `None` for the paper's six groups and three pairs. The key `groups` maps each name to a
+        path: A YAML file. `None` means the paper's six groups and three pairs. The key `groups` maps each name to a
             `singular` (default: the name), a `plural` (default: derived from the person noun at the end of the name),
             and an `article` if the first letter does not determine it. The optional key `pairs` maps each name to
             `[advantaged, disadvantaged]`.
@@ -111,11 +111,12 @@ def find_groups(
     """Reads groups and pairs from a file, or makes groups from terms of the HolisticBias vocabulary.
 
     Args:
-        given: The path of a file (see `read_groups`), or one or more terms and `PromptGroup`s; `None` for the paper's
+        given: The path of a file (see `read_groups`), or one or more terms and `PromptGroup`s. `None` means the paper's
             six groups. A term is written with a noun (`"Deaf woman"`) or alone (`"tall"`), in upper or lower case. A
-            noun alone (`"woman"`) is also a group. A term alone gets the noun "person" or, if they do not agree, the
-            first noun that agrees with the term. If a term is on two axes, the group has the alphabetically first axis.
-        vocabulary: The vocabulary that contains the terms; `None` for `next`.
+            noun alone (`"woman"`) is also a group. A term alone gets the noun "person" or, if it does not agree with
+            "person", the first noun that agrees with it. If a term is on two axes, the group gets the alphabetically
+            first axis.
+        vocabulary: The vocabulary that contains the terms. `None` means `next`.
 
     Returns:
         The groups and the pairs. Only a file defines pairs. A group made from a term is named after its singular.

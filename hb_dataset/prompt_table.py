@@ -49,12 +49,12 @@ def prompt_table(
 ) -> pa.Table:
     """Builds all prompts of these terms, nouns and templates (paper, 2.2.2), sorted by term, noun and template.
 
-    `None` among the `descriptors` stands for the noun alone. `left_out` counts the excluded prompts by reason; see
-    `hb_dataset.prompt_masks`.
+    `None` among the `descriptors` stands for the noun alone. `left_out` counts the excluded prompts by reason (see
+    `hb_dataset.prompt_masks`).
 
     Returns:
-        A table with the columns of `PROMPT_SCHEMA`. An id depends only on the row's content, so it is the same in every
-        config.
+        A table with the columns of `PROMPT_SCHEMA`. Ids depend only on the rows' contents, so they are the same in
+        every config.
     """
     columns, _ = _columns(descriptors, nouns, templates, left_out_nouns, left_out)
     return pa.table(columns, PROMPT_SCHEMA)

@@ -85,7 +85,7 @@ class Config:
 
     Attributes:
         name: The name, such as `"v1.0-small"`.
-        build: A function of a vocabulary and the `options` that returns the table in one or more parts.
+        build: A function that takes a vocabulary and the `options`, and returns the table in one or more parts.
         required_file: A file of the vocabulary. Versions without this file do not have the config.
         options: The arguments of `HolisticBias` that the config allows.
         measured: Whether `measure` offers the config, because its prompts describe people with a term.
@@ -128,8 +128,8 @@ def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     if not vocabulary.seat_templates:
         raise ValueError(
-            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs '…-seat' require; add the file, or set a "
-            "config that does not end in '-seat'"
+            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs that end in '-seat' require; add the "
+            "file, or set another config"
         )
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 
@@ -144,10 +144,10 @@ def intersection_batches(
     """Yields the prompts of intersections in tables of 64 pairs, because all prompts together may not fit in memory.
 
     Args:
-        vocabulary: The vocabulary; `None` for `next`.
-        full: Whether to combine every pair with every noun and template, or only a sample of pairs with the templates
-            of the small config.
-        seed: The seed of the sample; see `sample_intersections`.
+        vocabulary: The vocabulary. `None` means `next`.
+        full: Whether to combine every pair with every noun and template. Otherwise, only a sample of pairs is combined
+            with the templates of the small config.
+        seed: The seed of the sample (see `sample_intersections`).
 
     Raises:
         ValueError: The vocabulary has no order of adjectives.
@@ -313,7 +313,7 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
 
     Args:
         config: A name in `CONFIGS`.
-        vocabulary_dir: The folder of your own vocabulary; `None` for the vocabulary of the config's version.
+        vocabulary_dir: The folder of your own vocabulary. `None` means the vocabulary of the config's version.
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. Intersections have the columns of `INTERSECTION_SCHEMA`, and

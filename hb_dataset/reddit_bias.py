@@ -48,23 +48,23 @@ def load_reddit_bias(
 
     Args:
         folder: The authors' repository or its folder `data`, or your own folder. Your own folder contains files named
-            `train`, `validation` and `test`, directly or in `<bias type>/`. A .txt file has one phrase per line. A .csv
-            file has one of the columns `TEXT_COLUMNS`, and optionally `text_t2` and perplexities. Files are in UTF-8 or
-            Latin-1.
+            `train`, `validation` and `test`, directly or in `<bias type>/`. A .txt file contains one phrase per line. A
+            .csv file contains one of the columns `TEXT_COLUMNS` and, optionally, `text_t2` and perplexities. Files are
+            in UTF-8 or Latin-1.
         bias_type: A name from `specification_names()`, the path of a specification, or a specification.
-        mode: The rule that makes counterfactuals; see `hb_dataset.counterfactuals`. `"published"` is the default for
+        mode: The rule that makes counterfactuals (see `hb_dataset.counterfactuals`). `"published"` is the default for
             the authors' files. It keeps the counterfactuals in the files, and makes only the missing ones. A phrase
             without a term is its own counterfactual, as in the authors' data. `"word"` is the default for other files.
             It keeps the counterfactuals in the column `text_t2`, and drops phrases without a term.
 
     Returns:
         The splits that exist (`train`, `validation`, `test`), with the columns `id`, `text_t1`, `text_t2`,
-        `perplexity_t1` and `perplexity_t2`. A perplexity is null if the files do not state it for exactly this text.
-        Warnings in the log count repeated, unchanged and dropped texts.
+        `perplexity_t1` and `perplexity_t2`. A perplexity is null unless the files state it for exactly this text.
+        Repeated, unchanged and dropped texts are counted in warnings in the log.
 
     Raises:
         FileNotFoundError, NotADirectoryError: The folder does not exist, or it contains no split.
-        ValueError: A file does not have one of these formats, or most phrases in a split do not fit the specification.
+        ValueError: A file has none of these formats, or most phrases in a split do not fit the specification.
     """
     import datasets
 

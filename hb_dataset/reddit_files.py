@@ -1,7 +1,7 @@
 """Finds and reads the files of RedditBias in all layouts that `load_reddit_bias` accepts.
 
-In the authors' repository, `data/<type>/` contains the pairs for validation and test, in one file per split and group.
-`text_files/<type>/` contains the training phrases. The folder for queerness is called `orientation`.
+In the authors' repository, `data/<type>/` contains the pairs for validation and testing, in one file per split and
+group. `text_files/<type>/` contains the training phrases. The folder for queerness is called `orientation`.
 """
 
 import os
@@ -37,7 +37,7 @@ class Phrase(NamedTuple):
 
 
 def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[dict[str, list[Phrase]], bool]:
-    """Reads the phrases of each split. Also returns whether the files are the authors'."""
+    """Reads the phrases of each split. Also returns whether the files come from the authors' repository."""
     if not folder.is_dir():
         raise NotADirectoryError(
             f"folder '{folder}' does not exist; pass the authors' repository, the folder of the data, or a folder "

@@ -15,9 +15,9 @@ def small_templates(templates: Sequence[Template]) -> list[Template]:
 def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
     """Selects six terms per axis, spread over the axis's buckets.
 
-    The buckets take turns, one term per turn. The bucket of terms after the noun comes first, and then the largest
-    bucket. A hash orders the terms of a bucket, so a new term changes few choices. Terms with a gender are excluded,
-    because they agree with only a third of the nouns.
+    The buckets take turns, and contribute one term per turn. The bucket of terms after the noun comes first, and then
+    the largest bucket. A hash determines the order of terms in a bucket, so adding a term changes few choices. Terms
+    with a gender are excluded, because they agree with only a third of the nouns.
     """
     chosen: set[tuple[str, str]] = set()
     for axis in {descriptor.axis for descriptor in descriptors}:

@@ -14,8 +14,8 @@ _ID_DIGITS = 20  # as long as the ids of other prompts
 def standalone_table(phrases: Sequence[StandaloneNounPhrase], templates: Sequence[Template]) -> pa.Table:
     """Combines every phrase with every template, in a table with the columns of `PROMPT_SCHEMA`.
 
-    The columns for a separate term or person noun are null. v1.1 lists "a Rasta" twice, with two plurals, so two rows
-    contain each of its singular texts.
+    The columns for a separate term or person noun are null. v1.1 lists "a Rasta" twice, with two plurals, so each of
+    its singular texts occurs in two rows.
     """
     rows = []
     for phrase in phrases:

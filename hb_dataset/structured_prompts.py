@@ -16,12 +16,12 @@ def structured_prompt_table(
     """Builds the prompts about groups.
 
     Args:
-        groups: The groups, terms of the vocabulary, or a file (see `find_groups`); `None` for the paper's six groups.
+        groups: The groups, terms of the vocabulary, or a file (see `find_groups`). `None` means the paper's six groups.
         fixed_only: If true, only the fixed structure is used, without the 100 other structures.
 
     Returns:
-        A table with the columns of `STRUCTURED_SCHEMA`. The rows are sorted by group, then by verb phrase, then by
-        structure, each in the order of its file. An id names all three: `"woman|worked as|cleft-it"`.
+        A table with the columns of `STRUCTURED_SCHEMA`. The rows are sorted by group, then by verb phrase, and then by
+        structure, each in the order of its file. An id contains all three: `"woman|worked as|cleft-it"`.
 
     Raises:
         ValueError: A group is unknown, or two groups are the same.

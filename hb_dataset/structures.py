@@ -29,7 +29,7 @@ _SLOT = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class VerbPhrase:
-    """A verb phrase of the fixed prompts. Each pair is a singular and a plural form; see `verb_phrases.yaml`."""
+    """A verb phrase of the fixed prompts. Each pair is a singular and a plural form (see `verb_phrases.yaml`)."""
 
     verb_phrase: str
     prompt_type: Literal["occupation", "respect"]
@@ -98,7 +98,7 @@ def parse_of(structure: Structure, verb_phrase: VerbPhrase) -> str:
 
 @cache
 def read_structures() -> tuple[Structure, ...]:
-    """Reads the structures: the fixed prompt's first, then the declarative and the interrogative structures."""
+    """Reads the structures: first that of the fixed prompts, then the declarative and the interrogative structures."""
     return TypeAdapter(tuple[Structure, ...]).validate_python(_read("structures.yaml")["structures"])
 
 

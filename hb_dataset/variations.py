@@ -18,7 +18,7 @@ Flags = bool | Sequence[bool] | np.ndarray
 
 
 class VariedPrompts(NamedTuple):
-    """The varied texts and their noun phrases. `flags` states the requested variations of each row: [rows]."""
+    """The varied texts and their noun phrases. `flags` contains the variations requested for each row: [rows]."""
 
     texts: pa.Array
     noun_phrases: pa.Array
@@ -53,9 +53,10 @@ def vary_prompts(
 
 
 def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
-    """Applies each variation independently to a random half of the prompts (A.3's "intermittently", p = ½ each).
+    """Applies each variation to a random half of the prompts, independently of the others (A.3: "intermittently").
 
-    The seed (at most 16 digits) and each row's `id` select the halves, so they are the same in any subset or process.
+    Only the seed (at most 16 digits) and a row's `id` determine its variations, so they are the same in any subset or
+    process.
     """
     ids = prompts["id"].to_numpy().astype(object)
     bits = hash_array(ids, hash_key=f"{seed:016d}", categorize=False)  # SipHash-2-4, keyed by the seed

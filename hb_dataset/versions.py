@@ -1,8 +1,8 @@
 """Reads versions of the vocabulary, and checks that frozen versions have not changed.
 
 Pull requests change only the version `next`. For each frozen version, `frozen.json` records the date, the digest of the
-vocabulary, numbers of entries and prompts, and the SHA-256 of each config's sentences. `read_version` checks this
-record, except for the sentences, which would take seconds to build.
+vocabulary, the numbers of entries and prompts, and the SHA-256 digest of each config's sentences. `read_version` checks
+a version against this record, except for the sentences, because building them would take seconds.
 """
 
 import hashlib
@@ -110,7 +110,7 @@ def verify_version(
 
 
 def frozen_record(version: str, vocabulary: Vocabulary, counts: Mapping[str, Any], day: str) -> dict[str, Any]:
-    """Makes the record of a frozen version. `counts` joins `vocabulary_counts` and `table_counts`."""
+    """Makes the record of a frozen version. `counts` contains `vocabulary_counts` and `table_counts`."""
     record = {"digest": vocabulary.digest, "date": day, "counts": dict(counts)}
     return {**record, "record_digest": _record_digest(version, record)}
 

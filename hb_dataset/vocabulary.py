@@ -75,7 +75,7 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 (hex) of the content. File layout, comments and absent keys do not affect the digest.
+        """Returns the SHA-256 digest (hex) of the content. File layout, comments and absent keys do not affect it.
 
         Digests therefore remain valid when a later version of the format adds a key.
         """
@@ -86,7 +86,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     """Reads and checks a vocabulary.
 
     Args:
-        folder: The vocabulary's folder; `None` for v1.0, the paper's vocabulary.
+        folder: The vocabulary's folder. `None` means v1.0, the paper's vocabulary.
 
     Returns:
         The vocabulary, with axes in alphabetical order and terms in the order of their files.

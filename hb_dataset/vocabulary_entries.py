@@ -31,9 +31,9 @@ class Descriptor:
         axis: The demographic axis, e.g. `"ability"`.
         term: The term as written beside a singular noun: `"Deaf"`, `"who uses a wheelchair"`.
         bucket: A subdivision of the axis. Terms in the bucket `after_the_noun` follow the noun.
-        gender: The gender of the nouns that take the term; `None` if every noun takes it.
-        preference: The community reviewers' label (A.2); `None` if nobody was asked.
-        article: "a" or "an", if the first letter misleads.
+        gender: The gender of the nouns that take the term, or `None` if every noun takes it.
+        preference: The community reviewers' label (A.2), or `None` if nobody was asked.
+        article: "a" or "an", if the first letter is misleading.
         plural: The phrase after a plural noun, if it differs from the term: `"who use wheelchairs"`.
     """
 
@@ -48,7 +48,7 @@ class Descriptor:
     source: Remark | None = None
 
     def __hash__(self) -> int:
-        """Hashes only two fields, because hashing all fields would take most of the time of making intersections."""
+        """Hashes only two fields. Hashing all of them would take most of the time needed to make intersections."""
         return hash((self.axis, self.term))
 
     @property
@@ -116,7 +116,8 @@ class StandaloneNounPhrase:
 class Template:
     """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13).
 
-    `bucket` is the kind of sentence, such as `like`. A `LeftOutNoun` can exclude terms from only this kind.
+    `bucket` is the kind of sentence, such as `like`. A `LeftOutNoun` can exclude terms only from sentences of this
+    kind.
     """
 
     template: Sentence
@@ -139,7 +140,7 @@ class Template:
 class AdjectiveClass:
     """Terms that have the same position among the adjectives before a noun.
 
-    The first class is the farthest from the noun. An entry that names a term takes precedence over an entry that names
+    The first class is the farthest from the noun. An entry that lists a term takes precedence over an entry that lists
     the term's bucket.
     """
 
@@ -155,8 +156,9 @@ class AdjectiveClass:
 class LeftOutPair:
     """Terms that are not combined with terms of another axis.
 
-    Without `other_axis`, they are combined with no other term. With `both_before`, a pair is excluded only if both
-    terms are before the noun ("a pretty Deaf woman" may be read as "fairly Deaf"). CONTRIBUTING.md defines the reasons.
+    Without `other_axis`, the terms are combined with no other term. With `both_before`, a pair is excluded only if both
+    terms come before the noun ("a pretty Deaf woman" may be read as "fairly Deaf"). CONTRIBUTING.md defines the
+    reasons.
     """
 
     axis: Key

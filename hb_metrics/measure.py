@@ -157,8 +157,8 @@ def _report(results: dict[str, Any], folder: Path) -> None:
 def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
     """Ends the process at once on Ctrl-C or SIGTERM (which schedulers send), and prints the command to resume.
 
-    A `KeyboardInterrupt` could first wait minutes for threads or another process. Ending at once loses nothing, because
-    files are written whole or not at all.
+    A `KeyboardInterrupt` could wait minutes for threads or other processes. Nothing is lost, because files are written
+    whole or not at all.
     """
     again = shlex.join(["python", "-m", "hb_metrics.measure", *argv])
     text = f"\nInterrupted. Finished work is kept. To resume, run the same command again:\n  {again}\n"

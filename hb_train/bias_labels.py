@@ -2,13 +2,13 @@
 
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
-Each reply of the run has a bias value, which is large if the reply shows this style. The script tags the reply "bias"
-if its value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.1). It writes one row per reply,
-with a prompt and a completion in TRL's format.
+Each reply of the run has a bias value, which is large if the reply shows this style. If the value is above the
+threshold β, the reply is tagged "bias", and otherwise "no_bias" (Smith et al., 2022, C.1). The script writes one row
+per reply, with a prompt and a completion in TRL's format.
 
-The script also computes the ceiling of the labels: the bias of a model that learnt the labels perfectly. With
-`--beta auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no
-labels and exits with status 3.
+The script also computes the ceiling of the labels: the bias of a model that learnt the labels perfectly. With `--beta
+auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no labels
+and exits with status 3.
 """
 
 import shutil
@@ -93,7 +93,7 @@ def main(argv: list[str] | None = None) -> None:
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process.
 
-    If β is auto and labels would not help, exits with `NO_GAIN_STATUS` without writing any.
+    If β is auto and labels would not help, writes none and exits with `NO_GAIN_STATUS`.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import recorded_chat

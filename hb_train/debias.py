@@ -7,9 +7,9 @@ The methods `lmd`, `add` and `hd` train on stereotyped phrases about the minorit
 λ_LM·L_LM + λ_D·L_D, the weighted sum of the language modelling loss and a debiasing loss. The method `cda` trains on
 the phrases and their counterfactuals with L_LM alone. The defaults are the paper's settings (5.1).
 
-The script saves the model of the last step, because the model with the lowest validation perplexity would be the least
-debiased. debias.json contains the bias on the validation pairs and the perplexity of ordinary texts, before and after
-debiasing. To resume an interrupted run, run the same command again.
+The script saves the model after the last step, because the model with the lowest validation perplexity would be the
+least debiased. debias.json contains the bias on the validation pairs and the perplexity of ordinary texts, before and
+after debiasing. To resume an interrupted run, run the same command again.
 """
 
 import math
@@ -178,7 +178,7 @@ def debias(arguments: DebiasArguments, training_args: SFTConfig, model_args: Mod
 def measure_bias(model: Any, loaded: LoadedModel, texts: list[str], references: list[str]) -> dict[str, Any]:
     """Returns the `language_model_bias` of pairs of texts, and the perplexity of the reference texts (`lmp`).
 
-    `texts` lists the phrases about the minoritized group, and then their counterfactuals in the same order.
+    `texts` contains the phrases about the minoritized group, followed by their counterfactuals in the same order.
     """
     was_training = model.training
     model.eval()
@@ -251,7 +251,7 @@ def _trainer(
 
 
 def _digest(content: Any) -> str:
-    """Returns the digest that stands in the record for the phrases, because most of them are hurtful."""
+    """Returns the digest that replaces the phrases in the record, because most phrases are hurtful."""
     return sha256(repr(content).encode()).hexdigest()
 
 

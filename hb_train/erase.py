@@ -4,8 +4,8 @@
     accelerate launch hb_metrics/measure.py --model models/embedded-erased
 
 The method is LEACE (Belrose et al., 2023), which changes the activations as little as possible (in mean square). If all
-its directions are erased, no linear classifier predicts the descriptor better than a constant does. Like the folder of
-an adapter, the output folder contains only the erasure and the name of the base model.
+directions are erased, no linear classifier predicts the descriptor better than a constant does. Like an adapter's
+folder, the output folder contains only the erasure and the name of the base model.
 """
 
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ def erase(arguments: EraseArguments) -> None:
 
 
 def draw_prompts(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
-    """Draws prompts for random pairs of noun and template, one prompt per axis for each pair."""
+    """Draws random pairs of a noun and a template, and one prompt per axis for each pair."""
     by_place = rows_by_place(prompts)
     generator = seeded_generator(seed, "erase", "prompts")
     places = sorted(by_place)
@@ -101,9 +101,9 @@ def fit_erasures(
 ) -> dict[int, Erasure]:
     """Returns an erasure for each layer, by the layer's index.
 
-    From the lowest layer to the highest, each erasure is fitted to activations that the lower erasures have already
-    changed. The fit uses all tokens of `sequences` (prompts with their replies), because an erasure changes all of
-    them. `concepts` contains the value to hide in each sequence, such as the descriptor.
+    The erasures are fitted from the lowest layer to the highest, each to activations that the lower erasures have
+    already changed. The fit uses all tokens of `sequences` (prompts with their replies), because an erasure changes the
+    activations at all of them. `concepts` contains the value to hide in each sequence, such as the descriptor.
     """
     erasures: dict[int, Erasure] = {}
     values = one_hot(torch.from_numpy(np.unique(concepts, return_inverse=True)[1]))

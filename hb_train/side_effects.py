@@ -1,4 +1,4 @@
-"""Measures two side effects of a mitigation that no run shows alone: neutral drift, and the entropy of replies.
+"""Measures two side effects of a mitigation that a single run cannot show: neutral drift, and changes in entropy.
 
     python -m hb_train.side_effects runs/tune/before runs/tune/distill
 
@@ -7,8 +7,8 @@ Neutral drift is the change in replies to prompts that describe nobody. The prom
 greedily. At each token of an answer, KL(p_before ‖ p_after) compares the next-token probabilities of the two models in
 nats. The drift is the mean over the tokens of an answer, averaged over the prompts.
 
-The entropy shows how randomly each model replies to prompts of its run. It is the entropy of the distribution from
-which a token is drawn, in nats: the mean over the tokens of a reply, averaged over the prompts.
+The entropy shows how randomly each model replies to prompts of its run. It is the entropy, in nats, of the distribution
+from which a token is drawn. The mean is taken over the tokens of each reply, and then over the prompts.
 """
 
 import argparse

@@ -9,8 +9,8 @@ By default, the grid is the paper's (Smith et al., 2022, C.1, DialoGPT; Barikeri
 paper's grid is `--grid learning_rate=3e-7:3e-3:9`.
 
 The best run of tune.py has the lowest validation perplexity (method sft) or validation loss (other methods). The best
-run of debias.py has the smallest |t| of the log perplexities of the validation pairs. Runs that raise the perplexity of
-ordinary texts (LMP) by more than a tenth are excluded.
+run of debias.py has the smallest |t| in the test of log perplexities on the validation pairs. Runs that raise the
+perplexity of ordinary texts (LMP) by more than a tenth are excluded.
 
 Only the best model keeps its weights. To resume an interrupted sweep, run the same command again.
 """

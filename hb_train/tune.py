@@ -4,16 +4,16 @@ r"""Tunes a language model to reduce its bias, by default on labelled replies (S
         --model_name_or_path microsoft/DialoGPT-medium --dataset_name labels/dialogpt --output_dir models/dialogpt
 
 With the default method, sft, the model learns labelled replies. Each prompt ends in the tag of its reply, so the model
-learns to reply differently to each tag. The dataset is a folder written by `bias_labels.py`. For LoRA, add `--use_peft
---learning_rate 3e-4`. To resume an interrupted tuning, run the same command again. The output folder records the tag
-and the prompt format for `measure.py --model FOLDER`.
+learns to reply differently to each tag. The dataset is a folder that `bias_labels.py` has written. For LoRA, add
+`--use_peft --learning_rate 3e-4`. To resume interrupted tuning, run the same command again. The output folder records
+the tag and the prompt format for `measure.py --model FOLDER`.
 
 With `--method kto`, prompts have no tags. The method makes replies tagged "no_bias" likelier and replies tagged "bias"
 less likely. `--method kto --help` lists further options.
 
 With `--method counterfactual`, the model learns to reply to a descriptor as it replied to other descriptors. With
-`--method distill`, it learns to reply to a prompt with a descriptor as it replied to the same prompt without a
-descriptor. The dataset of both methods is a folder written by `baseline_replies.py`.
+`--method distill`, it learns to reply to a prompt with a descriptor as it replied to the same prompt without one. For
+both methods, the dataset is a folder that `baseline_replies.py` has written.
 """
 
 import argparse

@@ -52,7 +52,8 @@ class GenBiasCallback(TrainerCallback):
 
     Args:
         trainer: The trainer.
-        num_replies: The approximate number of replies at each evaluation. By default, there is one term per axis.
+        num_replies: The approximate number of replies at each evaluation. By default, it is the number for one term per
+            axis.
         replies_per_cell: The number of replies per term and template. Intervals need at least 4.
         num_templates: The number of templates.
         prompts: A value of `--dataset_config` of `measure`, or a table of prompts with the plural forms of terms
@@ -99,7 +100,7 @@ class GenBiasCallback(TrainerCallback):
             self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Checks the options, and moves this callback before all others, which may read its figures."""
+        """Checks the options, and moves this callback before all other callbacks, because they may read its figures."""
         name = (args.metric_for_best_model or "").removeprefix("eval_")
         if args.eval_strategy == "no":
             raise ValueError(

@@ -1,1 +1,1 @@
-"""Scripts for the Hub, for its local caches and for the vocabulary. Only the command line imports these scripts."""
+"""Contains scripts for the Hub, its local caches and the vocabulary. Only the command line imports these scripts."""

@@ -25,7 +25,7 @@ ENTRIES_TO_READ = 25
 def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int = ENTRIES_TO_READ) -> Report:
     """Checks a vocabulary folder, and compares it with another folder or a git revision.
 
-    `against` is the other folder or revision; `None` for the newest frozen version. The report includes example
+    `against` is the other folder or revision. `None` means the newest frozen version. The report includes example
     sentences, drawn with `seed`, for at most `show` added or changed entries.
     """
     if not folder.is_dir():

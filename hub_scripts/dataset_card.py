@@ -1,6 +1,6 @@
 """Writes the dataset's card for the Hub from the template `dataset_card.md`.
 
-The card only counts terms, because many terms hurt and the tables already contain them.
+The card counts terms and does not list them, because many terms hurt and the tables already contain them.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ COLUMNS = {
 
 
 def dataset_card(dataset: PublishedDataset) -> str:
-    """Writes the README.md of a version, with YAML front matter. The same version always gives the same text."""
+    """Writes the README.md of a version, with YAML front matter. The text depends only on the version."""
     from huggingface_hub import DatasetCardData
 
     data = DatasetCardData(

@@ -1,10 +1,10 @@
-"""Publishes files to a repository on the Hugging Face Hub in one commit, under a tag that never moves.
+"""Publishes files to a repository on the Hugging Face Hub in one commit, under a tag that is never changed.
 
 The tag is set after the commit. If a step fails, run the same command again to complete the missing steps.
 
 Each publication writes a record of its files' paths and digests (`RECORD_FILE`). A file is ours if it is in this record
-and has not changed since. All other files belong to other people. They are never deleted, and replaced only if the
-caller allows it.
+and has not changed since. All other files belong to other people. These files are never deleted, and are replaced only
+if the caller allows it.
 """
 
 import json
@@ -91,7 +91,7 @@ def endpoint() -> str:
 
 
 def connect() -> "HfApi":
-    """Creates a client with the current token, from `HF_TOKEN` or `hf auth login`, which must have write permission."""
+    """Creates a client with the token from `HF_TOKEN` or `hf auth login`. The token must have write permission."""
     import huggingface_hub
 
     api = huggingface_hub.HfApi(endpoint(), token=huggingface_hub.get_token())
@@ -140,7 +140,7 @@ def publish(
     """Commits files and their record to main, and tags the commit.
 
     The commit also deletes files of an earlier publication that are not in `files`. If main already has this content,
-    there is no commit. If the tag already has this content, nothing is done, because main may contain a later version.
+    no commit is made. If the tag already has this content, nothing is done, because main may contain a later version.
     If somebody has changed main since the repository was opened, the Hub rejects the commit.
 
     If the repository contains other people's files, `HubError` is raised before anything is written. With
@@ -160,8 +160,8 @@ def publish(
     if tag in repository.tags:
         if missing or outdated:
             raise HubError(
-                f"{repository} already has a tag {tag}, with other content ({_listed([*missing, *outdated])}). Tags "
-                f"never move. Nothing was written; publish these files as another version"
+                f"{repository} already has a tag {tag}, with other content ({_listed([*missing, *outdated])}). An "
+                f"existing tag is never changed, so nothing was written; publish these files as another version"
             )
         return Published(repository.page(f"commit/{at}"), [], [], kept, tagged=False)
     in_the_way = [path for path in missing if path in present and path not in ours]
@@ -192,8 +192,9 @@ def propose(
 ) -> tuple[str, bool]:
     """Opens a pull request that writes files to a model's repository. Returns its page, and whether it is new.
 
-    If this account already has an open pull request with the same title and content, its page is returned. The pull
-    request starts at the commit `parent`, from which the contents were made, so later commits of the owners remain.
+    If this account already has an open pull request with the same title and content, that pull request's page is
+    returned. A new pull request starts at the commit `parent`, on which the contents are based, so later commits by the
+    owners are preserved.
     """
     from huggingface_hub import CommitOperationAdd
 
@@ -253,7 +254,7 @@ def _reason(error: BaseException, api: "HfApi") -> str:
 
 
 def _digests(content: bytes) -> list[str]:
-    """Returns both digests that the Hub may use for a file: the id of the git blob, and the SHA-256 (in LFS)."""
+    """Returns both digests that the Hub may use for a file: the git blob id, and the SHA-256 (for files in LFS)."""
     from huggingface_hub.utils.sha import git_hash
 
     return [git_hash(content), sha256(content).hexdigest()]

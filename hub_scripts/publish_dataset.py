@@ -95,7 +95,7 @@ def frozen_version(version: str | None) -> str:
 def dataset_files(dataset: PublishedDataset, *, with_eval_file: bool = True) -> dict[str, bytes]:
     """Returns the contents of all files of a version's repository, by path.
 
-    The same vocabulary and the same release of pyarrow give the same bytes.
+    The bytes depend only on the vocabulary and the release of pyarrow.
     """
     files = {config.path: config.parquet for config in dataset.configs + dataset.earlier}
     files[hub.CARD_FILE] = dataset_card(dataset).encode()

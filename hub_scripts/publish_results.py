@@ -81,7 +81,7 @@ def check_model(run: Mapping[str, Any], repo_id: str) -> None:
 
 
 def shown(files: Mapping[str, bytes]) -> str:
-    """Returns the files as text for a terminal, without control characters, which another person's run may contain."""
+    """Returns the files as text for a terminal. Removes control characters, which another person's run may contain."""
     text = "\n".join(f"{path}:\n{content.decode()}" for path, content in files.items())
     return "".join(letter if letter == "\n" or unicodedata.category(letter)[0] != "C" else "�" for letter in text)
 

@@ -61,7 +61,7 @@ def published_dataset(repo_id: str, version: str) -> PublishedDataset:
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """Writes a table as a Parquet file. The same rows always give the same bytes.
+    """Writes a table as a Parquet file. The same rows always result in the same bytes.
 
     Columns with repeated values are stored with a dictionary. Chunk boundaries depend on the content, so the Hub stores
     common parts of two versions only once. The Hub's viewer needs the page index.

@@ -43,8 +43,8 @@ def eval_yaml(dataset: PublishedDataset) -> str:
 def evaluation_results(results: Mapping[str, Any], dataset_id: str) -> dict[str, str]:
     """Returns the YAML files with a run's figures, by path in the model's repository.
 
-    There is one file per measurement, classifier, tag and cue. If a later run has the same four values, its file
-    replaces the earlier one. Runs record no date, so the Hub shows the date of the commit.
+    There is one file per measurement, classifier, tag and cue. If a later run agrees in all four, its file replaces the
+    earlier file. Runs record no date, so the Hub shows the date of the commit.
     """
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     from huggingface_hub.utils import yaml_dump

@@ -1,4 +1,4 @@
-"""Shows the page of a metric's Space, on which visitors edit a table of rows and compute the metric.
+"""Shows the page of a metric's Space. Visitors can edit a table of rows and compute the metric.
 
 `publish metrics` writes this file as app.py beside the metric's own files. It replaces
 `evaluate.utils.launch_gradio_widget`, which requires gradio 3.

@@ -105,7 +105,7 @@ def compare(before: Contents, after: Contents) -> Changes:
 def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, most: int) -> Effect:
     """Counts the prompts before and after a change, and selects new sentences to read aloud.
 
-    Sentences are selected for at most `most` entries. Other entries with new sentences are only counted.
+    Sentences are selected for at most `most` entries. All other entries with new sentences are only counted.
     """
     rows_before, rows_after = _texts(before), _texts(after)
     known = set(rows_before)
@@ -148,7 +148,7 @@ def _differences(before: Entry, after: Entry) -> tuple[tuple[str, Any, Any], ...
 
 
 def _rewords(change: Changed) -> bool:
-    """Returns whether a change may create new sentences. A note, a source and a first `bucket` create none."""
+    """Returns whether a change may create new sentences. A new note, source or first `bucket` creates none."""
     return any(
         name in _WORDS or (name == "bucket" and (change.after.kind == TERM or old is not None))
         for name, old, _ in change.differences

@@ -26,7 +26,7 @@ _MISLEADING = re.compile(r"(?i:eu|u[^n]|uni|one|ho[nu]|heir|\d)|[A-Z][A-Z0-9.-]"
 
 
 def source_faults(before: Contents, changes: Changes) -> list[Fault]:
-    """Reports new entries without their own source. The source of a file applies only to older entries."""
+    """Reports new entries without their own source. A file's source applies only to its older entries."""
     faults = []
     for entry in changes.added:
         of_file = "its file has none either" if entry.file_source is None else "the file's source is for older entries"
@@ -138,7 +138,7 @@ def _like_a_sentence(term: Descriptor) -> bool:
 
 
 def _history(change: Changed) -> Iterator[str]:
-    """Reports notes that lost text, and new labels without a new note. Recorded views must not be removed."""
+    """Reports notes from which text was removed, and new labels without a new note. Recorded views must stay."""
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):

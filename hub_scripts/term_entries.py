@@ -53,7 +53,7 @@ class AgainstError(ValueError):
 
 
 class Entry(NamedTuple):
-    """An entry. `file_source` is the `source` of its file, which applies to entries without their own source."""
+    """An entry. `file_source` is its file's `source`, which applies to entries without their own source."""
 
     kind: str
     file: str

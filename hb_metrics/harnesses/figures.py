@@ -93,8 +93,8 @@ def classify_replies(
 def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[str, float | None]:
     """Returns the figures of Full Gen Bias, over all axes and by axis.
 
-    If no template has replies to two descriptors, only the number of replies is returned. With an error, a harness
-    would lose the figures of its other tasks.
+    If no template has replies to two descriptors, only the number of replies is returned. An error would make a harness
+    lose the figures of its other tasks.
     """
     columns = _columns(replies.rows)
     if not _comparable(columns):

@@ -75,7 +75,7 @@ def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
 
 
 def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
-    """Removes copies of a reply to a prompt if the model did not sample, because they would hide noise."""
+    """Removes copies of a reply to the same prompt if the model did not sample, because copies would hide noise."""
     distinct = {(score.sample_id, score.score.answer): score for score in scores}
     is_greedy = all((score.score.metadata or {}).get(_TEMPERATURE) == 0 for score in scores)
     if is_greedy or len(distinct) == len({score.sample_id for score in scores}):

@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def write_tasks(vocabulary_dir: str | None = None, cache_dir: Path | None = None) -> Path:
-    """Writes the task files of all versions and of their small samples. Returns their folder, named by a digest."""
+    """Writes the task files of all versions and their small samples. Returns the folder, whose name is a digest."""
     from huggingface_hub.constants import HF_HOME
 
     own = None if vocabulary_dir is None else str(Path(vocabulary_dir).resolve())

@@ -28,10 +28,10 @@ _classifiers: dict[str, str] = {}  # the arguments of `load_classifiers`
 
 
 def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
-    """Returns the documents of the tasks of generation bias, with an `id` and the `text` of a prompt.
+    """Returns the documents for tasks of generation bias, each with an `id` and the `text` of a prompt.
 
     If `line_break` is true, the texts end with a line break, for models that only continue text. `metadata` contains
-    the values of --metadata and --model_args. Only `_OPTIONS` and `_CLASSIFIERS` are used.
+    the values of --metadata and --model_args, of which only `_OPTIONS` and `_CLASSIFIERS` are used.
     """
     options = _options(prompts, metadata)
     _reply_figures.cache_clear()  # the cache may belong to other classifiers
@@ -68,8 +68,8 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
     """Returns the documents of prompts, in an order that suits the harness's option --limit.
 
-    With this option, the harness uses only the first documents. One prompt for each descriptor in each template
-    therefore comes first, then a second prompt for each, and so on.
+    With this option, the harness uses only the first documents. The first prompt of each descriptor in each template
+    therefore comes first, then the second prompt of each, and so on.
     """
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
@@ -89,7 +89,7 @@ def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset
 
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
-    """Returns the number of tokens in each text that the harness scores, without the start token."""
+    """Returns the number of tokens that the harness scores in each text, without the start token."""
     from hb_metrics.inference.models.loading import tokenizer_from
 
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
@@ -110,7 +110,7 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
 
 
 def keep_reply(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, tuple[str, int, str, str]]:
-    """Returns, by figure, the input of `reply_figure`: the figure, the prompt's number and id, and the reply."""
+    """Returns the input of `reply_figure` for each figure: the figure, the prompt's number and id, and the reply."""
     kept = (doc["number"], doc["id"], results[0])
     return {name: (name, *kept) for name in reply_figures(_axes[doc["config"]])}
 
@@ -133,7 +133,7 @@ def prompt_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
 
 
 def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any], ...]:
-    """Returns the ids and answers, sorted by the prompt's number, so that figures do not depend on the batches."""
+    """Returns the ids and answers, sorted by the prompt's number, so that figures do not depend on batches."""
     return tuple((identifier, answer) for _, _, identifier, answer in sorted(kept, key=lambda each: each[1]))
 
 

@@ -25,8 +25,8 @@ LAYOUT = 2
 class Labels(NamedTuple):
     """People's labels in a study of labels.
 
-    `numbers` [replies, raters] contains the number of each label, or -1 if there is no label. `num_duplicates` counts
-    the repeated lines in the files.
+    `numbers` [replies, raters] contains the index of the label that each rater gave, or -1 if there is no label.
+    `num_duplicates` counts repeated lines in the files.
     """
 
     raters: list[str]
@@ -75,7 +75,8 @@ def rates(
     """Computes the corrected rate of all replies (key "") and of each axis.
 
     `labels` [replies] contains the share of raters who gave the label, or NaN if nobody labelled the reply. If
-    `verdict` is set, only replies with this verdict of the judge count, and axes without such replies are left out.
+    `verdict` is set, only replies to which the judge gave this verdict count, and axes without such replies are left
+    out.
     """
     found = {}
     for name in ("", *axes):
@@ -97,7 +98,7 @@ def calibrate(
 ) -> dict[str, Any]:
     """Corrects the judge's rates, and computes how well the judge agrees with people.
 
-    `gaps` contains pairs of groups to compare. Each axis is always compared with the other axes. `epsilon` is the
+    `gaps` contains pairs of groups to compare. Each axis is always compared with all other axes. `epsilon` is the
     margin of the alternative annotator test (see `alternative_annotator`).
     """
     rows_of = {identifier: row for row, identifier in enumerate(judged.replies.ids)}

@@ -58,13 +58,13 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 def sentence(results: Mapping[str, Any]) -> str:
     rate, label = results["rates"][""], f"“{results['label']}”"
     if rate["excess_interval"] is None:
-        return f"{_people(results)}: the error of the judge's rate of {label} has no interval, because {_reason(rate)}."
+        return f"{_people(results)}: the judge's error in the rate of {label} has no interval, because {_reason(rate)}."
     excess, (low, high) = rate["judged"] - rate["value"], rate["excess_interval"]
     if low <= 0 <= high:
         span = f"{fixed(100 * low, 0, '+')} to {fixed(100 * high, 0, '+')}"
         return (
-            f"{_people(results)}: the judge's rate of {label} does not differ beyond chance from the rate "
-            f"according to people ({span} points)."
+            f"{_people(results)}: the judge assigns the label {label} about as often as people do. The "
+            f"difference ({span} points) is within chance."
         )
     verb, bounds = ("overstates", (low, high)) if excess > 0 else ("understates", (-high, -low))
     digits = 0 if bounds[0] >= 0.005 else 1
@@ -111,7 +111,8 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
     """Returns the share of replies to which people give the label, by axis.
 
-    The value is for replies with the judge's label too, and the number beside it for all other replies.
+    The value is the share among replies to which the judge gives the label too. The number beside the value is the
+    share among all other replies.
     """
     called, others = results["called"], results["not_called"]
     rows = []

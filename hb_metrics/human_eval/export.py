@@ -107,7 +107,7 @@ def write_files(study: Study, folder: Path) -> None:
 
 
 def task_rows(study: Study) -> list[dict[str, Any]]:
-    """Returns the rows for a crowdsourcing platform, one per screen and question. They do not reveal the runs."""
+    """Returns the rows for a crowdsourcing platform, one per screen and question. The rows do not reveal the runs."""
     texts = {question.id: question.text for question in study.questions}
     rows = []
     for sheet, screens in study.sheets.items():

@@ -15,12 +15,12 @@ _RUBRICS = {OFFENSIVENESS: "offensive", REFUSALS: "refusal"}
 
 
 class Instrument(NamedTuple):
-    """A judge or classifier, and its labels of a run's replies. Replies without exactly one label are left out.
+    """A judge or classifier, and its labels for a run's replies. Replies without exactly one label are left out.
 
     Attributes:
-        figure: The number of the label whose rate is corrected.
+        figure: The index of the label whose rate is corrected.
         scores: [replies] The probability of the label `figure`.
-        judged: [replies] The number of the judge's label.
+        judged: [replies] The index of the judge's label.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Instrument(NamedTuple):
 
     @property
     def codes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns a number for each reply's term, and a number for its axis. A term on two axes has two numbers."""
+        """Returns the indices of each reply's term and axis. A term has a different index on each of its axes."""
         pairs = [f"{axis}\n{term}" for axis, term in zip(self.replies.axes, self.replies.descriptors, strict=True)]
         return np.unique(pairs, return_inverse=True)[1], np.unique(self.replies.axes, return_inverse=True)[1]
 

@@ -1,8 +1,8 @@
 """Draws, writes and reads `labels.json`, a study in which people label replies that a judge has already labelled.
 
-A stratum contains the replies with the same axis and the same verdict of the judge. At least two replies are drawn from
-each stratum. The other replies are divided in proportion to √N for strata of N replies, so a larger share of the
-replies with a rare verdict is labelled.
+A stratum contains the replies with the same axis and the same verdict from the judge. At least two replies are drawn
+from each stratum. The rest of the sample is divided in proportion to √N among strata of N replies, so a rare verdict
+has a larger share of its replies labelled.
 """
 
 import json
@@ -24,8 +24,8 @@ MIN_PER_STRATUM = 2
 class LabelStudy(NamedTuple):
     """A study in which people label replies.
 
-    `id` is the digest of all other fields, and `run` is the run's. `labels` contains names and definitions. `sheets`
-    contains the rows of `replies` for each rater, in the rater's order.
+    `id` is the digest of all other fields, and `run` is the digest of the run. `labels` contains names and definitions.
+    `sheets` contains the rows of `replies` for each rater, in the rater's order.
     """
 
     id: str
@@ -39,7 +39,7 @@ class LabelStudy(NamedTuple):
     sheets: dict[str, list[int]]
 
     def tasks(self, rater: str) -> list[str]:
-        """Returns the ids of a rater's tasks, in the rater's order. They do not reveal the judge's labels."""
+        """Returns the ids of a rater's tasks, in the rater's order. The ids do not reveal the judge's labels."""
         return [digest([self.id, rater, place]) for place in range(len(self.sheets[rater]))]
 
 
@@ -77,7 +77,8 @@ def draw_labels(
 def allocate(sizes: np.ndarray, number: int, wanted: np.ndarray) -> np.ndarray:
     """Divides `number` labels among strata with `sizes` replies, in proportion to `wanted`.
 
-    Each stratum gets two labels or more, but at most one label per reply. `number` must be large enough for this.
+    Each stratum gets at least two labels, and at most one label per reply. `number` must be large enough for two labels
+    per stratum.
     """
     stratum = np.repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(stratum)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).parent
 
 
 def rater_page(study: Study, rater: str) -> str:
-    """Renders a rater's page, which does not reveal the run that wrote a reply.
+    """Renders a rater's page. It does not reveal which run a reply comes from.
 
     The page contains the replies as JSON. Its script inserts them as text and not as HTML, and the browser runs no
     other script.

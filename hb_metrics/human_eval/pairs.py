@@ -39,7 +39,7 @@ class Pair(NamedTuple):
 class Pairs(NamedTuple):
     """The pairs for raters, in the order of the prompts.
 
-    `left_out` counts prompts without a pair by reason. `axes` contains all axes, including axes without a pair.
+    `left_out` counts the prompts without a pair, by reason. `axes` contains all axes, including those without a pair.
     """
 
     pairs: list[Pair]

@@ -1,4 +1,4 @@
-"""Contains the paper's questions to raters, and texts and rules that the paper does not print."""
+"""Contains the paper's questions to raters, and texts and rules that the paper does not include."""
 
 from typing import NamedTuple
 

@@ -29,10 +29,10 @@ class Ratings(NamedTuple):
     """All ratings of a study, in the order of the study.
 
     Attributes:
-        ratings: The ratings, except those of attention checks.
-        checks: For each attention check, the rater, and whether the rater always chose the requested speaker.
+        ratings: The ratings, without attention checks.
+        checks: For each attention check, the rater, and whether the rater chose the requested speaker every time.
         num_duplicates: The number of lines that repeat an earlier line with the same choice. They are ignored.
-        num_repeated: The number of ratings that are left out, because the rater answered the same question about the
+        num_repeated: The number of ratings that are left out because the rater answered the same question about the
             same pair in an earlier task.
     """
 
@@ -138,8 +138,8 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """Returns a contradiction between a line and earlier lines, or `None`.
 
-    `people` records the raters' browsers and the spellings of their names. Therefore, one person never counts as two
-    raters, which would make intervals too narrow, and two people never count as one.
+    `people` records the raters' browsers and the spellings of their names. It ensures that two people never count as
+    one rater, and that one person never counts as two, which would make intervals too narrow.
     """
     rater = row["rater"]
     if "session" in row:

@@ -17,7 +17,7 @@ LAYOUT = 2
 
 
 class Design(NamedTuple):
-    """The numbers of pairs and raters. If they do not divide evenly, some pairs have one rater more than others."""
+    """The numbers of pairs and raters. If they do not divide evenly, some pairs have one more rater than others."""
 
     num_raters: int
     pairs_per_rater: int
@@ -34,7 +34,7 @@ class Screen(NamedTuple):
     """Two replies, as a rater sees them.
 
     Attributes:
-        first: 0 if speaker 1 shows the first run's reply, and 1 if speaker 1 shows the second run's.
+        first: 0 if speaker 1 has the first run's reply, and 1 if speaker 1 has the second run's.
         asked: For an attention check, the speaker (1 or 2) that the rater is asked to choose. Otherwise `None`.
     """
 
@@ -62,8 +62,8 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
     """Draws the pairs of a study, and the screens of each rater.
 
     If possible, all axes have the same number of pairs. Within an axis, the pairs are balanced over terms and
-    templates. Each rater's pairs are spread evenly over the axes. For each rater and axis, both runs are shown first
-    equally often (±1). The order of `pairs` does not affect the study.
+    templates. Each rater's pairs are spread evenly over the axes. For each rater and axis, each of the two runs comes
+    first equally often (±1). The order of `pairs` does not affect the study.
     """
     if design.num_pairs > len(pairs):
         raise ValueError(

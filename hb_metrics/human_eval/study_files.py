@@ -36,7 +36,7 @@ def rater_names(number: int) -> list[str]:
 
 
 def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> None:
-    """Writes the files of a study, by their names. `answers` is a word such as "ratings".
+    """Writes the files of a study, by their names. `answers` is the word for answers in errors, such as "ratings".
 
     Raises:
         ValueError: A file exists with other content. Answers may already refer to it, so it is not overwritten.
@@ -54,6 +54,6 @@ def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> N
 
 
 def beside_answers(answers: Path, name: str) -> Path:
-    """Returns the path of a study's file, which is in the folder of a file of answers or in the parent folder."""
+    """Returns the path of a study's file. The file is in the folder of the file `answers`, or in its parent folder."""
     folder = answers.resolve().parent
     return folder / name if (folder / name).is_file() else folder.parent / name

@@ -3,7 +3,7 @@
 The prompt's term is masked before the style of a reply is classified, but other terms remain visible. For example, a
 reply to a deaf person may mention "hard-of-hearing" people. This module masks these terms too, classifies the replies
 again and recomputes Full Gen Bias. The difference shows how much the classifier's reaction to terms adds to Full Gen
-Bias. It is below 0 if this reaction hides bias.
+Bias. The difference is negative if this reaction hides bias.
 """
 
 import re
@@ -76,8 +76,8 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     """Finds the mentions of terms in each text, from start to end.
 
     A mention is any form of a term that `censoring.mention_pattern` masks. If mentions overlap, only the longest
-    counts. If several terms have the same words, the term with the text's capitals counts, or else the first term.
-    "left-handed" never counts, because it replaces masked terms.
+    counts. If several terms have the same words, the term with the same capitals as the text counts or, if there is
+    none, the first term. "left-handed" never counts, because it replaces masked terms.
     """
     texts_with: dict[str, list[int]] = {}
     for index, text in enumerate(texts):
@@ -105,7 +105,7 @@ def _full_gen_bias(
     changed: Mapping[int, np.ndarray],
     debias: bool,
 ) -> float:
-    """Computes Full Gen Bias (×1000), after `changed` replaces the style vectors of its rows."""
+    """Computes Full Gen Bias (×1000) with the style vectors that `changed` contains for some rows."""
     cells = CellSums(None)
     vectors = style_probabilities.astype(np.float32)
     for row, vector in changed.items():
@@ -123,7 +123,7 @@ def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
 
 
 def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
-    """Finds the texts that may contain a term, by the stem of its longest word, which all its forms share."""
+    """Finds the texts that may contain a term, by the stem of its longest word. All forms of the term share it."""
     longest = max(re.findall(r"\w+", term.lower()), key=len)
     stem = longest[: max(_SHORT, len(longest) - 3)]
     found = {match[0] for match in re.finditer(rf"[^\n]*{re.escape(stem)}[^\n]*", words)}
@@ -133,8 +133,8 @@ def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) 
 def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
     """Selects the spans that do not overlap with a longer span.
 
-    A span consists of its negative length, whether the capitals of text and term differ, the term, the start and the
-    end.
+    A span consists of its negative length, whether the text and the term differ in capitals, the term, the start and
+    the end.
     """
     kept: list[Mention] = []
     for _, _, term, start, end in sorted(spans):

@@ -5,9 +5,9 @@ about descriptor d, and Var_d is the variance over descriptors:
 
     leakage = mean over k of Σ_s Var_d(p_kds)
 
-This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. A few terms have a gender and need
-another noun than "person". To remove the effect of the noun, each p is reduced by the probability for the same noun
-with a neutral word (the word that masks terms).
+This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. A few terms have a gender, so they
+need a noun other than "person". To remove the effect of the noun, the probability for the same noun with a neutral word
+(the word that masks terms) is subtracted from each p.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -51,7 +51,7 @@ class NamedPerson(NamedTuple):
 
 
 def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | None = None) -> list[NamedPerson]:
-    """Returns a vocabulary's terms (or `keys`) as noun phrases with "person", or with a noun of the term's gender."""
+    """Returns a vocabulary's terms (or `keys`) as noun phrases with "person" or a noun of the term's gender."""
     nouns = sorted(vocabulary.nouns, key=lambda noun: _NOUNS.index(noun.noun) if noun.noun in _NOUNS else len(_NOUNS))
     people = []
     for term in vocabulary.descriptors:
@@ -79,7 +79,7 @@ def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
 def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> dict[str, Any]:
     """Computes the identity leakage of a classifier over the sentences in sentences.yaml.
 
-    A judge reads only every fifth sentence. For each sentence, its answers have the same letters for all terms.
+    A judge reads only every fifth sentence. In a sentence, the answer letters are the same for all terms.
     """
     sentences = shipped_sentences()
     by_key = classifier.classify_by_key

@@ -1,4 +1,4 @@
-"""The `evaluate` module of Language Model Bias (Barikeri et al., 2021, section 3.1)."""
+"""The `evaluate` module for Language Model Bias (Barikeri et al., 2021, section 3.1)."""
 
 from collections.abc import Sequence
 from typing import Any

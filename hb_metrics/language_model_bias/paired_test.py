@@ -20,12 +20,12 @@ def language_model_bias(
 ) -> dict[str, Any]:
     """Tests whether a model finds one side of counterfactual pairs likelier (Barikeri et al., 2021, section 3.1).
 
-    t1 is the phrase about the stereotyped group. Differences are t1 − t2, so `t` is negative if t1 is likelier. `t` is
-    `None` for a single pair or equal differences. `effect_size` is Cohen's d_z. Names that end in `_log` refer to
-    natural logarithms of perplexities.
+    t1 is the phrase about the stereotyped group. Differences are t1 − t2, so `t` is negative if t1 is likelier. If
+    there is only one pair, or if all differences are equal, `t` is `None`. `effect_size` is Cohen's d_z. Names that end
+    in `_log` refer to natural logarithms of perplexities.
 
     Args:
-        perplexities_t1: [pairs] The perplexity of each stereotyped phrase. Finite and greater than 0.
+        perplexities_t1: [pairs] The perplexity of each stereotyped phrase, which is finite and greater than 0.
         perplexities_t2: [pairs] The perplexity of the same phrase about the other group, in the same order.
         alpha: The significance level.
 

@@ -1,4 +1,4 @@
-"""The `evaluate` module of Likelihood Bias (Smith et al., 2022, section 2.3.2)."""
+"""The `evaluate` module for Likelihood Bias (Smith et al., 2022, section 2.3.2)."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,8 +1,8 @@
-"""Runs Mann–Whitney U tests between all pairs of groups at once. The p-values are those of scipy.
+"""Runs Mann–Whitney U tests between all pairs of groups at once. The p-values are the same as scipy's.
 
-All values are sorted once and divided into blocks. C contains the number of values of each group in each block. For
-values in different blocks, one matrix product computes the U statistics of all pairs of groups from C. For values in
-the same block, pairs of values are counted. Another matrix product counts the ties.
+All values are sorted once and divided into blocks. C contains the number of each group's values in each block. For
+values in different blocks, a matrix product of C yields the U statistics of all pairs of groups. For values in the same
+block, pairs of values are counted. Another matrix product counts the ties.
 """
 
 from typing import NamedTuple
@@ -114,8 +114,8 @@ def _ties(rank: np.ndarray, groups: np.ndarray, num_groups: int) -> tuple[np.nda
 
     Returns:
         Two arrays [G, G]. The first array corrects the result of `_wins`, which counts a tie as 1 for the group with
-        the greater number and as 0 for the other group. Added to it, each tie counts as one half for both groups. The
-        second array is Σ(t³ − t) over the tied values. The diagonals have no meaning.
+        the greater number and as 0 for the other group. When the array is added to this result, each tie counts as one
+        half for both groups. The second array is Σ(t³ − t) over the tied values. The diagonals have no meaning.
     """
     own = np.zeros(num_groups)  # Σ_r c³ − c of one group
     both = np.zeros((num_groups, num_groups))  # Σ_r c_i c_j
@@ -148,7 +148,7 @@ def _asymptotic_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray, tie: np.n
 
 
 def _exact_pvalues(u: np.ndarray, n1: np.ndarray, n2: np.ndarray) -> np.ndarray:
-    """Computes exact p-values with scipy, from one constructed sample for each combination of U, n₁ and n₂."""
+    """Computes exact p-values with scipy, from a constructed sample for each combination of U, n₁ and n₂."""
     from scipy.stats import mannwhitneyu  # this import is slow, and it is rarely needed
 
     pvalues = np.empty(len(u))

@@ -27,7 +27,7 @@ def likelihood_bias(
     """Computes Likelihood Bias (paper, 2.3.2).
 
     Args:
-        perplexities: [sentences] The perplexity of each sentence. Finite and greater than 0.
+        perplexities: [sentences] The perplexity of each sentence, which is finite and greater than 0.
         axes: [sentences] The demographic axis of each sentence. A descriptor on two axes counts as two descriptors.
         descriptors: [sentences] The descriptor of each sentence.
         templates: [sentences] The template of each sentence.
@@ -142,7 +142,7 @@ def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], al
 def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarray:
     """Returns whether each test is significant after Benjamini–Hochberg adjustment.
 
-    Of m p-values in ascending order, p_k is the k-th. All tests up to the last p_k with p_k · m / k < alpha are
+    Let p_k be the k-th of m p-values in ascending order. All tests up to the last p_k with p_k · m / k < alpha are
     significant. This is ten times as fast as `scipy.stats.false_discovery_control`.
     """
     in_order = np.sort(pvalues)

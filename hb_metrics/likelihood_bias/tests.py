@@ -1,4 +1,4 @@
-"""The example of the card, in the layout that `evaluate` uses: arguments of `compute`, and some of its results.
+"""Contains the card's example as `evaluate` expects it: arguments of `compute`, and some of its results.
 
 All four perplexities of "young" are below the four of "old", so the exact two-sided p-value is 2 / C(8, 4) = 0.029.
 """

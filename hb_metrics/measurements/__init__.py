@@ -1,4 +1,4 @@
-"""The only list of measurements."""
+"""Lists all measurements."""
 
 from hb_metrics.measurements.awareness import AWARENESS
 from hb_metrics.measurements.dialogue import DIALOGUE

@@ -1,8 +1,8 @@
 """Defines the base class of all measurements.
 
-A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file, and an entry of
-`MEASUREMENTS`. docs/architecture.md lists the other modules of its folder. They are imported only when needed, because
-some import torch or plotly. `figures` and `report` read results.json and need no model.
+A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file. It is listed in
+`MEASUREMENTS`. docs/architecture.md describes the other modules in its folder. They are imported only when needed,
+because some import torch or plotly. `figures` and `report` read results.json and need no model.
 """
 
 import inspect
@@ -114,7 +114,7 @@ class Measurement:
         return import_module(f"{type(self).__module__}.{name}")
 
     def is_asked(self, settings: Settings) -> bool:
-        """Returns whether the measurement's own options request it, so that `--measurements` need not name it."""
+        """Returns whether the measurement's own options request it, even if `--measurements` does not name it."""
         return False
 
     def read_files(self, settings: Settings) -> Any:
@@ -146,7 +146,7 @@ class Measurement:
         return self.module("work").plan(task, files)
 
     def describe(self, work: Any) -> dict[str, Any]:
-        """Returns sections of run.json that describe everything in the plan on which results depend."""
+        """Returns sections of run.json that describe all parts of the plan on which results depend."""
         return self.module("work").describe(work)
 
     def measure(self, task: Task, work: Any, results: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class Measurement:
         return self.module("run_changes").changes(first, second)
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Computes intervals for other terms or templates, by the name of the figure, if there are any."""
+        """Returns intervals that hold for other terms or templates, if there are any, by the name of the figure."""
         if not (self.folder / "generalised.py").is_file():
             return {}
         return self.module("generalised").generalise(run, over)

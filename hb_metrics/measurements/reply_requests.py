@@ -26,10 +26,10 @@ def request_replies(
     """Makes requests for replies to prompts, with the options that all measurements share.
 
     `changes` replace settings of the decoding preset. `reply` is the extent of a reply, or "auto". `about` contains
-    further arguments of `make_requests`.
+    other arguments of `make_requests`.
 
     Returns:
-        The requests, their layout, and those settings in the model's generation_config that are not supported.
+        The requests, their layout, and the settings in the model's generation_config that are not supported.
     """
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=ChatOptions(**shared.chat()))
     extent, extent_reason = choose_extent(reply, layout.context, preset)

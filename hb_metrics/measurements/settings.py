@@ -18,7 +18,7 @@ CHANGE_NOTHING = frozenset(
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
-    """Makes a field of a dataclass of options. With `nargs="+"`, the option takes a list on the command line."""
+    """Makes a field of an options dataclass. With `nargs="+"`, the option takes a list on the command line."""
     return field(default=default, metadata={"help": help, **more})
 
 

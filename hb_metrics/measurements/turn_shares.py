@@ -8,7 +8,7 @@ from hb_metrics.runs.replies import FlaggedReplies
 
 
 def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dict[str, Any]:
-    """Computes a share of replies in each turn and its change from the first turn to the last, for results.json.
+    """Computes a share of replies for results.json: its value in each turn, and its change from the first to the last.
 
     All turns must contain the same conversations. `change` is `None` if the first and the last turn have replies for
     different terms or templates.

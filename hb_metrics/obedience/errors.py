@@ -1,15 +1,16 @@
-"""Estimates the error of a mean bias value. It is valid for other replies to the same terms and templates.
+"""Estimates the error of a mean bias value that comes from the choice of replies to the same terms and templates.
 
 The mean bias value is a sum over replies, each multiplied by a vector that depends on its descriptor. If the directions
-of bias are also estimated, the value is also a sum over the replies from which they come. The variance of the value is
-the variance of these sums within cells (a cell is a descriptor in a template). Replies of several runs to the same
-prompt are treated as one unit.
+of bias are also estimated, the value is also a sum over the replies from which the directions come. The variance of the
+value is the variance of these sums within cells (a cell is a descriptor in a template). Replies of several runs to the
+same prompt are treated as one unit.
 
 The vectors are estimated from the same replies. The sums therefore contain the variance of products of errors twice,
-but the value contains it only once, so it is subtracted once. As for Gen Bias, descriptors are not treated as a sample.
+whereas the value contains it only once, so this variance is subtracted once. As for Gen Bias, descriptors are not
+treated as a sample.
 
 A cell with a single reply shows no variance, so it is assumed to have the variance of the other cells. The product of
-its reply with itself is also part of the variance. Only the mean of this product is known.
+its reply with itself is also part of the variance, but only the mean of this product is known.
 """
 
 from collections import Counter
@@ -37,7 +38,7 @@ class RepliesOf(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A mean over descriptors of bias values, which is added to or subtracted from other such means.
+    """A mean over descriptors of bias values. It is added to other such means, or subtracted from them.
 
     Attributes:
         replies: The replies that have bias values.
@@ -55,7 +56,7 @@ class Part(NamedTuple):
 
 
 def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
-    """Computes the half-width of the interval of a sum of parts with the same descriptors, with Student's t.
+    """Computes the half-width of the interval, by Student's t, for a sum of parts with the same descriptors.
 
     Returns:
         The half-width, or `None` if half or more of the cells have fewer than `MIN_REPLIES` replies, or if the variance
@@ -126,8 +127,8 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
 def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float] | None:
     """Computes, for each descriptor, the covariance of its mean style vectors in two runs, summed over styles.
 
-    The covariance comes from replies to the same prompts. Returns `None` if half or more of the cells that have such
-    prompts have only one.
+    The covariance comes from replies to the same prompts. Only cells with such prompts count. Returns `None` if half or
+    more of these have only one such prompt.
     """
     _, *pairs = np.intersect1d(np.asarray(one.ids), np.asarray(other.ids), return_indices=True)
     sizes = [Counter(zip(replies.descriptors, replies.templates, strict=True)) for replies in (one, other)]

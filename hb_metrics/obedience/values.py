@@ -1,11 +1,12 @@
 """Computes mean bias values of a run's replies along directions of bias that come from other replies.
 
-The other replies are, for example, those on which a model was tuned. A bias value is one number per reply, whereas Full
-Gen Bias is a variance over all styles. With the same number of replies, bias values therefore reveal smaller changes.
+These other replies are, for example, those on which a model was tuned. A bias value is one number per reply, whereas
+Full Gen Bias is a variance over all styles. With the same number of replies, bias values therefore reveal smaller
+changes.
 
-By chance alone, a run has high bias values along directions that come from its own replies, so this part is subtracted.
-Intervals are valid for other replies to the same descriptors and templates. They include the error of the directions
-only if the directions come from one of the compared runs.
+By chance alone, a run has high bias values along directions that come from its own replies, so the part due to chance
+is subtracted. Intervals hold for other replies to the same descriptors and templates. They include the error of the
+directions only if the directions come from one of the compared runs.
 """
 
 import math
@@ -51,7 +52,7 @@ class ValuesAlong(NamedTuple):
         is_own: Whether the directions come from the same replies.
         shifts: [descriptors, styles] The mean style vectors m_d minus their mean.
         ways: [descriptors, styles] The directions.
-        sources: The replies from which the directions come; `None` if the directions are fixed.
+        sources: The replies from which the directions come, or `None` if the directions are fixed.
     """
 
     values: dict[DescriptorKey, float]
@@ -97,8 +98,8 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
 def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | str:
     """Subtracts the part of bias values that is due to chance, because replies and directions share prompts.
 
-    `others` are the replies from which the directions come. Later intervals then include the error of the directions.
-    Returns a reason if the part is unknown.
+    `others` are the replies from which the directions come. Intervals computed from the result include the error of the
+    directions. If the part is unknown, the reason is returned instead.
     """
     if along.replies is None or not along.values:
         return along
@@ -174,7 +175,8 @@ def has_directions(folder: Path) -> bool:
 def obedience(runs: Sequence[Run], directions: Directions, confidence_level: float = 0.95) -> list[ObedienceRow]:
     """Computes the mean bias values of runs along directions, and their changes from the first run.
 
-    If the directions come from one of the runs, chance is subtracted (see `less_shared_noise`).
+    If the directions come from one of the runs, the part of the values that is due to chance is subtracted (see
+    `less_shared_noise`).
     """
     rows: list[ObedienceRow] = []
     values = [run_values_along(run, directions) for run in runs]
@@ -229,7 +231,7 @@ def _replies(run: Run) -> RepliesOf | None:
 def _mean(values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], level: float) -> Mean:
     """Computes the mean of descriptors' values (×1000) with its interval.
 
-    `parts` contains the values' runs, with the same descriptors, and the sign of each run (1 or −1).
+    `parts` contains the runs from which the values come, with the same descriptors, and the sign of each run (1 or −1).
     """
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):

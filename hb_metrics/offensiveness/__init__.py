@@ -1,1 +1,1 @@
-"""Offensiveness by descriptor and template (paper, 2.3.4 and B.3) as an `evaluate` module."""
+"""Provides offensiveness by descriptor and template (paper, 2.3.4 and B.3) as an `evaluate` module."""

@@ -25,11 +25,11 @@ def offensiveness(
     threshold: float = THRESHOLD,
     ddof: int = 0,
 ) -> dict[str, Any]:
-    """Summarises a classifier's probabilities that sentences are offensive (paper, 2.3.4 and B.3).
+    """Summarises the probabilities, from a classifier, that sentences are offensive (paper, 2.3.4 and B.3).
 
-    The offensive share is the share of sentences with a probability of at least `threshold` (Table 11). For each
-    descriptor in each template, the mean probability is computed (Table 12). The mean and the standard deviation of a
-    template are taken over these means (Table 13).
+    The offensive share is the share of sentences with a probability of at least `threshold` (Table 11). The mean
+    probability is computed for each descriptor in each template (Table 12). For each template, the mean and the
+    standard deviation are taken over these means (Table 13).
 
     Args:
         probabilities: [sentences] The probability that each sentence, or each reply, is offensive.
@@ -52,7 +52,7 @@ def offensiveness(
     check_columns({"predictions": probabilities, "descriptors": descriptors, "templates": templates}, axes=axes)
     values = number_column("predictions", probabilities)
     if len(values) == 0:
-        raise ValueError("there are no sentences; pass at least one probability")
+        raise ValueError("there are no probabilities; pass the probability of at least one sentence")
     bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
     if len(bad):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The `evaluate` module of Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3)."""
+"""The `evaluate` module for Offensiveness (Smith et al., 2022, sections 2.3.4 and B.3)."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -12,15 +12,15 @@ The template's debiased values in the two runs are U-statistics and have the cov
     1/D² [ 4 Σ_d w_d μ_d'G_dν_d  +  2 P² Σ_d q_d tr(G_dG_d')  +  2/D² Σ_{d≠e} w_d w_e tr(G_dG_e') ]
 
 Templates are independent. The variance of the change is the sum of both runs' variances minus twice their covariance.
-The variance of a run is its covariance with itself, so the same formula computes all three. If most replies of the two
-runs are the same, their contributions to the three therefore cancel exactly.
+The variance of a run is its covariance with itself, so all three terms come from the same formula. If the two runs have
+the same reply to a prompt, its contributions to the three terms therefore cancel exactly.
 
 μ_d'G_dν_d and tr(G_dG_d') are estimated by averages over four different prompts of a cell. These estimates are unbiased
 for any distribution of replies. This is necessary because style vectors are far from normal, and their covariances
 depend on their means. The means of the other cells add noise to the first sum, which is twice the third sum.
 
-For a cell with a single reply, Gen Bias subtracts the mean variance of other cells, so the cell adds the variance of
-the squared length of its error.
+For a cell with a single reply, Gen Bias subtracts the mean variance of other cells. The cell therefore adds the
+variance of the squared length of its error.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,8 +52,8 @@ class PairedCell(NamedTuple):
 class Covariance(NamedTuple):
     """The covariance matrix [2, 2] of a value in two runs.
 
-    It is NaN if, in half or more of the cells, one of the runs has fewer than `MIN_PROMPTS` replies. `freedom` is the
-    degrees of freedom of the variance of the change (Satterthwaite).
+    The matrix is NaN if, in half or more of the cells, one of the runs has fewer than `MIN_PROMPTS` replies. `freedom`
+    contains the degrees of freedom (Satterthwaite) for the variance of the change.
     """
 
     matrix: np.ndarray
@@ -64,9 +64,9 @@ class _Part(NamedTuple):
     """The part of a covariance matrix that comes from one template.
 
     Attributes:
-        by_cell: [cells, 2, 2] The part of each cell; NaN if a run has fewer than `MIN_PROMPTS` replies.
+        by_cell: [cells, 2, 2] The part of each cell, or NaN if a run has fewer than `MIN_PROMPTS` replies.
         of_single: [cells, 2, 2] The part that each cell would have if it had a single reply in each run.
-        traces: [cells, 2] The variance of a reply in each run, in the unit of the value.
+        traces: [cells, 2] The variance of a reply in each run, in the value's unit.
         sizes: [cells, 2] The number of replies in each run.
         rest: [2, 2] The part that comes from pairs of cells.
     """
@@ -87,9 +87,9 @@ def gen_bias_covariances(
     styles.
 
     Returns:
-        The matrices for all descriptors, under the key `None`, and for each axis. Those for all descriptors are in the
-        order of `read_metrics`: Full Gen Bias, Partial Gen Bias of each cluster, and Summed-Cluster Gen Bias of each
-        cluster. For an axis, there is only Full Gen Bias.
+        The matrices for all descriptors (key `None`) and for each axis. For all descriptors, they are in the order of
+        `read_metrics`: Full Gen Bias, Partial Gen Bias of each cluster, and Summed-Cluster Gen Bias of each cluster.
+        For an axis, there is only the matrix of Full Gen Bias.
     """
     parts: dict[str | None, list[list[_Part]]] = {}
     for axes in templates:
@@ -160,12 +160,12 @@ def _part(cells: Sequence[PairedCell]) -> _Part:
 
 
 def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Estimates m'Gn and tr(GG') of two runs' replies to the same prompts, without bias.
+    """Computes unbiased estimates of m'Gn and tr(GG') for two runs' replies to the same prompts.
 
     m and n are the means of the two runs, and G is their covariance matrix. `products` (a) contains the inner products
     of one run's replies with each other, and `others` (b) those of the other run. Both are [cells, prompts, prompts],
-    and their diagonals are overwritten. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is the mean of
-    a_ik b_ik − 2 a_ik b_il + a_ik b_jl, over different prompts i, j, k and l.
+    and their diagonals are overwritten. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is the mean of a_ik b_ik
+    − 2 a_ik b_il + a_ik b_jl, over different prompts i, j, k and l.
     """
     count = products.shape[1]
     for matrices in (products, others):

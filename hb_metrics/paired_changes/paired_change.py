@@ -1,8 +1,8 @@
 """Computes the change in a figure from one run to another, absolute and in percent, with intervals.
 
 A is the figure in the first run, and B is the figure in the second run. The relative interval contains the ratios R for
-which the interval of B − R·A contains 0 (Fieller's rule). The relative interval therefore excludes "no change" if and
-only if the absolute interval does.
+which the interval of B − R·A contains 0 (Fieller's rule). Therefore, either both intervals contain "no change", or
+neither does.
 """
 
 import math
@@ -38,7 +38,7 @@ class PairedChange(NamedTuple):
 
     Attributes:
         interval: The interval of the second value minus the first.
-        relative_interval: The interval of the change, as a share of the first value. `None` if the first value is not
+        relative_interval: The interval of the change divided by the first value. `None` if the first value is not
             clearly above 0.
     """
 
@@ -54,7 +54,7 @@ class PairedChange(NamedTuple):
 
     @property
     def relative(self) -> float | None:
-        """The change as a share of the first value. The minimum is −1."""
+        """Returns the change divided by the first value. The minimum is −1."""
         return None if self.relative_interval is None else max(self.change / self.first, -1.0)
 
     @property
@@ -67,8 +67,8 @@ def change_from_covariance(
 ) -> PairedChange:
     """Computes the change in a value, with intervals by Student's t.
 
-    `covariance` is the covariance matrix of the value's estimates in the two runs. `freedom` is the degrees of freedom
-    of the variance of the change.
+    `covariance` is the covariance matrix of the value's estimates in the two runs. `freedom` contains the degrees of
+    freedom for the variance of the change.
     """
     variance = _of_change(covariance)
     if not (variance > 0 and freedom >= MIN_FREEDOM):
@@ -97,10 +97,10 @@ def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: f
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
     """Computes the change in a share of replies, with intervals for other replies to the same prompts.
 
-    A reply counts if it has a property, such as being a refusal. Among the prompts to which both runs replied, the
-    change is the share where only the second reply counts (gained) minus the share where only the first counts (lost).
-    Its interval combines the intervals of both shares (MOVER, as in `share_intervals.py`). Prompts to which only one
-    run replied add independent parts.
+    A reply counts if it has a property, such as being a refusal. Consider the prompts to which both runs replied. The
+    change is the share of these in which only the second reply counts (gained) minus the share in which only the first
+    reply counts (lost). The interval of the change combines the intervals of both shares (MOVER, as in
+    `share_intervals.py`). Prompts to which only one run replied add independent parts.
 
     Args:
         counts: [3, 3, terms, templates] The number of prompts by the reply of the first run (first axis) and of the
@@ -146,12 +146,12 @@ def pair_share_change(
 ) -> PairedChange:
     """Computes the change in the share of significant tests, with intervals for other terms of the same axes.
 
-    Each test compares two terms of one axis. The share of an axis is a U-statistic: a mean over pairs of its n terms.
-    r_d is the sum of the results over all pairs with term d, and e_p is the sum over a pair p. The overall mean is
-    subtracted from each result. n(n − 1) / ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²) estimates the variance of the axis's sum
-    without bias. A jackknife over the terms of an axis lacks Σ e_p², so its variance can be 2.5 times too large with
-    six terms. The variance of a jackknife over all axes together is too small, because omitting a term reduces the
-    weight of its axis.
+    Each test compares two terms of one axis. The share of an axis is a U-statistic, which is a mean over pairs of its n
+    terms. After the overall mean has been subtracted from each result, r_d is the sum of the results over all pairs
+    with term d, and e_p is the sum over a pair p. An unbiased estimate of the variance of the axis's sum is n(n − 1) /
+    ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²). A jackknife over the terms of an axis lacks Σ e_p², so its variance can be 2.5
+    times too large with six terms. The variance of a jackknife over all axes together is too small, because omitting a
+    term reduces the weight of its axis.
 
     Args:
         firsts: [tests] The code of each test's first term.
@@ -198,8 +198,9 @@ def perplexity_change(
 
     The ratio of two perplexities is exp(mean difference of losses per token). Its interval is therefore exp of the
     t-interval of this difference. The absolute change also depends on the perplexity of the first run, which is
-    uncertain too. Its interval is the range of the change over an ellipse, which contains the values of the first loss
-    and of the difference that agree with the data. It contains 0 if and only if the interval of the ratio contains 1.
+    uncertain too. An ellipse contains the values of the first loss and of the difference that agree with the data. The
+    interval of the absolute change is the range of the change over this ellipse. It contains 0 if and only if the
+    interval of the ratio contains 1.
 
     Args:
         losses: For each run, the loss of each reply: [replies].

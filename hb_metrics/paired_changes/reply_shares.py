@@ -11,11 +11,13 @@ OTHER_TERMS_REASON = "the runs have replies about different terms, or to differe
 def reply_share_changes(
     name: str, before: FlaggedReplies, after: FlaggedReplies, confidence_level: float
 ) -> dict[str, PairedChange] | None:
-    """Computes the changes in the share of flagged replies, for all terms and each axis. Pairs replies by prompt.
+    """Computes the changes in the share of flagged replies, for all terms and each axis.
+
+    Replies to the same prompt are paired.
 
     Returns:
-        The change of each figure, by the figure's name. `name` is the figure of all terms. `None` if the runs have
-        different terms or templates.
+        The change of each figure, by the figure's name, or `None` if the runs have different terms or templates. `name`
+        is the name of the figure for all terms.
     """
     rows = [_rows(run) for run in (before, after)]
     about = [{row[:2] for row in run.values()} for run in rows]

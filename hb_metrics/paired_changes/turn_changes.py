@@ -34,8 +34,8 @@ def turn_changes(
         confidence_level: The confidence level of the intervals.
 
     Returns:
-        The change from the first turn to the last, and the slope per turn of a least-squares line. Both are by axis.
-        The `first` and `second` values of the slope are E and L.
+        The change from the first turn to the last, and the slope (per turn) of a least-squares line, both by axis. The
+        `first` and `second` values of the slope are E and L.
     """
     turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
     ends = np.zeros(len(vectors))

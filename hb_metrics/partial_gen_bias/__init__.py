@@ -1,1 +1,1 @@
-"""Partial Gen Bias (paper, A.7) as an `evaluate` module."""
+"""Provides Partial Gen Bias (paper, A.7) as an `evaluate` module."""

@@ -1,4 +1,4 @@
-"""The `evaluate` module of Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7)."""
+"""The `evaluate` module for Partial Gen Bias (Smith et al., 2022, sections 2.3.3 and A.7)."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""Regard bias over syntactic structures (Aggarwal et al., 2022) as an `evaluate` module."""
+"""Provides regard bias over syntactic structures (Aggarwal et al., 2022) as an `evaluate` module."""

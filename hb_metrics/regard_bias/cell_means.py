@@ -18,7 +18,7 @@ def cell_means(counts: np.ndarray) -> np.ndarray:
 
 
 def exact_mean(values: np.ndarray) -> float | None:
-    """Returns the mean of the values that are not NaN. The order of the values does not affect the result."""
+    """Returns the mean of the values that are not NaN. The result does not depend on the order of the values."""
     known = values[~np.isnan(values)].tolist()
     return cleaned(math.fsum(known) / len(known)) if known else None
 
@@ -56,8 +56,8 @@ def kl_matrix(
     group b. Labels that no group has are ignored.
 
     Returns:
-        The divergences by a and b, and `None`. If only some groups have a label and there is no `smoothing`, `None` and
-        the reason.
+        The divergences by a and b, and `None`. If only some groups have a label and there is no `smoothing`, returns
+        `None` and the reason instead.
     """
     table = np.array([list(row.values()) for row in counts.values()], dtype=float) + (smoothing or 0)
     if not table.any():

@@ -1,13 +1,13 @@
 """Computes intervals of mean regard and of gaps, with Student's t over structures, seeds or prompts.
 
 A unit is a structure, a seed or a prompt. The rows of one unit are not independent, so whole units are treated as a
-random sample. To first order, the mean of a group is a sum of one part per unit. If rows are independent, the sum of
-the squared parts is an unbiased estimate of the variance of the mean (the CR2 estimate of Bell and McCaffrey, 2002). If
-a unit occurs in both groups of a gap, its contribution is the difference of its two parts. An effect on both groups
-therefore cancels out. Degrees of freedom follow Welch and Satterthwaite.
+random sample. To first order, the mean of a group is a sum with one part per unit. The sum of the squared parts
+estimates the variance of the mean (the CR2 estimate of Bell and McCaffrey, 2002). The estimate is unbiased if rows are
+independent. If a unit occurs in both groups of a gap, its contribution is the difference of its two parts, so an effect
+on both groups cancels out. Degrees of freedom follow Welch and Satterthwaite.
 
-Student's t is valid for sums of many small parts, and not if a single text or a few units dominate the figure. In this
-case, and if there are too few units to detect it, a reason replaces the interval.
+Student's t is valid for sums of many small parts, but not if a single text or a few units dominate the figure. In this
+case, or if there are too few units to detect it, there is a reason in place of the interval.
 """
 
 import math
@@ -41,9 +41,9 @@ class Parts(NamedTuple):
     """The parts that units contribute to the mean of one group.
 
     Attributes:
-        units: [units] The number of each unit.
+        units: [units] The code of each unit.
         values: [units] The part of each unit. The squares of these parts sum to the variance of the mean.
-        step: The smallest change in the mean when the label of one text changes.
+        step: The smallest possible change in the mean when the label of one text changes.
         share_seen: The share of the variance that comes from structures with several units.
     """
 
@@ -116,7 +116,7 @@ def spread_over_structures(counts: np.ndarray, confidence_level: float) -> Sprea
 
 
 def spread_over_units(rows: RegardRows, units: Column | None, name: str, confidence_level: float) -> Spread:
-    """Computes the variation of means over seeds or prompts if the structures remain the same.
+    """Computes the variation of means over seeds or prompts, for fixed structures.
 
     No row may have the label "other".
     """

@@ -41,14 +41,14 @@ def regard_bias(
 
     Regard is -1 (negative), 0 (neutral) or 1 (positive). Rows with the label "other" are counted and then left out.
 
-    In the mean of a group, every structure has the same weight (the paper's equation 1). The same is true for the
-    distribution and the standard deviation. A gap is the mean of the advantaged group minus the mean of the
-    disadvantaged group. The verdict on a pair is "undecided" if the interval of its gap contains 0.
+    In a group's mean, distribution and standard deviation, every structure has the same weight (the paper's equation
+    1). A gap is the mean of the advantaged group minus the mean of the disadvantaged group. The verdict on a pair is
+    "undecided" if the interval of its gap contains 0.
 
     Args:
         predictions: [rows] negative, neutral, positive or other.
         groups: [rows] the group that the prompt is about.
-        structures: [rows] syntactic structure of the prompt. With `None`, only groups are compared.
+        structures: [rows] the syntactic structure of the prompt. With `None`, only groups are compared.
         prompts: [rows] the prompt or its verb phrase. If there are not enough seeds, the intervals of the fixed
             structure come from the prompts.
         seeds: [rows] the seed with which the text was drawn.

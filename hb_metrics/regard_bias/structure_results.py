@@ -48,7 +48,7 @@ def by_structure(
 def rankings(structures: Mapping[str, Mapping[str, Any]], pairs: Sequence[str]) -> dict[str, Any]:
     """Returns the `K` highest and the `K` lowest structures, by their overall mean and by each gap.
 
-    Structures that lack the figure are omitted. The rankings by the overall mean also omit structures that lack a
+    A ranking omits structures that lack its figure. The rankings by the overall mean also omit structures that lack a
     group. The key `ALL_PAIRS` contains the ranking by the mean gap over all pairs. Ties are in alphabetical order.
     """
     most = max((figures["num_groups"] for figures in structures.values()), default=0)

@@ -1,4 +1,4 @@
-"""The example of the card, in the layout that `evaluate` uses: arguments of `compute`, and some of its results.
+"""Contains the card's example as `evaluate` expects it: arguments of `compute`, and some of its results.
 
 In the four structures, the regard of man is 0, 1, 0, 1 (mean 0.5), and the regard of woman is -1, -1, 1, -1 (mean
 -0.5). Only in the structure "tag" is the regard of woman higher.

@@ -24,7 +24,7 @@ def parroting(
 ) -> dict[str, Any]:
     """Counts the replies that repeat their prompt, in total, by descriptor and by template (paper, C.2.1).
 
-    All sequences are [replies]. `mean_bias_values` contains the mean bias value of each descriptor's replies, which is
+    All sequences are [replies]. `mean_bias_values` contains the mean bias value of each descriptor's replies. It is
     correlated with the descriptor's share of parroting replies.
     """
     template_codes, template_names = text_codes("template", templates)
@@ -48,8 +48,8 @@ def parroting(
 def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
     """Returns whether each reply repeats its prompt. Case, punctuation and white space are ignored.
 
-    The paper counts replies that "exactly match", also "with minor punctuation changes". A reply with an added emoji
-    does not count, because an emoji is not punctuation.
+    The paper counts replies that "exactly match", including those "with minor punctuation changes". A reply with an
+    added emoji does not count, because an emoji is not punctuation.
     """
     pairs = zip(prompts, replies, strict=True)
     return np.array([_essence(prompt) == _essence(reply) for prompt, reply in pairs], dtype=bool)
@@ -60,10 +60,10 @@ def correlation_with_bias(
 ) -> dict[str, Any]:
     """Computes Spearman's ρ between a number and the mean bias value, over descriptors (paper, C.2.1).
 
-    In the paper, the number is the *change* in the share of parroting replies after tuning. The share itself is also
-    allowed. The two-sided p-value is exact for up to `MOST_COUNTED` descriptors, and comes from Student's t for more
-    descriptors. ρ and the p-value are `None` if fewer than three descriptors have both numbers, or if one of the two
-    numbers is the same for all descriptors.
+    In the paper, the number is the *change* in the share of parroting replies after tuning, but the share itself can
+    also be used. The two-sided p-value is exact for up to `MOST_COUNTED` descriptors. For more descriptors, it comes
+    from Student's t. ρ and the p-value are `None` if fewer than three descriptors have both numbers, or if one of the
+    two numbers is the same for all descriptors.
     """
     from scipy.stats import rankdata, spearmanr  # this import is slow
 
@@ -84,7 +84,7 @@ def correlation_with_bias(
 
 
 def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
-    """Returns the exact p-value: the share of permutations of `y` whose correlation with `x` is as far from 0."""
+    """Returns the exact p-value: the share of permutations of `y` with a correlation at least as far from 0."""
     covariances = np.abs(np.array(list(permutations(y - y.mean()))) @ (x - x.mean()))
     return float((covariances >= covariances[0] - 1e-9).mean())
 

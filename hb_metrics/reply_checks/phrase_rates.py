@@ -36,7 +36,7 @@ _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ′＇´`"), "'")
 def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> dict[str, list[DescriptorKey]]:
     """Selects, for each heading, the descriptors with the highest mean bias values (paper, Table 14).
 
-    To compare two runs, select the descriptors in the first run, and pass them to `phrase_rates` for both runs.
+    To compare two runs, select the descriptors from the first run, and pass them to `phrase_rates` for both runs.
     """
     groups = {}
     for name, wanted in PAPER_AXES.items():

@@ -3,8 +3,8 @@
 In a refusal, the model declines to respond to the prompt ("I can't help with that.", "Can we change the subject?"). In
 a disclaimer, the model states that it is an AI ("As an AI language model, …"). A reply can be both.
 
-refusals.yaml has three keys. `parts` contains named lists of alternatives. A phrase, or a later part, refers to them by
-`{name}`. `refusals` and `disclaimers` are lists of rules. Each rule has these keys:
+refusals.yaml has three keys. `parts` contains named lists of alternatives. Phrases and later parts refer to these lists
+by `{name}`. `refusals` and `disclaimers` are lists of rules. Each rule has these keys:
 
     phrase      words, and alternatives in parentheses: "i can not (help|assist)( you)?( with that|$)". `?` after a
                 parenthesis makes it optional. `$` ends the clause. Nothing else has a special meaning.
@@ -131,6 +131,6 @@ def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) ->
 
 
 def _rule(phrase: str, parts: Mapping[str, str]) -> Rule:
-    """Makes the regular expression of a phrase. It contains no repetition, so no text takes long."""
+    """Makes the regular expression for a phrase. It contains no repetition, so matching is fast for any text."""
     pattern = phrase.format(**parts).replace("(", "(?:").replace(" ", ",? ").replace("$", _CLAUSE_END)
     return Rule(phrase, pattern)

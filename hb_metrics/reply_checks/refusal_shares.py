@@ -1,8 +1,8 @@
 """Computes shares of refusals (or disclaimers) by axis and by descriptor, with intervals and tests.
 
-Intervals are valid for other replies to the same descriptors and templates (`share_intervals.py`). There are two
-permutation tests. The test between descriptors shuffles refusals within templates: if they do not depend on the
-descriptor, they are equally likely in all replies to the same template. The test between axes shuffles descriptors.
+Intervals hold for other replies to the same descriptors and templates (`share_intervals.py`). There are two permutation
+tests. The test between descriptors shuffles refusals within templates. If refusals do not depend on the descriptor,
+they are equally likely in all replies to the same template. The test between axes shuffles descriptors.
 """
 
 from collections.abc import Sequence
@@ -136,5 +136,5 @@ def p_between_axes(
 
 
 def _p_value(value: float, shuffled: np.ndarray) -> float:
-    """Returns the share of shuffles whose statistic is at least `value`. The actual replies count as one shuffle."""
+    """Returns the share of shuffles with a statistic of at least `value`. The actual replies count as one shuffle."""
     return float((1 + (shuffled >= value * (1 - 1e-9)).sum()) / (1 + len(shuffled)))

@@ -1,1 +1,1 @@
-"""Pages that show figures. The measurements define the figures, and only `sides.py` selects some by name."""
+"""Writes pages that show figures. Measurements define the figures, and only `sides.py` selects figures by name."""

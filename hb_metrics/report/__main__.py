@@ -62,15 +62,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--no_worse_than",
         nargs="+",
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 if a figure of a later run may be worse than in the first run by more than its "
-        "margin. A margin is in percent of the first run's value (dialogue_perplexity=5%%), in percentage "
+        help="Exit with status 3 if, in any later run, a figure may have worsened by more than its margin since the "
+        "first run. Write a margin in percent of the first run's value (dialogue_perplexity=5%%), in percentage "
         "points (offensive_replies=0.5pt), or in the figure's unit (full_gen_bias_debiased=2).",
     )
     parser.add_argument(
         "--generalise",
         choices=("terms", "templates", "both"),
-        help="Add wider intervals to the report of one run, for other terms of the same axes, for other templates, "
-        "or for both. No model is needed.",
+        help="Add wider intervals to the report of one run. These also hold for other terms of the same axes, for "
+        "other templates, or for both. No model is needed.",
     )
     arguments = parser.parse_args(argv)
     try:

@@ -17,7 +17,7 @@ HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 class ChangeRow(NamedTuple):
     """The change of a figure between two runs. `name`, `unit` and `part_of` are the same as in `Figure`.
 
-    `is_paired` states whether the measurement estimates intervals of such changes. `key` is the figure's name in
+    `is_paired` states whether the measurement computes intervals for such changes. `key` is the figure's name in
     `--no_worse_than`.
     """
 
@@ -63,8 +63,8 @@ class ChangeRow(NamedTuple):
 class RunChanges(NamedTuple):
     """The changes of all figures from the run `before` to the run `after`. Figures of the whole run come first.
 
-    `missing` contains the reasons why all changes of a measurement have no intervals, by the measurement's title.
-    `level` contains the confidence levels of the intervals, as text.
+    If no change in a measurement has an interval, `missing` contains the reason, by the measurement's title. `level`
+    contains the confidence levels of the intervals, as text.
     """
 
     before: str
@@ -124,7 +124,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
 
 
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
-    """Returns the figures of each run. If a run lacks a debiased value, all runs get the plain value instead."""
+    """Returns the figures of each run. If a run lacks a debiased value, the plain values of all runs are used."""
     lacking = {figure.name for figures in runs for figure in figures if figure.value is None}
     comparable: list[list[Figure]] = []
     for figures in runs:
@@ -140,7 +140,7 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 
 
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
-    """Returns the section that shows changes.
+    """Returns the section that shows the changes.
 
     A figure that has no interval in any run is left out, unless no figure has an interval.
     """

@@ -13,7 +13,7 @@ from hb_metrics.runs.finished_run import read_run
 
 
 def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) -> str:
-    """Returns Markdown for a model card: tables of the runs' main figures and of their changes from the first run.
+    """Returns Markdown for a model card: tables of the runs' main figures and their changes since the first run.
 
     Args:
         runs: The folders of finished runs, such as one before and one after tuning.

@@ -1,7 +1,7 @@
 """Checks whether figures became worse by more than a margin (`--no_worse_than`, a test of non-inferiority).
 
 A figure passes if the whole interval of its paired change is on the better side of the margin (Piaggio et al., 2012,
-https://doi.org/10.1001/jama.2012.87802). With 95 % intervals, a figure that is worse by exactly the margin passes in
+https://doi.org/10.1001/jama.2012.87802). With 95 % intervals, a figure whose true change equals the margin passes in
 2.5 % of comparisons. All figures must pass, so no correction for the number of figures is necessary.
 """
 
@@ -20,8 +20,8 @@ _MARGIN = re.compile(r"(?P<name>[^=]+)=(?P<size>\d+\.?\d*|\.\d+)(?P<unit>%|pt|)"
 class Margin(NamedTuple):
     """The margin by which a figure may become worse.
 
-    `unit` is "%" (percent of the value in the first run), "pt" (percentage points) or "" (the unit of the figure).
-    `size` is a fraction for "%" and "pt". `text` is the margin as the user wrote it.
+    `unit` is "%" (percent of the first run's value), "pt" (percentage points) or "" (the unit of the figure). `size` is
+    a fraction for "%" and "pt". `text` is the margin as the user wrote it.
     """
 
     size: float

@@ -23,8 +23,8 @@ def write_report(
 ) -> list[str]:
     """Writes a run's report, and returns its sentences on whether the model treats people differently.
 
-    If measurements are still `to_come`, the report is marked as incomplete. The sections of `calibrations` (the results
-    of `human-eval calibrate`) come first, and the sections `more` come last.
+    If measurements are still `to_come`, the report is marked as incomplete. Sections for `calibrations` (the results of
+    `human-eval calibrate`) come first, and the sections in `more` come last.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]

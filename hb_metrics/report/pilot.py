@@ -46,7 +46,7 @@ class Planned(NamedTuple):
 
 
 def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> Planned:
-    """Makes the figure of a Gen Bias value. `num_terms` counts all terms of the pilot, even those not in `spread`."""
+    """Makes the figure of a Gen Bias value. `num_terms` counts all terms of the pilot, also those not in `spread`."""
 
     def at(size: Size) -> Range | None:
         own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))

@@ -133,7 +133,7 @@ def plan(
         if amount is not None and not 0 <= amount < math.inf:
             raise ValueError(f"--{name} is {amount:g}; pass 0 or more")
     if (price_in is None) != (price_out is None):
-        raise ValueError("only one of --price_in and --price_out is set; set both, in the price per million tokens")
+        raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     if output is not None and (output.is_dir() or not output.parent.is_dir() or not os.access(output.parent, os.W_OK)):
         raise ValueError(f"--output is '{output}'; pass the path of an HTML file in an existing, writable folder")
     basis = _of_pilot(read_run(pilot), templates, terms)

@@ -1,7 +1,7 @@
 """Reads files with replies to exported prompts, or with log-probabilities of these prompts.
 
-The answers may come from any model or from people. The suffix of a file determines its format: Parquet, JSON lines or
-CSV. Unknown columns are ignored, so you can add answers to the rows of exported prompts. Errors state the number of the
+The answers may come from any model or from people. A file's suffix determines its format: Parquet, JSON lines or CSV.
+Unknown columns are ignored, so you can add a column of answers to exported prompts. Errors state the number of the
 invalid row.
 """
 
@@ -109,9 +109,9 @@ def check_ids(
     *,
     what: str,
 ) -> None:
-    """Raises `ValueError` unless there is an answer to each of the run's prompts, and no other answer.
+    """Raises `ValueError` unless there are answers to all of the run's prompts, and to no other prompts.
 
-    `what` is the noun for an answer in error messages, such as "reply".
+    `what` is the word for an answer in error messages, such as "reply".
     """
     text_of = dict(zip(ids, texts, strict=True))
     for row in given:
@@ -137,16 +137,17 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
     replied = sorted({reply.turn for reply in given})
     if replied != list(range(1, turns + 1)):
         raise ValueError(
-            f"'{path}' has replies from turn {', '.join(map(str, replied))}, but turns is {turns}; add the missing "
-            "replies (export-prompts --after exports the next turn), or set --turns to the number of turns in the file"
+            f"'{path}' has replies only for these turns: {', '.join(map(str, replied))}, but turns is {turns}; "
+            "add the missing replies (export-prompts --after exports the next turn), or set --turns to the number of "
+            "turns in the file"
         )
 
 
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
     """Groups replies by prompt. The order of the rows does not affect the result.
 
-    Copies of a reply to the same prompt are left out if the model did not sample: with greedy decoding, or if no prompt
-    has two different replies.
+    If the model did not sample, copies of a reply to the same prompt are left out. This is the case with greedy
+    decoding, and if no prompt has two different replies.
 
     Returns:
         The replies by the prompt's id, and the number of omitted copies.

@@ -12,7 +12,8 @@ _NAMED = {"model", "dataset_config", "measurements", "quick"}
 def default_folder(settings: Settings) -> str:
     """Returns a folder in `runs/` for a run without `--output_dir`.
 
-    Its name contains the most important settings and a digest of the others, so it differs between settings.
+    Its name contains the most important settings and a digest of all other settings, so different settings never share
+    a folder.
     """
     run, defaults = settings.run, settings.defaults()
     parts = [Path(run.model).name, run.dataset_config]

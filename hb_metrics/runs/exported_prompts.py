@@ -21,7 +21,7 @@ REPLY, LOG_PROBABILITY = "reply", "log_probability"  # the values of the column 
 def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: Path | None = None) -> Path:
     """Writes a run's prompts to a new file, which must have one of `SUFFIXES`. Returns the path.
 
-    For conversations of several turns, `after` is a file with the replies of all turns so far. The new file then
+    For conversations of several turns, `after` is a file with the replies of all previous turns. The new file then
     contains the prompts of the next turn.
     """
     import pyarrow.parquet as pq
@@ -46,9 +46,9 @@ def export_prompts(settings: Settings, prompts: "pa.Table", path: Path, after: P
 def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None) -> "pa.Table":
     """Returns a table with a row for each reply and each log-probability that a run needs.
 
-    The columns are `id`, `wanted` ("reply" or "log_probability") and `text`. If the run needs replies, there are also
-    `question` (the user's question after a cue), `messages`, `personas`, `seed` and `decoding`, which are null in rows
-    for log-probabilities. Conversations of several turns add a column `turn`.
+    The columns are `id`, `wanted` ("reply" or "log_probability") and `text`. If the run needs replies, the table also
+    has the columns `question` (the user's question after a cue), `messages`, `personas`, `seed` and `decoding`. These
+    are null in rows for log-probabilities. Conversations of several turns have another column, `turn`.
     """
     import pyarrow as pa
 

@@ -157,8 +157,8 @@ def _shards(folder: Path) -> list[Path]:
     for index, file in enumerate(files):
         if file.name != f"{index:05d}-of-{len(files):05d}.parquet":
             raise ValueError(
-                f"'{folder}' lacks files of its run, or contains other files: it has {len(files)} files, and one of "
-                f"them is {file.name}; copy the run's folder again, or run the same command again to complete it"
+                f"'{folder}' is incomplete, or contains files that are not part of the run ({len(files)} files, "
+                f"including {file.name}); copy the run's folder again, or run the same command again to complete it"
             )
     if files:
         _check_run(files)

@@ -1,4 +1,4 @@
-"""Compares a run's figures with the limits (in the code: gates) of the options `--fail_above` and `--until`.
+"""Compares a run's figures with the limits of the options `--fail_above` and `--until`. The code calls them gates.
 
 If a figure exceeds its limit, the run fails after it has written its report.
 """
@@ -22,14 +22,14 @@ class GateError(Exception): ...
 
 
 def read_gates(text: str | None) -> dict[str, float]:
-    """Parses the value of `--fail_above`, such as "full_gen_bias=12". Returns the limits by the figures' names."""
+    """Parses the value of `--fail_above`, such as "full_gen_bias=12". Returns the limits by the name of the figure."""
     gates: dict[str, float] = {}
     for part in [] if text is None else text.split(","):
         name, limit = _name_and_limit(part, "=")
         if not math.isfinite(limit) or not name or name in gates:
             raise ValueError(
-                f"fail_above contains {part!r}; write figure=limit, such as full_gen_bias=12, with commas between "
-                "several figures, and each figure only once"
+                f"fail_above contains {part!r}; write each limit as figure=limit, such as full_gen_bias=12, separate "
+                "limits by commas, and set only one limit per figure"
             )
         gates[name] = limit
     return gates
@@ -47,8 +47,8 @@ def read_until(text: str) -> Until:
     name, limit = _name_and_limit(text, "<")
     if name not in _QUESTIONS or not 0 < limit < math.inf:
         raise ValueError(
-            f"until is {text!r}; write a condition such as 'full_gen_bias<12' or 'half_width(full_gen_bias)<2', with a "
-            "limit above 0"
+            f"until is {text!r}, which is not a valid condition; write, for example, 'full_gen_bias<12' or "
+            "'half_width(full_gen_bias)<2', with a limit above 0"
         )
     return Until(text, name == _QUESTIONS[1], limit)
 
@@ -96,9 +96,10 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
 def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
     """Returns a sentence for each figure that exceeds its limit or that cannot be compared with it.
 
-    The limit is compared with the upper end of the figure's interval or, for a gap ("signed"), with the end that is
-    further from 0. If a kind of figure never has an interval, its value is compared. If an interval could not be
-    estimated, the figure cannot be compared. An unmet condition of `--until` also leads to a sentence.
+    The limit is compared with the upper end of the figure's interval. For a gap ("signed"), it is compared with the end
+    that is further from 0. Figures of a kind that never has an interval are compared by their value. A figure whose
+    interval could not be computed cannot be compared. There is also a sentence if the condition of `--until` is not
+    met.
     """
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def read_prompts(settings: Settings) -> "pa.Table":
-    """Reads the run's prompts. For each column of terms, adds a column of plural forms, such as `descriptor_plural`."""
+    """Reads the run's prompts. Adds a column of plurals for each column of terms, such as `descriptor_plural`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -63,7 +63,7 @@ def _own_prompts(settings: Settings) -> "pa.Table | None":
 
 
 def read_files(settings: Settings) -> dict[str, Any]:
-    """Reads the files in the options, by measurement, before a model is loaded, so that their errors appear early."""
+    """Reads the files in the options, by measurement. Call it before a model is loaded, so that errors appear early."""
     return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
@@ -117,7 +117,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Returns the content of run.json: all settings on which the results depend, without the number of processes."""
+    """Returns the content of run.json: all settings on which the results depend. The number of processes is not one."""
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
     without = {*CHANGE_NOTHING, "adapter"}  # the adapter is described with the model

@@ -14,8 +14,8 @@ _NUMBER = "#"
 class Replies(NamedTuple):
     """Non-empty replies, each with the axis, descriptor and template of its prompt. All lists are [replies].
 
-    If the user asks a question after the prompt, the question is a part of `templates` and `prompts`, because replies
-    to different questions are not comparable.
+    If the user asks a question after the prompt, `templates` and `prompts` include the question, because replies to
+    different questions are not comparable.
     """
 
     ids: list[str]
@@ -36,7 +36,8 @@ class FlaggedReplies(NamedTuple):
 def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
     """Selects the non-empty replies.
 
-    `replies` has the columns of `requests.REPLY_SCHEMA`. `prompts` has the prompt of each reply, in the same order.
+    `replies` has the columns of `requests.REPLY_SCHEMA`. `prompts` contains the prompt of each reply, in the same
+    order.
     """
     rows = [row for row, reply in enumerate(replies["reply"].to_pylist()) if not is_empty(reply)]
     kept = pa.array(rows, pa.int64())
@@ -50,7 +51,7 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:
-    """Selects the non-empty replies of a later turn, in the order of the first turn. Their prompts are follow-ups."""
+    """Selects the non-empty replies of a later turn, in the first turn's order. Their prompts are the follow-ups."""
     said = dict(zip(replies["id"].to_pylist(), replies.select(["text", "reply"]).to_pylist(), strict=True))
     kept = [identifier in said and not is_empty(said[identifier]["reply"]) for identifier in first.ids]
     chosen = chosen_replies(first, np.array(kept, dtype=bool))
@@ -99,7 +100,7 @@ def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
 def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:
     """Adds a question after each sentence, unless the question is `None`.
 
-    Only a signature, which has two lines, comes after its question.
+    A signature, which has two lines, comes after its question instead.
     """
     joined = []
     for sentence, question in zip(sentences, questions, strict=True):

@@ -63,7 +63,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
-    """Adds a column of plural forms for each column of descriptors, or null where both forms are the same."""
+    """Adds a column of plurals for each column of descriptors. Values are null where both forms are the same."""
     plurals = {term.term: term.plural for term in vocabulary.descriptors if term.plural}
     terms, forms = pa.array(plurals, pa.string()), pa.array(plurals.values(), pa.string())
     for name in _DESCRIPTORS:
@@ -156,7 +156,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> None:
 def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
     """Returns a line for each difference between two run records.
 
-    `where` and `elsewhere` are the words for the two records, such as "there" and "here".
+    `where` and `elsewhere` are the words for the two records in these lines, such as "there" and "here".
     """
     one, other = _flat(first), _flat(second)
     lines = []
@@ -171,8 +171,8 @@ def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: 
 def hold_folder(folder: Path) -> Iterator[None]:
     """Locks a run's folder, so that no other run can write to it. Removes incomplete files of killed runs.
 
-    The operating system releases the lock even if the process is killed, but on Lustre without `flock` only on the same
-    machine. On NFS without a lock service, the folder is not locked, and a note is printed.
+    The operating system releases the lock even if the process is killed. On Lustre without `flock`, the lock works only
+    within one machine. On NFS without a lock service, the folder is not locked, and a note is printed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _check_run_or_empty(folder)  # so that no lock file is written into a folder with other files

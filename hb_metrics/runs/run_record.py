@@ -1,7 +1,7 @@
 """Describes a run in words for reports and model cards.
 
-The functions read the run's record, which is in run.json and in `results["run"]`. Their words do not contain paths,
-because paths are private.
+The functions read the run's record, which is in run.json and in `results["run"]`. The descriptions do not contain
+paths, because paths are private.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""Statistics that several metrics share, as functions of NumPy arrays."""
+"""Contains statistics that several metrics share, as functions of NumPy arrays."""

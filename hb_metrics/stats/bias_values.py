@@ -1,4 +1,4 @@
-"""Computes bias values, which show how typical a reply's style is of its descriptor (paper, C.1)."""
+"""Computes bias values. A bias value shows how typical a reply's style is of its descriptor (paper, C.1)."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -51,11 +51,12 @@ def bias_values(
     vector. m_d is the mean of p_tdi, first over the replies in each template and then over the templates in which
     descriptor d has replies. m̄ is the unweighted mean of m_d over the descriptors.
 
-    If m_d equals m̄, as for a single descriptor, the bias values of the descriptor's replies are 0 (for α = 1 and 2,
-    the formula gives 0/0).
+    If m_d equals m̄, as for a single descriptor, the bias values of the descriptor's replies are set to 0. (For α = 1
+    and 2, the formula would be 0/0.)
 
     Args:
-        style_probabilities: [replies, styles] p_tdi. Only one block of rows at a time is converted to float64.
+        style_probabilities: [replies, styles] The style vectors p_tdi. They are converted to float64 one block of rows
+            at a time.
         descriptors: [replies] the descriptor in each reply's prompt.
         templates: [replies] the template of each reply's prompt.
         axes: [replies] the demographic axis of each reply's prompt. `None` if a term is the same descriptor on all
@@ -102,7 +103,8 @@ def _descriptor_means(
 ) -> np.ndarray:
     """Computes the mean style vectors m_d: [descriptors, styles].
 
-    A reply has the weight 1 / (N_td · T_d), for N_td replies in its template and T_d templates of the descriptor.
+    A reply has the weight 1 / (N_td · T_d). The descriptor has N_td replies in the reply's template, and replies in T_d
+    templates.
     """
     cells = codes * (templates.max() + 1) + templates
     _, cell, sizes = np.unique(cells, return_inverse=True, return_counts=True)

@@ -1,28 +1,29 @@
 """Estimates the variance of a debiased Gen Bias value from the replies.
 
-In a template, the replies to descriptor d have the expectation m_d and the covariance matrix Σ_d. There are N_d of
-these replies, and D descriptors. Let μ_d = m_d − (mean of m over descriptors), c = 1 / (D − ddof) and P = 1 − 1/D. The
-debiased value of the template is a U-statistic and has the variance
+In a template with D descriptors, the N_d replies to descriptor d have the expectation m_d and the covariance matrix
+Σ_d. Let μ_d = m_d − (mean of m over descriptors), c = 1 / (D − ddof) and P = 1 − 1/D. The debiased value of the
+template is a U-statistic and has the variance
 
     c² [ 4 Σ_d μ_d'Σ_dμ_d / N_d  +  2 P² Σ_d tr(Σ_d²) / (N_d (N_d − 1))  +  2/D² Σ_{d≠e} tr(Σ_dΣ_e) / (N_d N_e) ]
 
 Templates are independent. A cell is a descriptor in a template.
 
 The second and the third sum are the variance if the true value is 0. In the third sum, tr(Σ_dΣ_e) is estimated by the
-trace of the product of two sample covariance matrices. In the second sum, tr(Σ_d²) is estimated in two steps. The
-cell's sample covariance matrix is first multiplied by the mean matrix of the template's other cells. The trace of this
-product is then multiplied by a ratio. Cells with four or more replies determine this ratio. Cells with two or three
-replies get the mean over these cells, because the debiased value already subtracts their own variance.
+trace of the product of two sample covariance matrices. In the second sum, tr(Σ_d²) is estimated in two steps. First,
+the cell's sample covariance matrix is multiplied by the mean matrix of the template's other cells. Then, the trace of
+this product is multiplied by a ratio, which is determined by the cells with four or more replies. Cells with two or
+three replies get the mean over the cells with four or more replies, because the debiased value already subtracts their
+own variance.
 
 The first sum is called the linear term. It is proportional to the value. The plug-in estimate of this sum replaces m_d
 and Σ_d by the sample means and covariances. Two corrected estimates are combined, because each has a weakness:
 
 * The first estimate is the plug-in minus its noise. It is unbiased. With few replies, however, its error is larger than
   the term.
-* The second estimate is the plug-in, multiplied by the debiased value and divided by the plain value. It is precise.
-  However, it assumes that replies vary as much in the directions in which descriptors truly differ as in the directions
-  in which their sample means differ. If this is false, the estimate is biased (by 20 to 35 % on axes with very varied
-  replies).
+* The second estimate is the plug-in, multiplied by the debiased value and divided by the plain value. It is precise,
+  but it makes an assumption: replies vary as much in the directions in which descriptors truly differ as in the
+  directions in which their sample means differ. If the assumption is false, the estimate is biased (by 20 to 35 % on
+  axes with very varied replies).
 
 The degrees of freedom account for chance errors, but not for a bias. The second estimate therefore gets the larger
 weight only if the error of the first estimate is several times as large as the term.
@@ -45,7 +46,7 @@ class BiasVariance(NamedTuple):
     """The variance of a debiased value.
 
     Attributes:
-        at_zero: The variance if the true value is 0. If there are few replies, the estimate can be below 0.
+        at_zero: The variance if the true value is 0. With few replies, the estimate can be negative.
         slope: The increase in the variance per unit of the value.
         freedom: The degrees of freedom of the estimated variance (Satterthwaite).
         zero_error: The squared standard error of `at_zero`.
@@ -64,7 +65,7 @@ class CellMoments:
     """Moments of the cells of one template, or of several joined templates. Each array is [cells].
 
     A moment is NaN if the cell has too few replies. S_d is the sample covariance matrix of cell d, and ε is a reply
-    minus its expectation. For the other symbols, see the docstring of the module.
+    minus its expectation. The module's docstring explains the other symbols.
 
     Attributes:
         mass: The sum of probabilities over the cell's replies and columns.
@@ -73,11 +74,11 @@ class CellMoments:
         weights: c² P². For joined templates, this is divided by the square of the number of templates.
         traces: tr S_d minus its mean over the template, for cells with two or more replies.
         squares: tr(Σ_d²), unbiased (Himeno and Yamada, 2014, equation 2.4), for cells with four or more replies.
-        excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²), unbiased, for cells with four or more replies; 0 for a normal
+        excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²), unbiased, for cells with four or more replies. It is 0 for a normal
             distribution.
         cross: tr(S_dS̄), where S̄ is the mean over the template's other cells with two or more replies.
         plug_in: v'S_dv, where v is the cell's mean minus the mean of the other cells. It is μ_d'Σ_dμ_d / P² plus noise.
-        plug_in_others: The same as `plug_in`, with S̄ in place of S_d.
+        plug_in_others: Like `plug_in`, with S̄ in place of S_d.
         skew: N_d / 2 times the noise in `plug_in` that comes from the third moment.
         others: The noise in `plug_in` that comes from the means of the other cells.
         rest: The third sum, plus the noise that comes from the assumed variance of cells with one reply. The total is
@@ -170,8 +171,8 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
 def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) -> BiasVariance:
     """Computes the variance of one debiased value, which is the mean over the templates.
 
-    In each template, more than half of the cells must have `MIN_REPLIES` or more replies. The other cells get the mean
-    of these cells' moments. The plain value must be above 0.
+    In each template, more than half of the cells must have `MIN_REPLIES` or more replies. The remaining cells get the
+    mean moments of these cells. The plain value must be above 0.
     """
     cells = _joined(templates)
     counts, cross, full, single = cells.counts, cells.cross, cells.counts >= MIN_REPLIES, cells.counts == 1
@@ -233,7 +234,7 @@ def _single_variance(cells: CellMoments, squares: np.ndarray, excess: np.ndarray
 
 
 def _skew_factor(counts: np.ndarray) -> np.ndarray:
-    """Returns the factor of a sum of cubed residuals that makes it an unbiased estimate of the third moment."""
+    """Returns the factor that turns a sum of cubed residuals into an unbiased estimate of the third moment."""
     known = np.where(counts > 2, counts, np.nan)
     return known / ((known - 1) * (known - 2))
 
@@ -260,7 +261,8 @@ def _trace_products(residuals: np.ndarray, starts: np.ndarray, repeated: np.ndar
 def _frobenius(residuals: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Computes ‖Σ_i r_i r_i'‖² for each cell: [cells].
 
-    If a cell has fewer replies than columns, the smaller matrix of the products r_i'r_j is used. It has the same norm.
+    If a cell has fewer replies than columns, the matrix of the products r_i'r_j is used, which is smaller and has the
+    same norm.
     """
     norms = np.empty(len(counts))
     for number in np.unique(counts).astype(int):

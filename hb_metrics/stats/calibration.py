@@ -1,17 +1,17 @@
-"""Corrects a judge's rates with people's labels of a few replies, and compares the judge with people.
+"""Corrects a judge's rates, using people's labels for a few replies, and compares the judge with people.
 
-People label a sample of the replies. A stratum contains the replies that have the same axis and the same verdict of the
-judge, and a known number of replies is labelled in each stratum. The corrected rate is (PPI++, Angelopoulos et al.,
-2023, https://arxiv.org/abs/2311.01453)
+People label a sample of the replies. A stratum contains the replies with the same axis and the same verdict from the
+judge. In each stratum, a known number of replies is labelled. The corrected rate is (PPI++, Angelopoulos et al., 2023,
+https://arxiv.org/abs/2311.01453)
 
     rate = mean of λ · score over all replies + Σ_h W_h · mean of (label − λ · score) over the labelled replies of h
 
 W_h is the share of stratum h among all replies. The weight λ is between 0 and 1, and minimises the sampling variance.
 
-Terms of the same axis are treated as a random sample, so intervals are valid for other terms and replies like these.
-Even if no label in a stratum contradicts the judge, the stratum's variance is not 0: it is at least the variance for
-half a contradicting label. Intervals use Student's t for the effective number of labelled terms. They do not generalise
-to other raters. tests/hb_metrics/stats/calibration_designs.py simulates the intervals with known true values.
+Terms of the same axis are treated as a random sample, so intervals also hold for other terms and replies of the same
+kind. They do not hold for other raters. Even if no label in a stratum contradicts the judge, the stratum's variance is
+not 0, but at least the variance for half a contradicting label. Intervals use Student's t for the effective number of
+labelled terms. tests/hb_metrics/stats/calibration_designs.py simulates the intervals with known true values.
 """
 
 import math
@@ -43,10 +43,10 @@ class CorrectedRate(NamedTuple):
     """The rate of a label in a group of replies, before and after correction. Intervals are 95 % intervals.
 
     Attributes:
-        value: The corrected rate; `None` if a stratum has too few labels.
+        value: The corrected rate, or `None` if a stratum has too few labels.
         excess_interval: The interval of `judged - value`.
-        num_needed: The number of labels in this group that would allow an interval. `None` if there is an interval, or
-            if no number of labels allows one.
+        num_needed: The number of labels in this group that would be enough for an interval. `None` if there is an
+            interval, or if no number of labels is enough.
         weight: λ, the weight of the judge's scores.
         freedom: The degrees of freedom of the interval, or `None` if there is no interval.
     """
@@ -75,8 +75,8 @@ class AlternativeAnnotator(NamedTuple):
 
     Attributes:
         winning_rate: The share of raters whom the judge may replace.
-        advantage: The probability, averaged over raters, that the judge agrees with the other raters at least as well
-            as the rater does.
+        advantage: The probability that the judge agrees with the other raters at least as well as a rater does,
+            averaged over raters.
         passes: Whether `winning_rate` is at least `WINNING_RATE`.
     """
 
@@ -92,7 +92,7 @@ def corrected_rate(
     """Computes the corrected rate in a group of replies, such as all replies of a run or of an axis.
 
     Args:
-        labels: [replies] The share of raters who gave the label; NaN if nobody labelled the reply.
+        labels: [replies] The share of raters who gave the label, or NaN if nobody labelled the reply.
         scores: [replies] The probability of the label according to the judge.
         verdicts: [replies] 1 if the judge gives the label, otherwise 0.
         terms: [replies] The index of the term. A term on two axes has a different index on each axis.
@@ -202,9 +202,9 @@ def _freedom(parts: np.ndarray, axis_of_term: np.ndarray, weights: np.ndarray) -
 def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
     """Computes the 95 % interval of the first rate minus the second by MOVER (Zou and Donner, 2008).
 
-    Each rate's interval is first rescaled from its own t quantile to the quantile for the gap's degrees of freedom
-    (Welch), because two intervals from few terms would otherwise be too wide together. The two groups must have no term
-    in common.
+    The interval of each rate is first rescaled from its own t quantile to the quantile for the gap's degrees of freedom
+    (Welch). Otherwise, combining two intervals from few terms would make the interval of the gap too wide. The two
+    groups must have no term in common.
     """
     values, sides, freedoms = [], [], []
     for rate in (first, second):
@@ -248,9 +248,10 @@ def krippendorff_alpha(labels: np.ndarray, weights: np.ndarray, terms: np.ndarra
     The interval comes from a jackknife of log(1 − alpha) over terms. (NLTK's alpha has no weights.)
 
     Args:
-        labels: [replies, raters] The number of each label; -1 if the rater did not label the reply.
+        labels: [replies, raters] The index of the label that each rater gave, or -1 if the rater did not label the
+            reply.
         weights: [replies] The number of the run's replies that each labelled reply represents.
-        terms: [replies] A number for the term.
+        terms: [replies] The index of the term.
     """
     return _alpha([labels], weights, terms)
 
@@ -265,9 +266,9 @@ def alternative_annotator(
 ) -> AlternativeAnnotator:
     """Runs the alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
 
-    For each rater, a t-test shows whether the judge agrees with the other raters as often as this rater does, or at
-    most `epsilon` less often (0.1 for crowd workers, 0.2 for experts). The p-values are corrected for the number of
-    raters (Benjamini and Yekutieli). If all replies have the same weight, this is the published test.
+    For each rater, a t-test shows whether the judge agrees with the other raters at least as often as this rater does,
+    minus `epsilon` (0.1 for crowd workers, 0.2 for experts). The p-values are corrected for the number of raters
+    (Benjamini and Yekutieli). If all replies have the same weight, this is the published test.
     """
     p_values, advantages = [], []
     for rater in range(labels.shape[1]):

@@ -37,9 +37,9 @@ class CellSums:
     """The sums of style probabilities, and of their squares, over the replies of each cell.
 
     Args:
-        labels: [styles] names of the styles. With `None`, there are no clusters and no values by style.
-        clusters: The styles of each cluster. `None` stands for the paper's six clusters if the labels contain their
-            styles, and otherwise for no clusters.
+        labels: [styles] The names of the styles. Without them, there are no clusters and no values by style.
+        clusters: The styles of each cluster. If `None`, the paper's six clusters are used if the labels contain their
+            styles, and otherwise no clusters.
         keep_replies: Whether to keep the replies (float32). Intervals require them.
 
     Raises:

@@ -40,13 +40,14 @@ class GenBias(NamedTuple):
         noise_floor: The estimated sampling noise in the plain Full Gen Bias. `debias` subtracts it. `None` if there is
             a template in which no descriptor has two replies.
         intervals: For each of the six values above `by_style`, [lowest, highest]. The interval is for the value that
-            unlimited replies would give. A plain value contains sampling noise and can be above its interval.
+            unlimited replies would yield. A plain value contains sampling noise and can be above its interval.
         wide_intervals: For the same values, whether the interval is more than 15 % wider than it would be if the
             variance were known.
         no_intervals: For the same values, the reason why there is no interval, or `None`.
         num_templates: The number of templates with replies, including skipped ones.
-        num_single_reply_cells: The number of cells with one reply. Their variance is unknown. The noise floor uses the
-            mean variance of the template's other cells on the same axis, or on all axes if there are none.
+        num_single_reply_cells: The number of cells with one reply, whose variance is unknown. For these cells, the
+            noise floor uses the mean variance of the template's other cells on the same axis or, if there are none, on
+            all axes.
         skipped_templates: Templates in which fewer than two descriptors have replies.
         skipped_axes: Axes that have no template with two descriptors.
     """
@@ -93,9 +94,9 @@ def gen_bias(
     """Computes Full, Partial and Summed-Cluster Gen Bias (paper, A.7).
 
     A cell is a descriptor in a template. A plain estimate from N replies per cell contains sampling noise of about
-    (variance within the cell) / N. For a template with D descriptors, the exact formula is E[Var_d(m̂)] = Var_d(m) +
-    (1 − 1/D) Σ_d (s²_td / N_td) / (D − ddof). Here, s² is the unbiased variance over the replies of a cell.
-    `debias=True` subtracts the second term. The result can be negative.
+    (variance within the cell) / N. For a template with D descriptors, the exact formula is E[Var_d(m̂)] = Var_d(m) + (1
+    − 1/D) Σ_d (s²_td / N_td) / (D − ddof). Here, s² is the unbiased variance over the replies of a cell. `debias=True`
+    subtracts the second term. The result can be negative.
 
     Args:
         cells: The replies, with the labels and clusters of their styles.
@@ -106,8 +107,9 @@ def gen_bias(
             require `cells` that were created with `keep_replies=True`.
 
     Raises:
-        ValueError: An argument is not allowed. There are no replies, or no template has two descriptors. With `debias`,
-            no cell of a template has a second reply. With `confidence_level`, `cells` did not keep its replies.
+        ValueError: An argument is not valid, there are no replies, or no template has two descriptors. With `debias`,
+            also raised if a template has no cell with two replies. With `confidence_level`, also raised if `cells` did
+            not keep its replies.
     """
     debias = check_flag("debias", debias)
     ddof = check_ddof(ddof)
@@ -196,7 +198,7 @@ def _mean_variances(
     by_template: Mapping[str, Mapping[str | None, Sequence[Cell]]],
     ddof: int,
 ) -> tuple[dict[str | None, np.ndarray], list[str]]:
-    """Averages the variances over templates, and the noise that these variances contain.
+    """Averages, over templates, the variances and the noise that they contain.
 
     Returns:
         A mapping from each axis (`None`: all descriptors) to an array [2, columns]. Row 0 contains the variances, and

@@ -1,27 +1,27 @@
-"""Computes intervals for a figure that would be measured with other terms, other templates, or both.
+"""Computes intervals that also hold for other terms, for other templates, or for both.
 
 The terms of each axis, or the templates, are treated as a random sample from a population (random effects). Miller
 (2024, https://arxiv.org/abs/2411.00640) clusters questions in the same way.
 
 A cell is a term in a template, and a figure is an average over cells. The influence of a cell is the first-order change
-in the figure when the cell changes (for U-statistics, the projection). It contains the chance error of the cell's
-replies. Let e be the influences minus their mean over the terms of an axis. For D terms on A axes and T templates, the
-variances over terms and over templates are
+in the figure when the cell changes (for U-statistics, the projection). The influence includes the chance error of the
+cell's replies. Let e be the influences minus their mean over the terms of an axis. For D terms on A axes and T
+templates, the variances over terms and over templates are
 
     V_terms = D/(D − A) Σ_d (Σ_t e_td)²      V_templates = T/(T − 1) Σ_t (e_t − ē)²
 
 Both contain the variance V_cells of single cells. If terms and templates are both drawn again, the variance is
 therefore V_terms + V_templates − V_cells (Owen, 2007, https://doi.org/10.1214/07-AOAS122).
 
-A variance that is estimated from few terms is uncertain, especially if some terms are far from the others. The estimate
-from D influences with kurtosis k has about 2D / (k − 1) degrees of freedom. The interval therefore uses a t-quantile.
-The variance of Gen Bias has a second estimate, from products of different terms, which is better if the terms have
-normal effects. The larger estimate is used. Every variance is at least V_cells, which contains the variance due to
-other replies.
+A variance that is estimated from few terms is uncertain, especially if some terms are far from the rest. The interval
+therefore uses a t-quantile. An estimate from D influences with kurtosis k has about 2D / (k − 1) degrees of freedom.
+For Gen Bias, there is a second estimate of the variance, from products of different terms. It is better if the terms
+have normal effects. The larger of the two estimates is used. Every variance is set to at least V_cells, which contains
+the variance due to other replies.
 
 Gen Bias is a sum of squares, so its plain value is treated as a multiple of a χ² variable, with degrees of freedom that
-follow from the variance. The sampling noise is subtracted from the bounds. A share is treated as a share of independent
-replies with the same variance, with Jeffreys's interval.
+follow from the variance. The sampling noise is subtracted from the bounds. A share gets Jeffreys's interval, as if it
+were a share of independent replies with the same variance.
 """
 
 import math
@@ -41,12 +41,12 @@ MIN_EQUAL_TERMS = 3
 
 
 class Influences(NamedTuple):
-    """A figure, and the influence of each cell, template and term on it.
+    """A figure, and the influence of each cell on it.
 
     Attributes:
         value: The figure. Gen Bias still contains its sampling noise.
-        noise: The sampling noise of Gen Bias; `None` for a share.
-        cells: [templates, terms] The influence of each cell; NaN for a missing cell.
+        noise: The sampling noise of Gen Bias, or `None` for a share.
+        cells: [templates, terms] The influence of each cell, or NaN for a missing cell.
         axes: [terms] The code of each term's axis.
         least: A lower limit of the variance over terms, which is correct if terms have normal effects.
     """
@@ -139,8 +139,8 @@ def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) 
     """Computes the influences on the debiased Full Gen Bias (ddof 0, not multiplied by a scale).
 
     Args:
-        means: [templates, terms, styles] The mean style vector of each cell; NaN for cells without replies.
-        noise: [templates, terms] The variance of these means, summed over styles; NaN for cells without replies.
+        means: [templates, terms, styles] The mean style vector of each cell, or NaN for cells without replies.
+        noise: [templates, terms] The variance of these means, summed over styles, or NaN for cells without replies.
         axes: [terms] The code of each term's axis.
     """
     known = ~np.isnan(noise)
@@ -170,7 +170,7 @@ def share_influences(hits: np.ndarray, sizes: np.ndarray, axes: np.ndarray) -> I
 def pair_share_influences(
     templates: np.ndarray, firsts: np.ndarray, seconds: np.ndarray, significant: np.ndarray, axes: np.ndarray
 ) -> Influences:
-    """Computes the influences on the share of significant tests, which is a U-statistic over the terms.
+    """Computes the influences on the share of significant tests. This share is a U-statistic over the terms.
 
     Args:
         templates: [tests] The code of each test's template.
@@ -194,7 +194,7 @@ def pair_share_influences(
 
 
 def strata(axes: np.ndarray) -> np.ndarray:
-    """Returns the codes of axes, with the code -1 for all axes with only one term, which shows no spread."""
+    """Returns the codes of axes. Axes with only one term, which shows no spread, all get the code -1."""
     codes, counts = np.unique(axes, return_counts=True)
     return np.where(np.isin(axes, codes[counts == 1]), -1, axes)
 

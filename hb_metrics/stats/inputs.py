@@ -118,12 +118,12 @@ def check_ddof(ddof: Any) -> int:
 
 
 def is_number(value: Any) -> bool:
-    """Returns whether a value is a real number in Python or NumPy. `True` and `False` are not."""
+    """Returns whether a value is a real number in Python or NumPy. `True` and `False` do not count."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_whole(value: Any) -> bool:
-    """Returns whether a value has an integer type in Python or NumPy. 1.0, `True` and `False` have none."""
+    """Returns whether a value has an integer type in Python or NumPy. 1.0, `True` and `False` do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

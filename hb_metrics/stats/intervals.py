@@ -1,8 +1,8 @@
-"""Computes intervals for the values of the Gen Bias metrics that unlimited replies would give.
+"""Computes intervals for the values that the Gen Bias metrics would have with unlimited replies.
 
 The variance of a debiased value (see `bias_variance.py`) grows with the true value, as in Wilson's interval for a
-share. For each possible true value, the standard error at that value is computed. The interval contains the true values
-from which the debiased value is at most t standard errors away, where t is a quantile of the t-distribution.
+share. Each possible true value therefore has its own standard error. The interval contains the true values from which
+the debiased value is at most t of these standard errors away, where t is a quantile of the t-distribution.
 
 Replies in a cell (a descriptor in a template) are assumed to be independent. tests/hb_metrics/stats/interval_designs.py
 measures the coverage.
@@ -53,7 +53,7 @@ class Interval(NamedTuple):
 
 
 def groups_of(sizes: Mapping[str | None, int]) -> dict[str | None, slice]:
-    """Returns the cells of each axis, and of all descriptors (`None`), in a template. Groups of one cell are omitted.
+    """Returns the cells of each axis, and of all descriptors (`None`), in a template. Omits groups of one cell.
 
     `sizes` contains the number of cells on each axis. The cells are sorted by axis, in the same order.
     """

@@ -1,13 +1,13 @@
 """Predicts, from a pilot run, the half-width of a figure in a run with more replies, templates or terms.
 
-The variance of a debiased Gen Bias value (`bias_variance.py`) is the sum of two parts. Only the first part grows with
-the value. A run has N replies per cell (a term in a template), D terms and T templates. The first part is proportional
-to 1 / (N D T). If all cells have the same variance, the second part is proportional to
-P² / (N (N − 1) D T) + P / (N² D² T), where P = 1 − 1/D.
+The variance of a debiased Gen Bias value (`bias_variance.py`) is the sum of two parts, of which only the first grows
+with the value. Let a run have N replies per cell (a term in a template), D terms and T templates. The first part is
+proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to P² / (N (N − 1) D
+T) + P / (N² D² T), where P = 1 − 1/D.
 
 A small pilot estimates the value and both parts of the variance only roughly, so a prediction has a range. The range
-combines the effects of the three errors (the root of the sum of their squares). In a run with other templates, both
-parts also differ because templates differ.
+combines the effects of the three errors (the root of their summed squares). If the larger run has other templates,
+differences between templates also affect both parts.
 """
 
 import math
@@ -112,7 +112,7 @@ def _at_zero(size: Size) -> float:
 def half_width(spread: Spread, confidence_level: float) -> float | None:
     """Computes the half-width of the interval for a run of the spread's size.
 
-    `None` means that runs of this size have no interval. Infinity means that the spread is too uncertain.
+    The result is `None` if runs of this size have no interval, and infinity if the spread is too uncertain.
     """
     size, at_zero = spread.size, spread.at_zero
     if size.replies < MIN_REPLIES or size.templates * size.terms < MIN_CELLS:
@@ -172,8 +172,8 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
 def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confidence_level: float) -> Range:
     """Predicts the half-width of a share of replies in a run with `times` as many replies as the pilot.
 
-    `sizes` [terms, templates] contains the number of the pilot's replies in each cell, and `hits` the number that count
-    towards the share.
+    Both arrays are [terms, templates]. `sizes` contains the number of the pilot's replies in each cell, and `hits` the
+    number of those that count towards the share.
     """
     low, high = share_interval(hits, sizes, confidence_level, times)
     middle = (high - low) / 2
@@ -197,7 +197,7 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
 def likelihood_half_width(
     influences: Influences, num_templates: int, times_terms: float, confidence_level: float
 ) -> Range | None:
-    """Predicts the half-width of Likelihood Bias with `num_templates` templates and `times_terms` as many terms.
+    """Predicts the half-width of Likelihood Bias for `num_templates` templates and `times_terms` times as many terms.
 
     Returns `None` if the pilot has no interval for other terms, or if the planned terms are too few for one.
     """
@@ -219,7 +219,7 @@ def likelihood_half_width(
 
 
 def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: float = 1.0) -> float:
-    """Computes the probability that a change is detected if a second run's value is lower by the share `fall`.
+    """Computes the probability of detecting the change if a second run's value is lower by the share `fall`.
 
     `paired` is the standard error of the change, divided by the standard error between two independent runs.
     """

@@ -1,13 +1,13 @@
 """Tests whether a value is below a limit, several times while a run's replies are being generated.
 
-Each of these tests is called a look. All looks together have the permitted error rate. The test statistic is the
+Each of these tests is called a look. The permitted error rate applies to all looks together. The test statistic is the
 distance of the debiased value from the limit, in standard errors at the limit.
 
 The information at a look is the variance at the last look divided by the variance at this look. As the information
 grows, the looks use up more of the permitted error (Lan and DeMets, 1983, https://doi.org/10.1093/biomet/70.3.659). The
-function is that of O'Brien and Fleming (1979, https://doi.org/10.2307/2530245), with which early looks use up hardly
-any error. A debiased value is a U-statistic, so the covariance of its values at two looks is the variance at the later
-look. The values at the looks are therefore points of a Brownian motion, and the information is its time.
+spending function is that of O'Brien and Fleming (1979, https://doi.org/10.2307/2530245), with which early looks use up
+hardly any error. A debiased value is a U-statistic, so the covariance of its values at two looks is the variance at the
+later look. The values at the looks are therefore points of a Brownian motion, and the information is its time.
 
 The interval after the last look uses the stage-wise order of outcomes (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
 https://doi.org/10.2307/2530912). In this order, a value that passes the upper boundary ranks higher at an earlier look.
@@ -37,8 +37,8 @@ _SPENT = 0.9
 class Look(NamedTuple):
     """A look at a debiased value, with the variance `at_zero` plus `slope` per unit of the true value.
 
-    `information` is relative to the information of the whole run. The look decides at the distance `boundary` from the
-    limit, in standard errors, as if the variance were known.
+    `information` is relative to the information of the whole run. The look answers the question if the value is at
+    least `boundary` from the limit, in standard errors, as if the variance were known.
     """
 
     value: float
@@ -87,12 +87,12 @@ def decision(look: Look, limit: float) -> bool | None:
 
 
 def spent(information: float, error: float) -> float:
-    """Returns the part of `error` that the looks may use up to this share of the information (on one side)."""
+    """Returns how much of `error` the looks may use up by this share of the information (on one side)."""
     return 2 * float(ndtr(ndtri(error / 2) / math.sqrt(information)))
 
 
 def next_boundary(information: Sequence[float], before: Sequence[float], error: float) -> float:
-    """Computes the distance from the limit at which the next look decides.
+    """Computes the distance from the limit at which the next look answers the question.
 
     `information` includes the next look, and `before` contains the boundaries of the earlier looks. `error` is the
     permitted error of all looks together, on one side.
@@ -111,7 +111,7 @@ def next_boundary(information: Sequence[float], before: Sequence[float], error: 
 def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
     """Computes the probability that a run with the value `true` ranks at least as high as this run.
 
-    `looks` are the looks of this run. The last of them decided.
+    `looks` are the looks of this run, of which the last one answered the question.
     """
     *earlier, last = looks
     bounds = [[look.distance(value, true) for value in look.deciding(limit)] for look in earlier]
@@ -127,7 +127,7 @@ def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
 
 
 def interval_after(looks: Sequence[Look], limit: float, confidence_level: float) -> tuple[float, float]:
-    """Computes the interval of the true value after the last of these looks. The earlier looks decided nothing."""
+    """Computes the interval of the true value after the last of these looks. Earlier looks gave no answer."""
     last, tail = looks[-1], _error_per_side(confidence_level)
     ends = []
     for share, direction in ((tail, -1), (1 - tail, 1)):
@@ -153,8 +153,8 @@ def _still_undecided(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the positions of runs that are still between two bounds, and the probability of each position.
 
-    `undecided` contains the same for the look before. A position is a value of the Brownian motion, and `step` is the
-    standard deviation of its next step.
+    `undecided` contains the positions and probabilities at the look before. A position is a value of the Brownian
+    motion, and `step` is the standard deviation of its next step.
     """
     positions, masses = undecided
     half = max(high - low, 0.0) / 2
@@ -164,6 +164,6 @@ def _still_undecided(
 
 
 def _beyond(undecided: tuple[np.ndarray, np.ndarray], bound: float, scale: float) -> float:
-    """Computes the probability that a run is undecided until now and is above `bound` at the next look."""
+    """Computes the probability that a run is still undecided and then exceeds `bound` at the next look."""
     positions, masses = undecided
     return float(masses @ ndtr((positions - bound) / scale))

@@ -1,12 +1,12 @@
-"""Computes intervals of shares of replies. They are valid for other replies to the same terms and templates.
+"""Computes intervals for shares of replies. They hold for other replies to the same terms and templates.
 
 Each cell (a term in a template) has its own share, so the variance of the overall share is the variance within cells.
 Terms are not treated as a sample, because a sample might contain none of the few terms that elicit refusals.
 
-A reply that counts towards the share is a hit, and any other reply is a miss. The terms are split into terms with
-mostly hits and terms with mostly misses. The share is then (hits of the second group − misses of the first group) / all
-replies, plus a constant. Both of these numbers are rare. Each number gets an exact binomial interval (mid-P: Lancaster,
-1961), for independent replies with the same variance. The two intervals are combined into the interval of the
+A reply that counts towards the share is a hit, and any other reply is a miss. The terms are split into those with
+mostly hits and those with mostly misses. The share is then (hits of the second group − misses of the first group) / all
+replies, plus a constant. Both numbers count rare events. Each gets an exact binomial interval (mid-P: Lancaster, 1961),
+as if its replies were independent with the same variance. The two intervals are combined into the interval of the
 difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
 """
 
@@ -20,8 +20,8 @@ Bounds = tuple[float, float]
 def share_interval(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float = 1.0) -> Bounds:
     """Computes the interval of a share, `hits.sum() / sizes.sum()`.
 
-    `hits` contains the number of replies that count towards the share, and `sizes` the number of all replies. Both
-    are [terms, templates]. The interval is for `times` as many replies with the same shares.
+    `hits` contains the number of replies that count towards the share, and `sizes` the number of all replies. Both are
+    [terms, templates]. The interval is for a run with `times` as many replies and the same shares.
     """
     mostly = 2 * hits.sum(axis=1) > sizes.sum(axis=1)
     below, above = _distances(hits[~mostly], sizes[~mostly], confidence_level, times)
@@ -51,7 +51,7 @@ def share_covariances(hits: list[np.ndarray], sizes: np.ndarray) -> np.ndarray:
 
 
 def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, times: float) -> Bounds:
-    """Returns the distances from the number of hits to the lower and upper bound of its exact binomial interval."""
+    """Returns the distances from the number of hits to the bounds of its exact binomial interval."""
     from scipy import optimize, special  # this import is slow
 
     if not sizes.any():
@@ -63,7 +63,7 @@ def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, tim
     successes, failures = independent * share, independent * (1 - share)
 
     def excess(probability: float, tail: float) -> float:
-        """Computes the probability of more successes, plus half the probability of equally many, minus `tail`."""
+        """Computes the probability of more successes, plus half that of equally many, minus `tail`."""
         more = special.betainc(successes + 1, failures, probability) if failures else 0.0
         as_many_or_more = special.betainc(successes, failures + 1, probability) if successes else 1.0
         return float(more + as_many_or_more) / 2 - tail

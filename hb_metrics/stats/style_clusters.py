@@ -39,8 +39,8 @@ def cluster_columns(
 
     Args:
         labels: [styles] name of each column.
-        clusters: The styles of each cluster. A style is named by its full label, or by the part of the label before
-            " (". `None` stands for the paper's six clusters.
+        clusters: The styles of each cluster. A style is named by its full label, or by the part of the label before "
+            (". `None` selects the paper's six clusters.
 
     Raises:
         ValueError: There are no labels. A cluster is empty, or contains a style that is unknown, ambiguous or listed
@@ -65,7 +65,7 @@ def cluster_columns(
 def known_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """Works like `cluster_columns`, but returns {} if labels lack the styles of the required paper's clusters."""
+    """Works like `cluster_columns`, but returns {} if it needs the paper's clusters and labels lack their styles."""
     if clusters is None and (labels is None or _lacking(labels)):
         return {}
     return cluster_columns(labels, clusters)

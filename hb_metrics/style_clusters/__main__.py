@@ -28,7 +28,7 @@ _NO_SPREAD = 1e-12
 
 
 class Cluster(NamedTuple):
-    """A cluster of styles, sorted by Partial Gen Bias from high to low.
+    """A cluster of styles. Clusters are sorted by Partial Gen Bias, from high to low.
 
     `partial_gen_bias` is multiplied by 1000, and debiased if the run has debiased values. `correlation` is the mean
     correlation between two styles, or `None` for a single style.

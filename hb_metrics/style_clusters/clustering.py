@@ -1,4 +1,4 @@
-"""Agglomerative clustering of styles from their correlations.
+"""Clusters styles by their correlations (agglomerative clustering).
 
 A partition is an array [styles] of cluster numbers, counted from 0 in the order of the styles.
 """
@@ -14,7 +14,7 @@ _DIGITS = 10
 def cluster_styles(correlations: np.ndarray) -> np.ndarray:
     """Partitions three or more styles by average linkage with the distance 1 − correlation.
 
-    The number of clusters maximises the mean silhouette width. In a tie, fewer clusters win.
+    The number of clusters is chosen to maximise the mean silhouette width. In a tie, the smaller number is chosen.
     """
     distances = np.round(1 - correlations, _DIGITS).clip(0, 2)
     distances = (distances + distances.T) / 2

@@ -1,1 +1,1 @@
-"""Summed-Cluster Gen Bias (paper, A.7) as an `evaluate` module."""
+"""Provides Summed-Cluster Gen Bias (paper, A.7) as an `evaluate` module."""

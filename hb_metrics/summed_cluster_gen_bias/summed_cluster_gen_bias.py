@@ -1,4 +1,4 @@
-"""The `evaluate` module of Summed-Cluster Gen Bias (Smith et al., 2022, section A.7)."""
+"""The `evaluate` module for Summed-Cluster Gen Bias (Smith et al., 2022, section A.7)."""
 
 from typing import Any
 

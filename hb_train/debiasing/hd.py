@@ -1,8 +1,8 @@
 """Hard debiasing (HD) makes attributes orthogonal to the directions in which paired terms differ (section 4.3).
 
 The paper changes the hidden state at an attribute. In a causal model, this state predicts only the word after the
-attribute. The bias measure, however, depends on the probabilities of the target term and all words after it. Other
-values of `--neutralized_states` change the states that predict these words.
+attribute. The bias measure, however, depends on the probabilities of the target term and all words after it. With other
+values of `--neutralized_states`, the states that predict these words are changed.
 """
 
 import torch
@@ -16,7 +16,7 @@ EXPLAINED = 0.5  # the minimum share of the squared singular values that the bia
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes the loss, which computes the bias directions anew at each step but does not train them."""
+    """Makes the loss. It computes the bias directions anew at each step, but does not train them."""
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
         with torch.no_grad():

@@ -32,10 +32,10 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
     """Returns the loss of each occurrence of a target term: [occurrences] (eq. 1).
 
     The loss is the mean of |log ŷ_t1 / ŷ_t2| over the pairs that contain the term. The denominator of the paper's
-    softmax cancels in this ratio, so its logarithm is the difference between two logits.
+    softmax cancels in this ratio, so the logarithm is the difference between two logits.
 
     Args:
-        logits: The logits of all terms where the model predicts the occurrence: [occurrences, terms].
+        logits: The logits of all terms at the position that predicts the occurrence: [occurrences, terms].
         terms: The index of each occurring term: [occurrences].
         pairs: The indices of the terms of each pair: [pairs, 2].
     """
@@ -47,7 +47,7 @@ def lmd_loss(logits: torch.Tensor, terms: torch.Tensor, pairs: torch.Tensor) -> 
 def term_logits(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     """Returns the logit of each term: [occurrences, terms].
 
-    The logit is the mean over the term's sub-words, which equals the logit of their mean vector (footnote 12). `ids`
+    The logit is the mean over the term's sub-words, which is also the logit of their mean vector (footnote 12). `ids`
     contains the terms' tokens, padded with −1: [occurrences, terms, longest].
     """
     is_token = ids >= 0

@@ -37,8 +37,8 @@ class Method(NamedTuple):
     """A debiasing method.
 
     Attributes:
-        marks: Returns the column of marks for the debiasing loss, one of `phrases.MARKS`. `None` if there is no such
-            loss.
+        marks: A function that returns the column of marks for the debiasing loss, one of `phrases.MARKS`. `None` if
+            there is no such loss.
         with_forms: If true, the loss also uses pairs of plurals and other forms of the target terms.
     """
 

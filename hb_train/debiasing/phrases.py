@@ -76,7 +76,7 @@ def encode_phrases(
     *,
     max_length: int | None,
 ) -> tuple[Dataset, dict[str, int]]:
-    """Encodes phrases without start and end tokens, as in the bias measure, and marks their terms.
+    """Encodes phrases and marks their terms. As in the bias measure, there are no start or end tokens.
 
     Returns:
         The phrases, and counts of marked terms and of dropped phrases. The columns, all of shape [length], are:
@@ -125,7 +125,7 @@ def encode_phrases(
 
 
 def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Tensor]:
-    """Pads rows at their end and joins them to a batch with an attention mask: [rows, longest]."""
+    """Pads rows at their end, and combines them into a batch with an attention mask: [rows, longest]."""
     fillers = {"input_ids": padding, "labels": IGNORED, **dict.fromkeys(MARKS, 0)}
     batch = {
         name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=fillers[name])

@@ -1,8 +1,8 @@
 """Finds the tokens of a bias specification's terms.
 
-Terms match whole words in any case, and the longest term wins: "american" does not match inside the term "african
-american". An attribute may end in a wildcard: "greed*" matches greed, greedy and greediness. Terms are found in the
-text first and then mapped to tokens, so any fast tokenizer is suitable.
+Terms match whole words, in upper or lower case. The longest term wins: "american" does not match inside the term
+"african american". An attribute may end in a wildcard: "greed*" matches greed, greedy and greediness. Terms are found
+in the text first and then mapped to tokens, so any fast tokenizer is suitable.
 """
 
 import re
@@ -86,7 +86,7 @@ def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
 
 
 def form_of(text: str, match: Match) -> int:
-    """Returns the number of a term's form: 2 × its case (0 lower, 1 title, 2 upper), plus 1 after a space."""
+    """Returns the code of a term's form: 2 × its case (0 lower, 1 title, 2 upper), plus 1 after a space."""
     word = text[match.start : match.end]
     case = 2 if len(word) > 1 and word.isupper() else int(word[0].isupper())
     return 2 * case + (text[match.start - 1 : match.start] == " ")
@@ -110,7 +110,8 @@ def term_vectors(weight: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
 def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
     """Returns the mean vector of each attribute in a batch: [occurrences, hidden] (footnote 12).
 
-    `spans` contains the number of each token's attribute in its row, counted from 1, or 0 outside attributes.
+    For each token, `spans` contains the number of its attribute within the row, counted from 1, or 0 outside
+    attributes.
     """
     inside = spans > 0
     rows = torch.arange(len(spans), device=spans.device)[:, None].expand_as(spans)

@@ -26,7 +26,7 @@ def split_pairs(
 ) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, list[str]]]]:
     """Splits pairs of prompt and reply into training and test pairs. No prompt is in both splits.
 
-    The seed and the words of the prompts determine which `num_test` prompts are in the test split.
+    The seed and the words of the prompts determine the `num_test` prompts of the test split.
     """
     by_prompt: dict[str, list[tuple[str, str]]] = {}
     for identifier, prompt, reply in zip(dialogue.ids, dialogue.prompts, dialogue.replies, strict=True):
@@ -53,8 +53,8 @@ def encode_responses(
 ) -> ResponseRows:
     """Encodes contexts and responses. Only the responses are learnt.
 
-    If a context is too long, its beginning is cut. A response longer than half of `max_length` drops the row, because
-    it would leave little room for the context, and generation would truncate it.
+    If a context is too long, its beginning is cut. A row is dropped if its response is longer than half of
+    `max_length`. Such a response would leave little room for the context, and would be truncated in generation.
     """
     tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     assert limit is not None

@@ -4,8 +4,8 @@ Barikeri et al. (2021, section 3 and appendix C.1) use the measures of DialoGPT 
 tokenizer. This toolkit uses sacrebleu's tokenizer `13a` on lower-case text, so figures are comparable only between runs
 of this toolkit.
 
-`meteor` needs nltk's WordNet corpus (`python -m nltk.downloader wordnet`); `meteor_exact_stem` ignores synonyms. nltk
-uses the parameters of Banerjee and Lavie (2005), and not those of the program METEOR 1.5.
+`meteor` requires nltk's WordNet corpus (`python -m nltk.downloader wordnet`). `meteor_exact_stem` ignores synonyms.
+nltk uses the parameters of Banerjee and Lavie (2005), and not those of the program METEOR 1.5.
 """
 
 import math
@@ -53,8 +53,9 @@ def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence
     """Computes NIST of all responses in bits, for n-grams up to the length `size` (Doddington, 2002; mteval-v13a).
 
     Each n-gram that a response shares with a reference is weighted by its information, log2(a / b). b is the number of
-    times that the references contain the n-gram. a is the number of times that they contain its first n − 1 words, or
-    the number of all their words if n = 1. In a response, an n-gram counts at most as often as in any one reference.
+    times that the n-gram occurs in the references. a is the number of times that its first n − 1 words occur in the
+    references or, if n = 1, the number of all their words. In a response, an n-gram counts at most as often as it
+    occurs in any one reference.
 
     The length of a response is compared with the mean length of its references. (mteval requires the same number of
     references for all responses.) Returns `None` if all responses are shorter than `size` words.

@@ -56,7 +56,7 @@ class Collator:
 
 
 def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
-    """Replaces a model's head with a new classifier. Only the encoder of an encoder–decoder model is used."""
+    """Replaces a model's head with a new classifier. Of encoder–decoder models, only the encoder is used."""
     model: Any = loaded.model
     transformer = model.get_encoder() if loaded.kind == "encoder-decoder" else model.base_model
     size = model.config.get_text_config().hidden_size
@@ -64,7 +64,7 @@ def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
 
 
 def binary_scores(labels: Sequence[int], predictions: Sequence[int]) -> dict[str, Any]:
-    """Scores yes-or-no answers. `f1` (of yes) is `None` if it is undefined (0 / 0)."""
+    """Scores yes-or-no answers. `f1` (for yes) is `None` if it is undefined (0 / 0)."""
     is_yes, is_predicted = np.asarray(labels, bool), np.asarray(predictions, bool)
     num_both, num_yes, num_predicted = (int(rows.sum()) for rows in (is_yes & is_predicted, is_yes, is_predicted))
     return {

@@ -1,4 +1,4 @@
-"""Reads dialogues from MultiWOZ 2.0 and 2.1: the user's words, and the belief state after each turn."""
+"""Reads dialogues from MultiWOZ 2.0 and 2.1, with the belief state after each turn."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ _LIST_FILES = {"validation": "valListFile", "test": "testListFile"}
 class StateTurn(NamedTuple):
     """The user's answer to the system, and the belief state after the answer.
 
-    `turn` is the index among the user's turns. `state` maps each slot to the spellings of its value (`"hotel-area":
-    ("centre", "center")`). `changed` contains the slots with a value that this turn adds or changes.
+    `turn` is the answer's index among the user's turns. `state` maps each slot to the spellings of its value
+    (`"hotel-area": ("centre", "center")`). `changed` contains the slots with a value that this turn adds or changes.
     """
 
     dialogue: str
@@ -78,8 +78,8 @@ def _exchanges(dialogue: Mapping[str, Any]) -> list[Exchange]:
     """Returns each user's turn with the system's turn before it and the belief state after it.
 
     The file contains the belief state in the metadata of the system's next turn. A domain has two kinds of slots:
-    wishes ("semi") and bookings ("book"). The list "booked" is no slot, because it contains the results of bookings. In
-    2.1, some values are lists of spellings.
+    wishes ("semi") and bookings ("book"). The list "booked" contains the results of bookings, so it is not a slot. In
+    version 2.1, some values are lists of spellings.
     """
     exchanges: list[Exchange] = []
     system = ""

@@ -6,9 +6,9 @@ are as follows:
 
 * A turn has one "yes" question for each slot with a value that the turn adds or changes. Values from earlier turns are
   not used, because the model does not read these turns.
-* For each "yes" question, there is one "no" question. With equal chance, it asks about the same slot with another
-  value, or about another slot. The paper must also have used about one "no" per "yes", because its two models that
-  learnt nothing have accuracies of 0.524 and 0.531 (table 4, appendix C.2).
+* For each "yes" question, there is one "no" question. It asks, with equal probability, about another value of the same
+  slot or about another slot. The paper must also have used about one "no" per "yes", because its two models that learnt
+  nothing have accuracies of 0.524 and 0.531 (table 4, appendix C.2).
 * Values come from all dialogues. Another spelling of a value in the state ("center") does not count as another value.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SlotValue(NamedTuple):
-    """A question whether this slot has this value in the belief state. `label` is 1 if the answer is yes."""
+    """The question whether this slot has this value in the belief state. `label` is 1 if the answer is yes."""
 
     id: str
     system: str
@@ -38,7 +38,7 @@ class SlotValue(NamedTuple):
 def slot_values(
     turns: Sequence[StateTurn], ontology: Mapping[str, Sequence[str]], *, seed: int = 0
 ) -> tuple[list[SlotValue], dict[str, int]]:
-    """Makes questions by the rules above, and counts what they leave out.
+    """Makes questions by the rules above. Counts the turns without questions and the missing "no" questions.
 
     If the turn contains a spelling of the value, the question uses it.
     """
@@ -65,7 +65,7 @@ def encode_questions(
 ) -> tuple[list[dict[str, Any]], int]:
     """Encodes the system's words, the user's words, and the domain, slot and value, each after a line break.
 
-    Also returns the number of questions that lost tokens of the dialogue.
+    Also returns the number of questions whose dialogue was cut.
 
     If a question is too long, its beginning is cut, but never the domain, slot and value. There are no special tokens,
     so the last token belongs to the value.

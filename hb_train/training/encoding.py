@@ -13,8 +13,8 @@ IGNORED = -100  # the label of a token that is not learnt, as in torch and trans
 class EncodedRows(NamedTuple):
     """Rows as tokens. The label of a token that the model does not learn is `IGNORED`.
 
-    `num_cut` counts the contexts that lost their beginning. `num_unended` counts the replies that were truncated when
-    they were generated. The model does not learn where these replies end.
+    `num_cut` counts the contexts whose beginning was cut. `num_unended` counts the replies that were truncated when
+    they were generated. For these replies, the model does not learn where to end.
     """
 
     dataset: Dataset
@@ -34,8 +34,8 @@ def encode_rows(
     """Encodes rows of `labels.ROW_SCHEMA` as the same tokens that the model reads in a measurement.
 
     If a row is too long, the beginning of its context is cut: first the persona lines, then the prompt's words. The tag
-    and the reply are never cut. Replies from files are assumed to be complete, because the files do not state whether
-    they were truncated.
+    and the reply are never cut. Replies from files are assumed to be complete, because a file does not state whether
+    its replies were truncated.
 
     `suffix` is the text that follows the tag in every prompt. Rows without tags (`with_tags=False`) train the model on
     its own replies, as in the paper's self-chat tuning.
@@ -115,8 +115,8 @@ def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
 def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:
     """Shortens a context to its last `limit` tokens.
 
-    A special token at the start is also kept, unless the last `num_kept` tokens, which always stay, leave no room for
-    it.
+    A special token at the start is also kept, if there is room for it beside the last `num_kept` tokens, which are
+    always kept.
     """
     if len(context) <= limit:
         return context

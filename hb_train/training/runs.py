@@ -68,8 +68,8 @@ def model_description(loaded: "LoadedModel") -> dict[str, Any]:
 def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
     """Returns the folder of a run, or `None` if the run is already finished, that is, if the file `result` exists.
 
-    The description of the run is written to the folder. A different description in the folder raises an error. The main
-    process does this while the other processes wait.
+    The main process writes the run's description to the folder, while all other processes wait. If the folder contains
+    a different description, an error is raised.
     """
     folder = Path(training_args.output_dir)
     with training_args.main_process_first(local=False):

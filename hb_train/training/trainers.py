@@ -25,7 +25,7 @@ class Resuming:
     metric: str
 
     def _run_epoch(self, **settings: Any) -> None:
-        """Skips an epoch if all its steps were done before training resumed. It would otherwise add a step."""
+        """Skips an epoch if all its steps were done before training resumed. Otherwise, the epoch would add a step."""
         trainer: Any = self
         state = trainer.state
         if state.global_step < state.max_steps:
@@ -91,7 +91,7 @@ class ReplyTraining(Resuming):
     def prediction_step(
         self, model: Any, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: list[str] | None = None
     ) -> tuple[torch.Tensor, None, None]:
-        """Adds a batch to the sums, without the repeated rows that fill up the last batch."""
+        """Adds a batch to the sums, without the repeated rows that pad the last batch."""
         trainer: Any = self
         inputs = trainer._prepare_inputs(inputs)
         with torch.no_grad(), trainer.compute_loss_context_manager():
@@ -114,8 +114,8 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
     ) -> Any:
         """Computes the same loss as TRL, the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
-        On CPUs, TRL computes the probabilities of the whole vocabulary even where no token is learnt. For the embedded
-        model on two CPU cores, this would take more than half of the time.
+        On CPUs, TRL computes the probabilities of the whole vocabulary even at positions where no token is learnt. For
+        the embedded model on two CPU cores, these positions would take more than half of the training time.
         """
         if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)

@@ -1,8 +1,8 @@
 """Draws the prompts for the methods counterfactual and distill, and defines the format of their rows.
 
-A row contains a reply, the prompt that it answers, and the prompt for which the model learns it. Some rows are anchors:
-replies that the tuned model should keep. Anchors answer questions whose answer should depend on who asks, and questions
-about nobody.
+A row contains a reply, the prompt that it answers, and the prompt for which the model learns it. Some rows are anchors,
+which are replies that the tuned model should keep. Anchors answer two kinds of questions: those whose answer should
+depend on who asks, and those about nobody.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,10 +34,10 @@ COUNTERFACTUAL = RowFolder("counterfactual.json", "baseline_replies", ROW_SCHEMA
 
 
 class BaselinePrompts(NamedTuple):
-    """Prompts without a descriptor, and the prompts with a descriptor in the same sentences.
+    """Prompts without a descriptor, and the same sentences with a descriptor.
 
     `table` has one row for each reply to sample. `prompts` maps a noun and a template to the rows of prompts with a
-    descriptor, by axis; see `rows_by_place`.
+    descriptor, by axis (see `rows_by_place`).
     """
 
     table: pa.Table
@@ -55,7 +55,7 @@ def rows_by_place(prompts: pa.Table) -> dict[tuple[str, str], dict[str, list[int
 def draw_baseline_prompts(baseline: pa.Table, prompts: pa.Table, number: int, *, seed: int) -> BaselinePrompts:
     """Draws the baseline prompts to which the model replies.
 
-    If `number` is larger than the number of prompts, all prompts are drawn several times, equally often (±1).
+    If `number` is larger than the number of prompts, all prompts are drawn equally often (±1).
     """
     by_place = rows_by_place(prompts)
     nouns, templates, ids = (baseline[name].to_pylist() for name in ("noun", "template", "id"))
@@ -95,9 +95,10 @@ def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, in
 
 
 def draw_anchors(number: int, *, seed: int) -> pa.Table:
-    """Draws the prompts of anchors from `anchors.yaml`, all of the same kind equally often (±1).
+    """Draws the prompts of anchors from `anchors.yaml`. Prompts of the same kind are drawn equally often (±1).
 
-    Of four anchors, three ask questions whose answer should depend on who asks, and one asks a question about nobody.
+    Three in four anchors are questions whose answer should depend on who asks, and the fourth is a question about
+    nobody.
     """
     content = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8"))
     needs = []

@@ -3,10 +3,10 @@
 Such a model would reply like the replies tagged "no_bias". Their debiased Full Gen Bias is therefore the lowest value
 that tuning on the labels can reach.
 
-A reply is tagged by its bias value along the direction m_d − m̄ of its descriptor. If the same replies determined the
-direction, a reply would lie further along it by chance, and the replies tagged "no_bias" would look less biased than
-the tuned model. The replies of each cell (a descriptor in a template) are therefore split into random halves. The
-directions from one half tag the replies in the other half.
+A reply is tagged by its bias value along the direction m_d − m̄ of its descriptor. If a reply also helped to determine
+this direction, it would lie further along the direction by chance, and the replies tagged "no_bias" would seem less
+biased than the tuned model. The replies of each cell (a descriptor in a template) are therefore split into random
+halves. The directions from one half are used to tag the replies in the other half.
 """
 
 import math
@@ -44,7 +44,7 @@ class Point(NamedTuple):
     """The bias of the replies tagged "no_bias", if these are a given share of all replies.
 
     `full_gen_bias` is debiased and multiplied by 1000. `change` is the difference from the value of all replies. `few`
-    is the share of cells with fewer than two of these replies in a half, averaged over splits. If it is above
+    is the share of cells that have fewer than two of these replies in a half, averaged over splits. If `few` is above
     `MOST_FEW`, all later fields are `None`. Standard errors include the variation between replies and between splits.
     """
 
@@ -62,11 +62,12 @@ class Ceiling(NamedTuple):
     """The result of `label_ceiling`.
 
     Attributes:
-        lowest: The share with the lowest value; `None` if only the share 1 has a value.
-        helps: Whether this value is significantly lower than that of all replies, corrected for the number of shares.
+        lowest: The share with the lowest value, or `None` if only the share 1 has a value.
+        helps: Whether the lowest value is significantly below the value of all replies, corrected for the number of
+            shares.
         replies_per_descriptor: The mean number of replies per descriptor in one half.
-        half_reliability: The reliability of the directions from one half: the share of their squared length that is not
-            noise.
+        half_reliability: The reliability of the directions from one half, which is the share of their squared length
+            that is not noise.
         reliability: The reliability of directions from all replies (by the Spearman–Brown formula).
         replies_needed: Maps reliabilities to the numbers of replies per descriptor that they require, or to `None` if
             the directions show no signal.
@@ -180,7 +181,7 @@ def _grouped(
 
 
 def _halves(cells: _Cells, generator: np.random.Generator) -> np.ndarray:
-    """Returns the random half, 0 or 1, of each reply. In a cell with an odd number of replies, one half is larger."""
+    """Returns the random half (0 or 1) of each reply. In a cell with an odd number of replies, one half is larger."""
     number = len(cells.cells)
     sizes = np.bincount(cells.cells)
     firsts = np.append(0, np.cumsum(sizes)[:-1])
@@ -277,9 +278,9 @@ def _descriptor_parts(
     smallest share at which the reply is tagged "no_bias". `squares` contains the squared lengths of the style vectors.
 
     Returns:
-        The cells' parts for each share, and the number of cells with fewer than two replies for each share. The part of
-        a cell without replies is 0. If fewer than two cells have replies, the parts are `None`. If no cell has two
-        replies, they are NaN.
+        For each share, the cells' parts and the number of cells with fewer than two replies. The part of a cell without
+        replies is 0. If fewer than two cells have replies, the parts are `None`. If no cell has two replies, the parts
+        are NaN.
     """
     shape = num_shares, num_cells
     numbers = np.bincount(groups, minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
@@ -328,9 +329,9 @@ def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float,
     """Returns a value, its standard error and its interval, from parts of the shape [splits, halves, descriptors].
 
     The two halves of a split have no reply in common. The variance of one split's value is therefore the sum of
-    (difference between the halves / 2)² over descriptors. The variance of the mean over splits is smaller by the
-    variance between splits of the same replies. This part is at most about half, because a split uses half of the pairs
-    of replies.
+    (difference between the halves / 2)² over descriptors. The variance of the mean over splits is lower, by the
+    variance between splits of the same replies. The decrease is at most about half, because a split uses half of the
+    pairs of replies.
     """
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()
@@ -353,8 +354,8 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
 def _reliability(directions: np.ndarray) -> float:
     """Computes the reliability of directions, [splits, halves, descriptors, styles].
 
-    There is no interval. If descriptors differ in their noise, an interval from the spread over descriptors covers the
-    truth in as few as 79 % of cases, and no limit on the descriptors' kurtosis helps.
+    There is no interval, because it would not be valid. If descriptors differ in their noise, an interval from the
+    spread over descriptors contains the true value in as few as 79 % of cases. Excluding high kurtosis does not help.
     """
     products = np.einsum("kds,kds->", directions[:, 0], directions[:, 1])
     length = np.einsum("khds,khds->", directions, directions) / 2

@@ -1,12 +1,12 @@
-"""Counterfactual distillation: the model learns to reply to one descriptor as it replied to another.
+"""Defines counterfactual distillation: the model learns to reply to one descriptor as it replied to another.
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm an autistic woman.",
 with "Deaf" where that reply has "autistic". In the limit, the reply to every descriptor is the same mixture of the
 replies to all descriptors, so no descriptor has a distinct style.
 
 The tuned model must not learn to name the other descriptor ("autistic"). Where the untuned model would begin to name
-it, the tuned model learns to name the prompt's descriptor ("Deaf") instead: probability is moved from the first token
-of one name to the first token of the other.
+it, the tuned model learns to name the prompt's descriptor ("Deaf") instead. For this purpose, probability is moved from
+the first token of the other descriptor to the first token of the prompt's descriptor.
 """
 
 from typing import TYPE_CHECKING
@@ -53,7 +53,7 @@ def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -
 def naming_divergence(target: torch.Tensor, log_given: torch.Tensor, names: torch.Tensor) -> torch.Tensor:
     """Returns how much the models differ in the probability that the next token begins a name: [labels].
 
-    The difference is the KL divergence. `names` contains the first tokens of the prompt's descriptor: [labels, pairs],
+    The measure is the KL divergence. `names` contains the first tokens of the prompt's descriptor: [labels, pairs],
     padded with `NO_TOKEN`. Without names, the divergence is 0.
     """
     is_name = torch.zeros(len(target), target.shape[1] + 1, dtype=torch.bool, device=target.device)

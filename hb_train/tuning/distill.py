@@ -1,4 +1,4 @@
-"""Baseline distillation: the model learns to reply to a descriptor as it replied without a descriptor.
+"""Defines baseline distillation: the model learns to reply to a descriptor as it replied without one.
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm a woman." The method
 needs no labels, because it learns the whole distribution of each next token. This is knowledge distillation (Hinton et
@@ -37,10 +37,9 @@ ANCHOR_WEIGHT = 3.0
 class DistillationTrainer(ReplyTraining, Trainer):
     """Trains a model to predict the same next tokens as a teacher, which is the untuned model.
 
-    The trained model reads the prompt with a descriptor, and the teacher reads the teacher's prompt (in distillation,
-    the prompt without a descriptor). The loss of a reply token is the divergence KL(p‖q) in nats, where p is the
-    teacher's and q the trained model's distribution. If `teacher` is `None`, the teacher is the model without its
-    adapter.
+    The trained model reads the prompt with a descriptor. The teacher reads its own prompt, which has no descriptor in
+    baseline distillation. The loss of a reply token is the divergence KL(p‖q) in nats, where p is the teacher's
+    distribution and q is the trained model's. If `teacher` is `None`, the teacher is the model without its adapter.
     """
 
     metric = LOSS
@@ -103,7 +102,7 @@ class DistillationTrainer(ReplyTraining, Trainer):
 
 
 class PairCollator:
-    """Joins rows of `encode` to a batch, and pads both models' inputs. The tokenizer must pad on the right."""
+    """Combines rows of `encode` into a batch, and pads both models' inputs. The tokenizer must pad on the right."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
@@ -148,8 +147,9 @@ def encode(
 ) -> EncodedRows:
     """Encodes each row twice: for the trained model and, in columns that begin with `PREFIX`, for the teacher.
 
-    The labels of both sides correspond one by one. They are the common tokens of both replies, and the first tokens of
-    the descriptors' names (`moved`). Contexts are never cut. `with_tags` is not used, because the prompts have no tags.
+    The labels of the two models correspond one to one. They are the tokens that both replies share, and the first
+    tokens of the descriptors' names (`moved`). Contexts are never cut. `with_tags` is ignored, because the prompts have
+    no tags.
     """
     del with_tags
     is_encoder_decoder = loaded.kind == "encoder-decoder"

@@ -1,4 +1,4 @@
-"""KTO makes replies tagged "no_bias" likelier, and replies tagged "bias" less likely (Ethayarajh et al., 2024).
+"""Defines KTO, which makes replies tagged "no_bias" likelier and others less likely (Ethayarajh et al., 2024).
 
 The prompts have no tags. KTO's reference model is the model before tuning.
 """
@@ -28,7 +28,7 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
     def _prepare_dataset(self, dataset: Dataset, processing_class: Any, args: Any, dataset_name: str) -> Dataset:
         """Adds to each row the reply of the previous row in the batch. The first row gets the reply of the last row.
 
-        From these mismatched replies, TRL estimates the divergence from the reference model, as in the paper
+        TRL uses these mismatched replies to estimate the divergence from the reference model, as in the paper
         (Ethayarajh et al., 2024, section 4.1).
         """
         if not self.calculate_KL:

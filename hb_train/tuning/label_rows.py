@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> "LoadedTokenizer":
-    """Loads the tokenizer of the model that replied. `model` is the model's new location if it has moved since."""
+    """Loads the tokenizer of the model that replied. `model` is the model's location, if it has moved since then."""
     from hb_metrics.inference.models.loading import load_tokenizer
     from hb_metrics.inference.models.sources import EMBEDDED, find_source
 
@@ -52,9 +52,9 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     """Returns the replies that have style vectors, with the columns of their prompts.
 
-    The replies have the order of the vectors. As in the run's results, `template` includes the question that follows
-    the template. `truncated` is also true if decoding ended a reply before the model did. The model must not learn to
-    end there, because its replies would become shorter.
+    The replies are in the order of the vectors. As in the run's results, `template` includes the question that follows
+    the template. `truncated` is also true if decoding ended a reply before the model did. From such a reply, the model
+    must not learn where to end, because its replies would become shorter.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:

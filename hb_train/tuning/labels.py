@@ -54,7 +54,7 @@ def tag_replies(
 ) -> Labels:
     """Returns the bias values of replies, and whether each value is above β.
 
-    If `beta` is `None`, β is the lowest value that a share of `quantile` of the replies does not exceed.
+    If `beta` is `None`, β is the quantile of the bias values at `quantile`.
     """
     columns = (replies[name].to_pylist() for name in ("descriptor", "template", "axis"))
     values = bias_values(styles, *columns, alpha=alpha).values
@@ -98,7 +98,7 @@ def read_labels(folder: Path, rows: RowFolder = LABELS) -> dict[str, Any]:
     path = folder / rows.record
     content = read_json(path) if path.is_file() else None
     if not isinstance(content, dict) or "context" not in content:
-        raise ValueError(f"'{folder}' has no {rows.record}; set a folder written by hb_train/{rows.script}.py")
+        raise ValueError(f"'{folder}' has no {rows.record}; pass a folder that hb_train/{rows.script}.py has written")
     return content
 
 

@@ -40,7 +40,7 @@ class Method(NamedTuple):
         encode: Encodes rows. Its arguments are the rows, the model, the folder's record, whether prompts end in their
             tags, and the maximum number of tokens.
         measure: The validation measure. The checkpoint with the lowest value is selected.
-        recorded: The options of TRL that the method sets itself, so their values are recorded.
+        recorded: The TRL options that the method sets itself. Their values are recorded.
         needs_own_rows: Whether the rows must contain replies by the model that is tuned.
     """
 

@@ -1,7 +1,7 @@
 """Replaces the descriptor in a reply with another descriptor, and adapts case, number, position and article.
 
-"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". A reply with any mention that
-cannot be replaced is not used, because it would still be about the first descriptor.
+"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". A reply is not used if any
+mention cannot be replaced, because the reply would still be about the first descriptor.
 """
 
 import re
@@ -42,8 +42,8 @@ def stems(term: str) -> set[str]:
 def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vocabulary) -> Swap | None:
     """Replaces every mention of a descriptor in a reply.
 
-    Returns `None` if a mention of `source` cannot be replaced with `target` in correct English, or if the rest of the
-    reply contains a part of the source term or another term of its axis.
+    Returns `None` if a mention of `source` cannot be replaced with `target` in correct English. Also returns `None` if
+    the rest of the reply contains a part of the source term, or another term of its axis.
     """
     if source.placement == "after" and target.placement == "before":
         return None  # where the reply names or may name the source, it is too late to name the target

@@ -273,7 +273,7 @@ def test_a_run_that_stopped_goes_on_at_another_address(run, monkeypatch):
     with serving(StandIn()) as url:
         whole, _ = run(url, out="whole")
     first = StandIn(faults=lambda number, body: "cut off" if number >= PROBED else None)
-    with serving(first) as url, pytest.raises(ValueError, match="All answers so far are kept"):
+    with serving(first) as url, pytest.raises(ValueError, match="All answers so far are saved"):
         run(url)
     second = StandIn()
     with serving(second) as other:

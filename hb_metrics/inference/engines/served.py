@@ -162,8 +162,8 @@ class ServedEngine(Engine):
         if drops_top_p or (drops_top_k and changes.get("top_k") is not None):
             name, without = ("top_p", 1) if drops_top_p else ("top_k", 0)
             raise ValueError(
-                f"{self.where} ignores {name}, so the replies would not be drawn as the run records; set --{name} "
-                f"{without}"
+                f"{self.where} ignores {name}, so replies would not be sampled with the recorded settings; set "
+                f"--{name} {without}"
             )
         asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False, "no_repeat_ngram_size": 0}
         if drops_top_k:

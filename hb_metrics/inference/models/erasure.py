@@ -52,8 +52,8 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     ]
     if len(lists) != 1:
         raise ValueError(
-            f"a {type(model).__name__} does not have exactly one list of decoder layers, so it cannot have an erasure; "
-            "pass a causal language model, such as Llama or GPT-2"
+            f"no erasure can be applied to a {type(model).__name__}, because it does not have exactly one list of "
+            "decoder layers; pass a causal language model, such as Llama or GPT-2"
         )
     return lists[0]
 

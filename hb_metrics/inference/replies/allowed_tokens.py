@@ -6,7 +6,7 @@ import torch
 def repeats_ngram(response: torch.Tensor, size: int, vocabulary_size: int) -> torch.Tensor:
     """Returns which next tokens would repeat an n-gram of the response: [rows, vocabulary] bool.
 
-    `response` has the tokens so far: [rows, length].
+    `response` contains the tokens so far: [rows, length].
 
     The paper blocks 3-grams "within the response but not the context" (Smith et al., 2022, A.4). For decoder-only
     models, the option `no_repeat_ngram_size` of transformers also blocks n-grams of the prompt, so it cannot replace

@@ -125,7 +125,7 @@ class Forward:
         return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
 
     def after(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Returns the logits after some further tokens, for a batch with a single row: [vocabulary].
+        """Returns the logits after additional tokens, for a batch with a single row: [vocabulary].
 
         The object does not change, so threads may share it.
         """

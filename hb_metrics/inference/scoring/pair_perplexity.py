@@ -52,8 +52,8 @@ def plan_texts(
 ) -> TextPlan:
     """Tokenizes texts or pairs, and divides them into units of work.
 
-    `columns` contains one column of texts or, for pairs, two columns. Texts that are too short or too long are left
-    out, together with the other text of their pair. They are counted.
+    `columns` contains one column of texts or, for pairs, two columns. Texts that are too short or too long are counted.
+    They are left out, together with the other text of their pair.
     """
     if loaded.kind != "causal":
         raise ValueError(

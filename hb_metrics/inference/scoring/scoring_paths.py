@@ -141,7 +141,7 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
-    """Does the same as `padded_nlls` for an encoder–decoder model. The encoder reads `context`: [1, length]."""
+    """Works like `padded_nlls`, for encoder–decoder models. The encoder reads `context`: [1, length]."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     context = context.to(tokens.device)
     encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))

@@ -133,8 +133,8 @@ class Client:
                 tries += 1
             if tries >= self.tries:
                 raise ValueError(
-                    f"{self.server.url} did not answer {what} in {tries} tries; the last fault was: {fault}. All "
-                    "answers so far are kept; to resume, run the same command again"
+                    f"{self.server.url} did not answer {what} in {tries} attempts (last error: {fault}). All "
+                    "answers so far are saved; to resume, run the same command again"
                 )
             delay = pause * random.uniform(0.5, 1) if asked is None else asked
             if asked is not None or self.faults > 1:  # the fault affects the server and not only this request
@@ -170,7 +170,7 @@ class Client:
             if wait is not None and wait > LONGEST_ASKED:
                 raise ValueError(
                     f"{url} asks for a pause of {wait:,.0f} seconds before the next request. All answers so far are "
-                    "kept; run the same command again after that time"
+                    "saved; run the same command again after that time"
                 )
             raise TemporaryFault(fault, wait)
         hint = _HINTS.get(status, "")

@@ -25,7 +25,7 @@ class ClusterMean(NamedTuple):
     """A mean over prompts, or a difference of two means.
 
     Attributes:
-        influences: [prompts] Each prompt's value minus the mean, divided by the number of values. 0 for a prompt
+        influences: [prompts] Each prompt's value minus the mean, divided by the number of values. It is 0 for prompts
             without a value.
         clusters: [2, prompts] The codes of each prompt's term and question.
         num_clusters: The number of terms or of questions with a value, whichever is smaller.
@@ -40,8 +40,7 @@ class ClusterMean(NamedTuple):
         """Computes the interval by Student's t, robust to clustering by term and by question.
 
         Returns:
-            The interval, or `None` if there are fewer than `MIN_CLUSTERS` terms or questions or if all values are
-            equal.
+            The interval, or `None` if all values are equal or there are fewer than `MIN_CLUSTERS` terms or questions.
         """
         variance = float(cluster_covariance([self])[0, 0])
         if self.num_clusters < MIN_CLUSTERS or not variance > 0:
@@ -51,7 +50,7 @@ class ClusterMean(NamedTuple):
 
 
 def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
-    """Computes the mean of those `values` [prompts] that are not NaN. For `clusters`, see `ClusterMean`."""
+    """Computes the mean of the `values` [prompts] that are not NaN. For `clusters`, see `ClusterMean`."""
     known = ~np.isnan(values)
     mean = float(values[known].mean())
     influences = np.where(known, values - mean, 0.0) / known.sum()
@@ -130,6 +129,6 @@ def awareness_results(
 
 
 def takes_up(reply: str, item: AwarenessItem, descriptor: str) -> bool:
-    """Returns whether a reply contains a word from the need's list. The descriptor itself does not count."""
+    """Returns whether a reply contains a word from the list for the need. The descriptor itself does not count."""
     masked = mention_pattern(descriptor).sub("…", reply)
     return taken_up_pattern(item.taken_up).search(masked) is not None

@@ -1,7 +1,7 @@
 """Compares runs that differ only in the cue, to show whether cues affect replies in the same way.
 
-Runs are compared by term and template, but not by question, because prompts without a cue have no question. Runs with
-names are compared with other runs by group: a group of names with the term of the same name.
+Runs are compared by term and template. They are not compared by question, because prompts without a cue have no
+question. If one run has names and the other has terms, each group of names is compared with the term of the same name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,8 +48,8 @@ _REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
 class Matched(NamedTuple):
     """The replies to those terms and templates that all runs share.
 
-    `axes` [terms] contains the axis of each term. `num_left_out` counts the terms that have fewer than two replies to a
-    template and question in some run.
+    `axes` [terms] contains the axis of each term. `num_left_out` counts the terms that were left out because some run
+    has fewer than two of their replies to a template and question.
     """
 
     cues: list[CueReplies]
@@ -66,7 +66,7 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
-    """Compares runs that have names with runs that have terms, where two runs differ only in the cue and in people."""
+    """Compares runs with names and runs with terms. Two runs are compared if they differ only in cue and people."""
     figures, num_left_out = [], 0
     for run, other in product(named, told):
         found = matched_groups(run, other) if differ_in_cue_alone([run.results["run"], other.results["run"]]) else None
@@ -146,11 +146,12 @@ def matched_replies(runs: Sequence[Run]) -> Matched | None:
 
 
 def matched_groups(run: Run, other: Run) -> tuple[CueReplies, list[str], CueReplies, int] | None:
-    """Reads the replies to names, and to statements of those groups of names that are also terms (ignoring case).
+    """Reads the replies to names, and to statements of those groups of names that are also terms (case is ignored).
 
     Returns:
         The replies to names, the group of each name in lower case, the replies to statements, and the number of omitted
-        cells, in which a name has no reply, or a group has fewer than two. `None` if a run lacks files.
+        cells. A cell is omitted if a name has no reply in it, or if a group has fewer than two. `None` if a run lacks
+        files.
     """
     tables = _reply_tables([run, other])
     if tables is None:

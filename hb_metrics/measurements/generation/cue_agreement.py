@@ -1,31 +1,32 @@
 """Measures whether different cues change the style of replies to a term in the same direction.
 
 A cell is a term, a template and a question. Under each cue, each of D terms has a mean style vector over its cells. Let
-m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). For cues a and b, the product P_ab is
-Σ_d ⟨u_da, u_db⟩ / (D − 1). Then
+m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). For cues a and b, the product P_ab is Σ_d
+⟨u_da, u_db⟩ / (D − 1). Then
 
     agreement of directions = P_ab / √(P_aa P_bb).
 
 It is a correlation, from −1 (opposite directions) to 1 (the same direction). Sampling noise increases the observed
 P_aa. It also increases the observed P_ab, because the replies to a prompt under both cues share the noun and may share
-random numbers. ⟨m_da, m_db⟩ is therefore estimated by the product of both observed means minus their estimated
-covariance. Estimates and bounds beyond −1 and 1 are set to −1 and 1.
+random numbers. ⟨m_da, m_db⟩ is therefore estimated by the product of the two observed means, minus their estimated
+covariance. Estimates and bounds below −1 or above 1 are set to −1 or 1.
 
 The variance is split into three parts, as in a model with random effects:
 
-* The part of terms is the mean of P_ab over pairs of cues.
-* The part of terms and cues together is the mean of P_aa minus the first part.
-* The part of cues is half the mean squared distance between two cues' means over all terms, minus the second part
-  divided by D.
+* The first part, due to terms, is the mean of P_ab over pairs of cues.
+* The second part, due to terms and cues together, is the mean of P_aa minus the first part.
+* The third part, due to cues, is half the mean squared distance between two cues' means over all terms, minus the
+  second part divided by D.
 
 Intervals are valid for other terms of the same axes, with the same cues, templates and questions. They are Fieller's
-intervals of ratios, with a covariance matrix from a jackknife over the terms of each axis. There is no agreement if
-P_aa is not above 0 by more than chance, or if the interval contains all possible values.
+intervals for ratios, and use a covariance matrix from a jackknife over the terms of each axis. No agreement is computed
+if P_aa is not above 0 beyond chance, or if the interval contains all possible values.
 
-In the same way, groups of names are compared with statements of the same groups, in place of terms. The names of a
-group are treated as a random sample, so P_aa uses only products of different names (see `name_groups.py`). Intervals
-are valid for other names of the same groups and for other replies to the same statements. Their covariance matrix comes
-from a jackknife over the names of each group, and from the first-order effects of the replies to statements.
+In the same way, a cue with names is compared with a cue that states the group. Groups then take the place of terms. The
+names of a group are treated as a random sample, so P_aa uses only products of different names (see `name_groups.py`).
+Intervals are valid for other names of the same groups and for other replies to the same statements. The covariance
+matrix comes from a jackknife over the names of each group, and from the first-order effects of the replies to
+statements.
 """
 
 import math
@@ -71,7 +72,7 @@ class Estimate(NamedTuple):
 
 
 class Reversal(NamedTuple):
-    """The product P_ab of two cues over the terms of an axis, and the p-value (Holm) of a test that it is below 0."""
+    """The product P_ab of two cues over the terms of an axis, and the p-value (Holm) for a product below 0."""
 
     axis: int
     product: float
@@ -79,7 +80,7 @@ class Reversal(NamedTuple):
 
 
 class Agreements(NamedTuple):
-    """The agreement and the reversals of each pair of cues, and the variance's shares "term", "cue" and "both"."""
+    """The agreement and the reversals of each pair of cues, and the shares of variance "term", "cue" and "both"."""
 
     pairs: dict[tuple[int, int], Estimate]
     reversals: dict[tuple[int, int], list[Reversal]]
@@ -203,7 +204,7 @@ def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
 
 
 def _without_each(vectors: np.ndarray, products: np.ndarray, shared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes P_ab and the products of the means over terms, with all terms and then without each term.
+    """Computes P_ab and the products of the means over terms, with all terms and then without each term in turn.
 
     Both results have the shape [1 + terms, cues, cues].
     """
@@ -225,16 +226,17 @@ def _own_and_cross(products: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_clear(values: np.ndarray, axes: np.ndarray, confidence_level: float) -> bool:
-    """Returns whether an estimate, given with all terms and then without each [1 + terms], is above 0 (one-sided)."""
+    """Tests whether an estimate is above 0 (one-sided). `values` [1 + terms] is as in `_moved`."""
     error = math.sqrt(float((_moved(values[:, None], axes) ** 2).sum()))
     return len(axes) >= MIN_TERMS and float(values[0]) > float(stats.t.ppf(confidence_level, _freedom(axes))) * error
 
 
 def _moved(values: np.ndarray, axes: np.ndarray) -> np.ndarray:
-    """Computes the contribution of each term to estimates. Its cross product is their covariance matrix.
+    """Computes each term's contribution to estimates: [terms, estimates].
 
-    `values` [1 + terms, estimates] contains the estimates with all terms, and then without each term. Axes with one
-    term are joined, because a single term shows no variance.
+    The cross product of this array is the estimates' covariance matrix. `values` [1 + terms, estimates] contains the
+    estimates with all terms, and then without each term in turn. Axes with one term are joined, because a single term
+    shows no variance.
     """
     groups = strata(axes)
     moved = (1 - 1 / len(axes)) * values[1:]
@@ -255,7 +257,7 @@ def _ratio(
 ) -> Estimate:
     """Computes the ratio of two estimates, with its interval.
 
-    Both are [1 + terms]: the estimate with all terms, and then without each term.
+    Numerators and denominators are [1 + terms]: the estimate with all terms, and then without each term in turn.
     """
     number = len(axes)
     if number < MIN_TERMS:
@@ -286,9 +288,9 @@ def _reversals(
 ) -> list[Reversal]:
     """Computes the product P_ab within each axis, with a p-value for other replies to the same terms.
 
-    The product is linear in the means of each cue. A reply changes it by the inner product of its residual and the
-    term's deviation under the other cue. These deviations also contain sampling noise. If neither cue has an effect,
-    the variance is therefore up to twice as large as it should be.
+    The product is linear in the means of each cue. A reply contributes the inner product of its residual and the term's
+    deviation under the other cue. These deviations also contain sampling noise, so the estimated variance is up to
+    twice too large if neither cue has an effect.
     """
     members = (axes == np.arange(axes.max() + 1)[:, None]).astype(float)  # [axes, terms]
     counts = members.sum(axis=1)

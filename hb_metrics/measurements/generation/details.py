@@ -39,7 +39,7 @@ def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Detai
 
 
 def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Correlates the change in the share of parroting replies with the mean bias value in the first run (C.2.1)."""
+    """Correlates the change in the share of parroting replies with the first run's mean bias value (C.2.1)."""
     shares = {DescriptorKey(row["axis"], row["descriptor"]): row["parroting_share"] for row in second["by_descriptor"]}
     changes, biases = {}, {}
     for row in first["by_descriptor"]:

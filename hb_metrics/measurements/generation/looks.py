@@ -159,8 +159,8 @@ def _in_order(tables: list[pa.Table], order: dict[str, int]) -> pa.Table:
 def _look(cells: CellSums, until: Until, share: float, looks: list[Look], level: float) -> dict[str, Any]:
     """Checks the condition, and adds the look to `looks` if Full Gen Bias is compared with a limit.
 
-    The resulting `interval` would be valid if this were the only look. `distance` (from the limit) and `boundary` are
-    in standard errors.
+    The returned `interval` is valid only if there are no other looks. `distance` (from the limit) and `boundary` are in
+    standard errors.
     """
     known = gen_bias(cells, confidence_level=level)
     assert known.intervals is not None

@@ -1,10 +1,10 @@
 """Estimates the bias between groups of names. The names of a group are treated as a random sample.
 
-Groups differ if names of different groups differ more than names of the same group. For each name and question, the
-replies have a mean style vector. G_ij is the mean product of a vector of name i and a vector of name j, over pairs of
-different questions. It therefore contains neither the sampling noise of replies nor the reaction of a name to a single
-question. H_gg is the mean of G_ij over pairs of different names in group g. H_gh is the mean over pairs of a name in
-group g and a name in group h. An unbiased estimate of the variance of the K groups' expected style vectors is
+Groups differ if names of different groups differ more than names of the same group. Each name has a mean style vector
+for each question. G_ij is the mean product of a vector of name i and a vector of name j, over pairs of different
+questions. G_ij therefore contains neither the sampling noise of replies nor a name's reaction to a single question.
+H_gg is the mean of G_ij over pairs of different names in group g. H_gh is the mean over pairs of a name in group g and
+a name in group h. An unbiased estimate of the variance of the K groups' expected style vectors is
 
     (K − 1)/K² Σ_g H_gg − 1/K² Σ_{g≠h} H_gh.
 
@@ -127,7 +127,7 @@ def jackknife_errors(values: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 
 def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Computes the variance between groups that is due to the choice of names and replies: [sets].
+    """Computes how much of the variance between groups is due to the choice of names and replies: [sets].
 
     `products` [names, names] includes the sampling noise of replies.
     """

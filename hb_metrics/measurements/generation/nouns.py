@@ -1,18 +1,17 @@
 """Computes the bias between nouns, which is how much the style of replies depends on the noun in the prompt.
 
-It is Full Gen Bias with nouns in place of terms. For K nouns, the variance over nouns is (1 − 1/K) / 2 times the mean
-squared distance between the mean style vectors of two nouns.
+The bias between nouns is Full Gen Bias with nouns in place of terms. For K nouns, the variance over nouns is (1 − 1/K)
+/ 2 times the mean squared distance between the mean style vectors of two nouns.
 
 The replies for a noun are about several terms, and all nouns have the same terms. The formula for Full Gen Bias would
 treat the differences between terms as noise, and subtract too much. Nouns are therefore compared within a term. In a
-template, let δ_d be the difference between the mean style vectors of nouns n and m with term d. For two different
-terms, E⟨δ_d, δ_e⟩ = |μ_n − μ_m|². The average over all n ≠ m and d ≠ e contains no noise and no differences between
-terms.
+template, let δ_d be the difference between the mean style vectors of nouns n and m for term d. For two different terms,
+E⟨δ_d, δ_e⟩ = |μ_n − μ_m|². The average over all n ≠ m and d ≠ e contains no noise and no differences between terms.
 
-This average is a U-statistic over terms. Its kernel g_de is the sum over templates (because a term may have the same
-effect on nouns in all templates) and over the nouns that both terms have. Let r_d be the sum of g_de over e, after the
-mean of all g_de has been subtracted. The variance is estimated by 2 Σ_{d≠e} g_de², plus 4 Σ r_d² − 4 Σ_{d≠e} g_de² if
-this difference is above 0. This is valid whether or not nouns differ. With the kernels of two runs, the same formula
+This average is a U-statistic over terms. Its kernel g_de is the sum over the nouns that both terms have, and over
+templates, because a term may have the same effect on nouns in all templates. Let r_d be the sum of g_de over e, after
+the mean of all g_de has been subtracted. The variance is estimated by 2 Σ_{d≠e} g_de². If 4 Σ r_d² − 4 Σ_{d≠e} g_de² is
+above 0, it is added. The estimate is valid whether or not nouns differ. With the kernels of two runs, the same formula
 estimates the covariance.
 """
 
@@ -149,7 +148,7 @@ def _kernel(means: np.ndarray, known: np.ndarray) -> np.ndarray | None:
 
 
 def _centred(kernel: np.ndarray) -> np.ndarray:
-    """Subtracts, from all entries outside the diagonal, their mean. Sets the diagonal to 0."""
+    """Subtracts the mean of the entries outside the diagonal from these entries. Sets the diagonal to 0."""
     off = ~np.eye(len(kernel), dtype=bool)
     return np.where(off, kernel - kernel[off].mean(), 0.0)
 

@@ -70,7 +70,7 @@ class GenerationOptions:
     turns: int = option(
         1,
         "The number of replies in each conversation. After every reply except the last, the user asks a neutral "
-        "follow-up question. Figures describe the first reply, except the figures by turn.",
+        "follow-up question. All figures except those by turn describe the first reply.",
     )
     variations: bool = option(False, "Apply the paper's stylistic variations (section A.3) to the prompts.")
     style_classifier: str = option(

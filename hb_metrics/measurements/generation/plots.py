@@ -74,7 +74,7 @@ def strip_figure(terms: Sequence[Term], cluster: str, overall: float) -> Plot:
 def frequency_figure(terms: Sequence[Term], cluster: str) -> Plot:
     """Plots terms by their frequency and their mean probability of a style cluster (the paper's Figures 3 and 5).
 
-    The axis of frequencies is logarithmic. Terms that never occur are in a separate column on the left.
+    The frequency axis is logarithmic. Terms that never occur are in a separate column on the left.
     """
     never = sorted((term for term in terms if term.per_million == 0), key=lambda term: term.value)
     seen = [term for term in terms if term.per_million > 0]

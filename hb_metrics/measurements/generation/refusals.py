@@ -16,7 +16,7 @@ def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
 def refusals_results(replies: Replies, found: Matches, rules: RefusalRules, confidence_level: float) -> dict[str, Any]:
     """Computes the shares of refusals and disclaimers for results.json.
 
-    In `by_rule`, each reply counts for the first rule that it matches.
+    In `by_rule`, each reply counts only towards the first rule that it matches.
     """
     results: dict[str, Any] = {"num_cut_for_classifier": 0}
     for kind, indices, of_kind in (

@@ -30,7 +30,8 @@ def generation_results(
 ) -> tuple[dict[str, Any], BiasValues]:
     """Computes the results for results.json, and the bias values of all replies.
 
-    `asked` [replies] contains the user's last turn, by default the prompt. A check finds replies that repeat it.
+    `asked` [replies] contains the user's last turn, by default the prompt. Replies that repeat it are counted as
+    parroting.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
     cells.add(style_probabilities, replies.descriptors, replies.templates, replies.axes)
@@ -58,8 +59,8 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     """Counts replies for results.json, and selects some replies to show.
 
     `table` contains all replies (`requests.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with
-    an unfinished thought is counted as unclosed and not as empty. Unknown counts are `None`. The shown replies have the
-    lowest ids, which are hashes.
+    an unfinished thought is counted as unclosed and not as empty. Unknown counts are `None`. The replies to show are
+    those with the lowest ids, which are hashes.
     """
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
@@ -94,7 +95,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
 
 
 def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
-    """Counts a server's answers. `tables` has a table for each turn."""
+    """Counts a server's answers. `tables` contains a table for each turn."""
     table = pa.concat_tables(tables)
     if "finish_reason" not in table.column_names:
         return {}
@@ -113,9 +114,9 @@ def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
 
 
 def _num_shortened(tables: Sequence[pa.Table]) -> int:
-    """Counts the requests whose prompt did not become longer by at least a token for each word of the last reply.
+    """Counts the requests from which the server probably left out messages, because the conversation was too long.
 
-    The server then probably left out earlier messages, because the conversation is too long for it.
+    In such a request, the prompt has not grown by at least one token per word of the last reply.
     """
     number = 0
     for before, after in pairwise(tables):
@@ -174,7 +175,7 @@ def _by_descriptor(
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, labels: Sequence[str], vectors: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Selects, for each descriptor, the replies with the highest bias values and those with the lowest ids (hashes)."""
+    """Selects each descriptor's replies with the highest bias values, and those with the lowest ids (hashes)."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)

@@ -7,7 +7,7 @@ from hb_metrics.stats.bias_values import DescriptorKey
 
 
 class Term(NamedTuple):
-    """A term as a point of a plot.
+    """A term as a point in a plot.
 
     `value` is the term's mean probability of a style cluster, and `row` is its row in `by_descriptor` of the results.
     `per_million` is the term's frequency, and is set only in a `FrequencyTable`.

@@ -32,7 +32,8 @@ class Ceiling(NamedTuple):
     """The ceiling of labels, as `bias_labels.py` has recorded it. An interval is `None` if it is unknown.
 
     Attributes:
-        share: The share of replies that are tagged "no_bias" by the directions of bias of other replies.
+        share: The share of replies that are tagged "no_bias" according to directions of bias that come from other
+            replies.
         value: The debiased Full Gen Bias of these replies, or `None` if it is unknown.
     """
 
@@ -75,8 +76,9 @@ class TunedRow(NamedTuple):
 def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None) -> Section | None:
     """Returns a section that compares runs before and after tuning with each other and with the ceiling.
 
-    The run before tuning comes first. `labels` is the folder of the labels. Without it, there is no ceiling, and the
-    directions of bias come from the first run. Returns `None` if there are fewer than two runs, or if no run is tuned.
+    The run before tuning comes first. `labels` is the folder of the labels. Without labels, there is no ceiling, and
+    the directions of bias come from the first run. Returns `None` if there are fewer than two runs, or if no run is
+    tuned.
     """
     if len(runs) < 2:
         return None

@@ -39,7 +39,7 @@ def converse(
     classifier: Classifier,
     forms: Forms,
 ) -> tuple[list[pa.Table], list[Replies]]:
-    """Generates and classifies the replies of later turns that are not on disk yet.
+    """Generates and classifies those replies of later turns that are not on disk yet.
 
     Every process must call this function. `table` contains all replies of the first turn, and `first` contains its
     non-empty replies. Returns all replies and the non-empty replies of each turn, including the first turn.
@@ -68,7 +68,7 @@ def converse(
 def turn_results(
     task: Task, tables: Sequence[pa.Table], turns: Sequence[Replies], rules: RefusalRules, forms: Forms
 ) -> dict[str, Any]:
-    """Computes the values by turn for results.json. `num_ended` counts conversations without a later reply."""
+    """Computes the values by turn for results.json. `num_ended` counts the conversations that ended early."""
     level = task.settings.run.confidence_level
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
@@ -101,7 +101,7 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
     """Computes Full Gen Bias ×1000 by turn, its change from the first turn to the last, and its slope per turn.
 
     `vectors` contains an array [conversations, styles] for each turn, and `replies` contains the replies of the first
-    turn. Debiased values, the change and the slope are `None` if no term has two replies to the same template.
+    turn. If no term has two replies to the same template, the debiased values, the change and the slope are `None`.
     """
     found: list[dict[str | None, dict[str, Any]]] = []
     for of_turn in vectors:
@@ -142,7 +142,7 @@ def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[s
 
 
 def _plain(change: PairedChange | None) -> dict[str, Any] | None:
-    """Converts a change for results.json. Bounds are rounded: their last digits depend on the number of threads."""
+    """Converts a change for results.json. Rounds its bounds, whose last digits depend on the number of threads."""
     if change is None:
         return None
     found: dict[str, Any] = change._asdict()

@@ -57,7 +57,7 @@ class Asked(NamedTuple):
     """The requests for a run's replies.
 
     Attributes:
-        ignored: Those settings in the model's generation_config that are not supported.
+        ignored: The settings in the model's generation_config that are not supported.
     """
 
     prompts: pa.Table

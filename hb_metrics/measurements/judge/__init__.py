@@ -1,4 +1,4 @@
-"""Lets language models (judges) label each reply by a rubric, for example for condescension."""
+"""Measures how often language models (judges) give replies a label, such as "condescending"."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

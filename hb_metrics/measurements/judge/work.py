@@ -80,9 +80,10 @@ def judged_results(
 ) -> dict[str, Any]:
     """Computes the values of a rubric for results.json.
 
-    `probabilities` [replies, labels + 1] has a column for each label, and a last column for "no answer". Replies
-    without an answer are left out. In the results, `replies` contains the shares of the rubric's counted label, if any,
-    without replies that have several likeliest labels. `debiased` is `None` if the sampling noise is unknown.
+    `probabilities` [replies, labels + 1] contains a column for each label, and a last column for "no answer". Replies
+    without an answer are left out. If the rubric has a counted label, `replies` in the results contains the shares of
+    this label, without replies that have several likeliest labels. `debiased` is `None` if the sampling noise is
+    unknown.
     """
     answered, found, shares = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1]), None
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]

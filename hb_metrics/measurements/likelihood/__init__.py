@@ -1,4 +1,4 @@
-"""Measures whether sentences about some people are likelier than about others (Smith et al., 2022, 3.1)."""
+"""Measures whether sentences about some people are likelier than sentences about others (Smith et al., 2022, 3.1)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -20,9 +20,9 @@ _FOLDER = Path(__file__).parent
 
 
 class Extremes(NamedTuple):
-    """The descriptors of an axis with the lowest and the highest perplexities.
+    """The descriptors of an axis with the lowest and the highest perplexities in a template.
 
-    Only descriptors with the same number of tokens are compared, in the same template.
+    Only descriptors with the same number of tokens are compared.
     """
 
     axis: str
@@ -90,7 +90,7 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
 def same_length_extremes(perplexity: Mapping[str, Any], template: str) -> list[Extremes]:
     """Finds, for each axis, the extreme descriptors among those with the most common length (the paper's Table 3).
 
-    The length is the number of tokens. It affects perplexities, so other lengths are left out.
+    The length is the number of tokens. It affects perplexities, so descriptors of other lengths are left out.
     """
     column = perplexity["templates"].index(template)
     by_axis: dict[str, list[tuple[float, str, float]]] = {}

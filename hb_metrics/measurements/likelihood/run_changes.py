@@ -1,4 +1,4 @@
-"""Computes the changes in Likelihood Bias between two runs. Intervals are valid for other terms of each axis."""
+"""Computes the changes in Likelihood Bias between two runs. The intervals also hold for other terms of each axis."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

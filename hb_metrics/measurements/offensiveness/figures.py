@@ -11,7 +11,7 @@ AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by templa
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    """Lists the figures. Model cards show only the share for replies, because prompts do not come from the model."""
+    """Lists the figures. Model cards show only the share for replies, because no model wrote the prompts."""
     offensiveness = results["offensiveness"]
     found = []
     for part in ("replies", "prompts"):
@@ -39,7 +39,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
-    """Makes the offensive shares of replies (or, without replies, of prompts) by axis, from high to low."""
+    """Lists the shares of offensive replies (or, without replies, prompts) by axis, from high to low."""
     prompts = offensiveness["prompts"]["by_axis"]
     replies = offensiveness.get("replies", {}).get("by_axis", {})
     rows = []

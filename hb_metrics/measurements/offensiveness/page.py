@@ -59,9 +59,9 @@ def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> t
 
 
 def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
-    """Returns, for some templates, the terms with the least and the most offensive prompts (as mean probabilities).
+    """Returns the terms with the least and the most offensive prompts in some templates, with mean probabilities.
 
-    The templates are those of the paper's Table 12 or, if the run has none of them, the run's first template.
+    The templates are those of the paper's Table 12 or, if the run contains none of these, the run's first template.
     """
     known = list(prompts["by_template"])
     chosen = [template for template in paper.PRINTED["offensive_extremes_templates"] if template in known] or known[:1]

@@ -29,8 +29,8 @@ PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 class RedditData(NamedTuple):
     """The pairs of a bias type. `texts_t1` contains the stereotyped sides, and `texts_t2` the other sides.
 
-    `num_identical` counts the pairs of equal texts. `num_duplicates` counts the pairs with a t1 that is also in the
-    training split, and is `None` without such a split.
+    `num_identical` counts the pairs of equal texts. `num_duplicates` counts the pairs whose t1 is also in the training
+    split. It is `None` if there is no such split.
     """
 
     ids: list[str]

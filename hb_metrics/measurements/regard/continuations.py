@@ -4,8 +4,8 @@ The model continues a prompt such as "The woman worked as", without a chat templ
 al. (2022, section 3) and Sheng et al. (2019). Prompt and continuation together have at most 40 tokens. Ten seeds give
 ten continuations of a prompt. A continuation depends only on the run's seed, the prompt's id and the index of the seed.
 
-A continuation ends before a special token, or before the first line break after a word, because another text starts
-there. Line breaks before the first word are removed.
+A continuation ends before a special token, or before the first line break that follows a word, because a new text
+starts there. Line breaks before the first word are removed.
 """
 
 import hashlib
@@ -91,11 +91,11 @@ class ContinuationPlan(DecodingPlan):
 
 
 def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tuple[int, int]]:
-    """Draws the continuations to generate: the row of the prompt and the index of the seed of each.
+    """Draws the continuations to generate. Returns the row of the prompt and the index of the seed for each.
 
-    `number` continuations are drawn per group and structure. All groups get the same verb phrases and seeds. If
-    `number` is 0, and always for the fixed structure, every prompt is combined with every seed. Verb phrases of
-    occupation and of respect alternate. No verb phrase is drawn again before all others have been drawn.
+    `number` continuations are drawn per group and structure. All groups get the same verb phrases and seeds. Verb
+    phrases of occupation and of respect alternate, and no verb phrase is drawn twice before all others have been drawn.
+    If `number` is 0, and always for the fixed structure, every prompt is combined with every seed.
     """
     columns = [prompts[name].to_pylist() for name in ("structure", "verb_phrase", "prompt_type")]
     types = dict(zip(*columns[1:], strict=True))
@@ -115,7 +115,7 @@ def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tup
 def plan_continuations(
     ids: Sequence[str], texts: Sequence[str], loaded: LoadedModel, drawn: Sequence[tuple[int, int]], *, seed: int
 ) -> ContinuationPlan:
-    """Encodes the prompts, which must not end in white space, of the continuations from `draw_continuations`."""
+    """Encodes the prompts of the continuations from `draw_continuations`. Prompts must not end in white space."""
     if loaded.kind != "causal":
         raise ValueError(
             f"regard needs a causal model, which continues a text, but '{loaded.name}' is {loaded.kind}; set --model "

@@ -60,10 +60,10 @@ def group_names(bias: Mapping[str, Any]) -> list[str]:
 
 
 def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Returns figures over all structures and figures of the fixed prompts, by group or pair.
+    """Returns two dictionaries by group or pair: figures over all structures, and figures for the fixed prompts.
 
-    `kind` is "by_group" or "gaps". The verdict is based on the interval under the key "interval", and "over" contains
-    the interval's units, such as "seeds". If all continuations of the fixed prompts are blank, the second dictionary is
+    `kind` is "by_group" or "gaps". In each entry, the verdict is based on the "interval", and "over" contains the
+    interval's units, such as "seeds". If all continuations of the fixed prompts are blank, the second dictionary is
     empty.
     """
     both = []

@@ -31,8 +31,8 @@ class RegardOptions:
     )
     paraphraser: str | None = option(
         None,
-        "A model that writes the prompts in many syntactic structures: the Hub id or local folder of a sequence-to-"
-        "sequence model with AESOP's input format. Default: none, so a grammar writes the prompts.",
+        "A model that rewrites the prompts in many syntactic structures: the Hub id or local folder of a sequence-to-"
+        "sequence model that accepts AESOP's input format. By default, a grammar generates the prompts.",
     )
 
     def __post_init__(self) -> None:

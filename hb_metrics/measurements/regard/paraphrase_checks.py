@@ -3,7 +3,7 @@
 A paraphrase is dropped for one of these reasons:
 
 * `blank`: it contains no letter.
-* `lost_group`: it does not name the group, or changes it from singular to plural or the reverse.
+* `lost_group`: it does not name the group, or changes the group from singular to plural or from plural to singular.
 * `lost_meaning`: it contains no word with the meaning of the verb phrase ("worked as": work, job, employ).
 * `repeated`: it has the same words as the prompt, or as an earlier paraphrase of the prompt that was kept.
 """

@@ -1,8 +1,8 @@
-"""Writes paraphrases of prompts with a sequence-to-sequence model. Its input states the structure to write in.
+"""Writes paraphrases of prompts with a sequence-to-sequence model, whose input contains the requested structure.
 
-In Aggarwal et al. (2022, section 3), AESOP (Sun et al., 2021) writes the prompts. The input to such a model is
+Aggarwal et al. (2022, section 3) use AESOP (Sun et al., 2021). The input to such a model is
 
-    sentence <sep> parse of the sentence <sep> parse to write in
+    sentence <sep> parse of the sentence <sep> requested parse
 
 with constituency parses in Penn notation. In the output, the paraphrase follows the last `<sep>`. Decoding uses beam
 search, which is not random. Paraphrases that fail the checks (`paraphrase_checks.py`) remain in the table, with a
@@ -120,7 +120,9 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
 def paraphrase_into_shards(
     plan: ParaphrasePlan, loaded: LoadedModel, folder: Path, *, batch_size: int | None = None
 ) -> pa.Table:
-    """Generates the paraphrases that are not on disk yet, and checks all. Every process must call this function.
+    """Generates the paraphrases that are not on disk yet, and checks all paraphrases.
+
+    Every process must call this function.
 
     Returns:
         A table of `PARAPHRASE_SCHEMA` in the order of the plan. `paraphrase` is null if the model wrote nothing.

@@ -9,7 +9,7 @@ from hb_metrics.report.layout.numbers import count
 def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bool]]:
     """Returns, for each structure, its mean regard and gaps, its kind, its parse, and whether it generalizes.
 
-    The mean regard descends. Structures without a mean come last.
+    Structures are sorted by descending mean regard. Those without a mean come last.
     """
     rows = []
     for name, found in regard["bias"]["by_structure"].items():
@@ -21,7 +21,7 @@ def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bo
 
 
 def ranked_gaps(bias: Mapping[str, Any]) -> list[tuple[str, str, list[Figure]]]:
-    """Returns rows of a pair (or the mean over pairs), "largest" or "smallest", and the structures with these gaps."""
+    """Returns the structures with the largest and the smallest gaps, for each pair and for the mean over pairs."""
     rows = []
     for pair in bias["largest_gap"]:
         if pair == ALL_PAIRS and len(bias["gaps"]) < 2:

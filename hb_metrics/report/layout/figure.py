@@ -1,4 +1,4 @@
-"""Defines figures, which are numbers that describe a run, and formats them. No other file formats figures."""
+"""Defines and formats figures, which are numbers that describe a run. No other file formats figures."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -55,12 +55,13 @@ class Figure(NamedTuple):
         unit: The unit, which determines the format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72; a Gen Bias
             value ×1000 or a perplexity), "signed" (+0.07), "effect" (0.43), "nats" (0.142) or "count" (1,560).
         interval: The bounds, or `None` if the figure has no interval.
-        no_interval: The reason why the figure has no interval in this run; `None` if such figures never have one.
+        no_interval: The reason why the figure has no interval in this run, or `None` if such figures never have an
+            interval.
         part_of: For a part, the heading of its table and plot, such as "Full Gen Bias by axis". Empty for a figure of
             the whole run.
         is_main: Whether model cards and the Hub show the figure.
         beside: Numbers that are shown beside the value, by their names. If a run lacks the debiased value, runs are
-            compared by the number `PLAIN`.
+            compared by the number named `PLAIN`.
         printed: The values in the paper, by the names of the models.
         detail: A few words below the value, such as the number of tests.
         task: The figure's name in the Hub's evaluation results, or `None` if the Hub does not show the figure.
@@ -140,7 +141,7 @@ def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) ->
 
 
 def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """Makes the figures of a share of replies by axis, from high to low, or [] if the overall share is 0."""
+    """Lists a share of replies by axis, from high to low. The list is empty if the overall share is 0."""
     if not shares["num"]:
         return []
     axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
@@ -171,7 +172,7 @@ def pair(bounds: Any) -> Bounds | None:
 
 
 def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
-    """Groups figures by `part_of`, in their original order. The key of figures of the whole run is ""."""
+    """Groups figures by `part_of`, and keeps their order. Figures of the whole run have the key ""."""
     parts: dict[str, list[Figure]] = {}
     for figure in figures:
         parts.setdefault(figure.part_of, []).append(figure)
@@ -187,7 +188,7 @@ def missing_intervals(figures: list[Figure]) -> list[str]:
 
 
 def joined_names(names: list[str]) -> str:
-    """Joins names, with the parts of a figure in brackets: "Full Gen Bias (Age, Religion)"."""
+    """Joins names, and puts the parts of a figure in brackets: "Full Gen Bias (Age, Religion)"."""
     parts: dict[str, list[str]] = {}
     for name in names:
         whole, _, part = name.partition(", ")

@@ -27,10 +27,9 @@ class Report(NamedTuple):
     """A measurement's part of a run's report. The first section is the main one.
 
     Attributes:
-        answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show
-            this.
+        answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show it.
         files: The names of the files with the underlying numbers, as part of a sentence in HTML.
-        embedded: If the measurement used an embedded classifier, the option that sets a better one.
+        embedded: The option that sets a better classifier, if the measurement used an embedded one.
         terms: The data from which readers choose a term (see `page.js`).
     """
 

@@ -54,7 +54,7 @@ def in_template(text: str) -> str:
 
 
 def spread(count: int, width: float = 0.62) -> list[float]:
-    """Returns `count` offsets from −width/2 to width/2 that keep neighbouring points apart. They are not random."""
+    """Returns `count` offsets from −width/2 to width/2, which keep neighbouring points apart. They are not random."""
     return [((index * _GOLDEN + 0.5) % 1 - 0.5) * width for index in range(count)]
 
 
@@ -66,8 +66,8 @@ def figures_plot(
 ) -> Plot:
     """Plots figures as dots with intervals. Each figure has a row, and the highest value is on top.
 
-    The numbers `beside` the figures are open marks. `wider` adds a second, paler bar for each figure: the bar's name in
-    the legend, and its ends by the names of figures.
+    The numbers `beside` the figures are drawn as open marks. `wider` adds a second, paler bar for each figure. It
+    contains the bar's name in the legend, and the bar's ends by the name of the figure.
     """
     rows = sorted(figures, key=lambda figure: -1.0 if figure.known is None else figure.known)
     heights = range(len(rows))
@@ -141,7 +141,7 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
 def ranges_plot(
     points: Sequence[tuple[float, float, float, float]], titles: tuple[str, str], wanted: float | None = None
 ) -> Plot:
-    """Plots a number and its range against a size, on a logarithmic axis, and `wanted` as a horizontal line.
+    """Plots a number and its range against a size (logarithmic axis), and `wanted` as a horizontal line.
 
     `points` contains the size, and the lowest, middle and highest number for this size.
     """
@@ -187,7 +187,7 @@ def scatter(**trace: Any) -> dict[str, Any]:
 def plot(traces: Sequence[Mapping[str, Any]], height: int, **layout: Any) -> Plot:
     """Makes a plot in the style of the report. Tags in data are escaped.
 
-    `height` is in pixels. `layout` overrides the style's settings of Plotly's layout, such as `xaxis`.
+    `height` is in pixels. `layout` overrides settings of Plotly's layout, such as `xaxis`.
     """
     for name, look in (("xaxis", _X_AXIS), ("yaxis", _Y_AXIS)):
         layout[name] = look | layout.get(name, {})

@@ -23,7 +23,7 @@ def render(template: Path, context: dict[str, Any]) -> Markup:
 
 @cache
 def _environment(folder: Path) -> jinja2.Environment:
-    """Returns the environment of a folder's templates. It is cached, because compiling takes longer than rendering."""
+    """Returns the environment for a folder's templates. It is cached, because compiling is slower than rendering."""
     loader = jinja2.FileSystemLoader([folder, _FOLDER], encoding="utf-8")
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -35,8 +35,9 @@ def _environment(folder: Path) -> jinja2.Environment:
 def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
     """Writes a page as one file, with styles, scripts and data inside.
 
-    `template` extends `base.html.jinja`. `figures` maps the id of each HTML element to its Plotly figures, from which
-    readers choose one. Readers also choose a term from `terms` (see `page.js`).
+    `template` extends `base.html.jinja`. `figures` maps the id of each HTML element to its Plotly figures. If an
+    element has several figures, readers choose the one to show. Readers also choose a term from `terms` (see
+    `page.js`).
     """
     data = {"figures": for_script(figures), "terms": for_script(terms)}
     write_text(path, render(template, {**context, **data, "plotly_js": get_plotlyjs()}))

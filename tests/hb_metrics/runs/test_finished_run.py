@@ -82,7 +82,7 @@ def test_folders_with_missing_or_more_files_are_rejected(change, tmp_path, value
             file.unlink()
         else:
             shutil.copy(file, folder / "copy.parquet")
-        with pytest.raises(ValueError, match="lacks files of its run, or contains other files"):
+        with pytest.raises(ValueError, match="is incomplete, or contains files that are not part of the run"):
             read_vectors(folder) if folder.name == "s" else read_reply_table(run[0].folder)
 
 

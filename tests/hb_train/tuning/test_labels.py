@@ -83,7 +83,7 @@ def test_too_few_prompts_to_split_are_refused():
 
 
 def test_a_folder_without_labels_is_rejected(tmp_path):
-    with pytest.raises(ValueError, match=r"has no labels.json; set a folder written by hb_train/bias_labels.py"):
+    with pytest.raises(ValueError, match=r"has no labels.json; pass a folder that hb_train/bias_labels.py has written"):
         read_labels(tmp_path)
     for content in ("[]", '{"a": 1}', "{"):
         (tmp_path / LABELS_FILE).write_text(content)

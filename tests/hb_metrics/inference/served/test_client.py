@@ -190,7 +190,7 @@ def test_a_server_that_does_not_answer_is_given_up_by_name(fault, named, monkeyp
     stand_in = StandIn(faults=lambda number, body: fault())
     with (
         serving(stand_in) as url,
-        pytest.raises(ValueError, match=re.escape(f"in {TRIES} tries; the last fault was: {named}")),
+        pytest.raises(ValueError, match=re.escape(f"in {TRIES} attempts (last error: {named}")),
     ):
         ask(url)
 

@@ -129,7 +129,7 @@ def test_a_large_cell_does_not_make_the_first_look_that_of_all():
 
 @pytest.mark.parametrize("text", ["full_gen_bias", "full_gen_bias<", "full_gen_bias<0", "full_gen_bias=3", "x<1"])
 def test_questions_of_another_form_are_refused(text):
-    with pytest.raises(ValueError, match="write a condition such as 'full_gen_bias<12'"):
+    with pytest.raises(ValueError, match="write, for example, 'full_gen_bias<12'"):
         read_until(text)
 
 
