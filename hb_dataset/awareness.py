@@ -87,6 +87,8 @@ def awareness_prompts(
             mixed = seeded_generator(seed, "awareness nouns", name).permutation(len(agreeing))
             for noun_rank, chosen in enumerate(mixed.tolist()):
                 drawn.append((noun_rank, descriptor_rank, index, term, agreeing[chosen]))
+    if not drawn:
+        raise ValueError(f"no question about needs is for the axes {', '.join(axes or ())}; add another axis to --axes")
     if not 1 <= number <= len(drawn):
         raise ValueError(
             f"awareness_prompts is {number:,}, but there are {len(drawn):,} prompts of each kind; set a number from 1 "

@@ -26,7 +26,8 @@ TEXT_TYPES = ("string", "large_string")
 class Dialogue(NamedTuple):
     """Pairs of a prompt and a reply, each on one line.
 
-    An id consists of the conversation and the turn of the reply. For pairs from a file, it is the row, counted from 0.
+    An id consists of the conversation and the turn of the reply. For pairs from a file, the id is the row, counted from
+    0.
 
     `num_skipped` counts skipped conversations and rows by reason: `one_person` (nobody answered), `one_word` (in every
     pair, the prompt or the reply has only one word), and `blank` (a file's row lacks a prompt or a reply).

@@ -18,7 +18,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hb_metrics.report.no_worse import read_margins
+from hb_metrics.report.changes import run_changes
+from hb_metrics.report.no_worse import read_margins, verdicts
+from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.gates import GATE_STATUS
 from hb_train.bias_labels import NO_GAIN_STATUS
 from hb_train.debias_table import write_debias_table
@@ -79,13 +81,16 @@ def debias_main(argv: Sequence[str]) -> None:
 
 def compare_tuning(options: argparse.Namespace) -> None:
     """Measures a model before and after each tuning method. If a figure misses its margin, exits with `GATE_STATUS`."""
-    read_margins(options.no_worse_than)  # raises an error if a margin is not written as FIGURE=MARGIN
+    margins = read_margins(options.no_worse_than)  # raises an error if a margin is not written as FIGURE=MARGIN
     folder = Path(options.output_dir)
     dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
     config = ["--dataset_config", options.dataset_config]
     measured = [*config, *dtype, "--measurements", MEASURED, "--dialogue_replies", "200", *options.measure_args]
     runs = {"before": folder / "before"}
     run_step("hb_metrics.measure", "--model", options.model, "--output_dir", runs["before"], *measured)
+    if margins:
+        run = read_run(runs["before"])
+        verdicts(run_changes(run, run, ("before", "after")), margins)  # raises an error if a figure does not exist
 
     def compare(method: str, rows: Path) -> None:
         model, run = folder / f"{method}-model", folder / method
@@ -121,6 +126,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
         runs["system prompt"] = folder / "prompt"
         words = ["--model", options.model, "--system_prompt", options.system_prompt, *measured]
         run_step("hb_metrics.measure", *words, "--output_dir", runs["system prompt"])
+        run_step("hb_train.side_effects", runs["before"], runs["system prompt"], launch=False)
     if len(runs) == 1:
         print(f"the measurements: {folder / 'before' / 'report.html'}")
         return

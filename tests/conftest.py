@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -35,12 +36,15 @@ def pytest_collection_finish():
     gc.enable()
 
 
-@pytest.fixture(scope="session")
-def intersections():
-    """The config next-intersections, which takes seconds to make."""
-    from hb_dataset import load_table
+@pytest.fixture(scope="session", autouse=True)
+def inputs_once():
+    """Makes the tables of configs and parses the chit-chat dataset once, since hundreds of tests read them."""
+    from hb_dataset import dialogue_pairs, prompts
 
-    return load_table("next-intersections")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prompts, "_table", lru_cache(maxsize=8)(prompts._table))
+        patch.setattr(dialogue_pairs, "_chitchat", lru_cache(dialogue_pairs._chitchat))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ NOT_LOADED = {
     "hb_metrics.measurements": {"torch", "evaluate", "datasets", "transformers", "plotly", "jinja2"},
     "hb_metrics.report.comparison": {"torch", "evaluate", "datasets", "transformers"},
     "hb_metrics.runs.finished_run": {"torch", "evaluate", "datasets", "transformers"},
-    "hub_scripts.run_figures": {"torch", "evaluate", "datasets", "transformers"},
+    "hub_scripts.publish_results": {"torch", "evaluate", "datasets", "transformers"},
     "hb_train": {"torch", "evaluate", "datasets", "transformers", "trl"},
     "hb_train.tune": {"torch", "evaluate", "datasets", "transformers", "trl"},
     "hb_metrics.runs.planning": {"torch", "evaluate", "datasets"},

@@ -138,8 +138,8 @@ def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) 
 def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[tuple[str, str], str]) -> str | None:
     """Returns a contradiction between a line and earlier lines, or `None`.
 
-    `people` records the raters' browsers and the spellings of their names. It ensures that two people never count as
-    one rater, and that one person never counts as two, which would make intervals too narrow.
+    `people` records the raters' browsers and the spellings of their names. This record ensures that two people never
+    count as one rater, and that one person never counts as two, which would make intervals too narrow.
     """
     rater = row["rater"]
     if "session" in row:

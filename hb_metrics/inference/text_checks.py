@@ -1,4 +1,4 @@
-"""Checks texts before a model reads them. Errors state a text's row, and do not quote offensive texts."""
+"""Checks texts before a model reads them. Errors state a text's row, but never quote the text."""
 
 from collections.abc import Sequence
 

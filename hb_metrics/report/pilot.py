@@ -36,8 +36,9 @@ class Planned(NamedTuple):
     """A figure, and the function that predicts its half-width.
 
     Attributes:
-        value: The value in the pilot: a share, or a Gen Bias value multiplied by 1,000.
-        at: Returns the half-width (not multiplied) in a run of a given size, or `None` if such a run has no interval.
+        value: The value in the pilot, or the assumed value: a share, or a Gen Bias value multiplied by 1,000.
+        at: A function that returns the half-width (not multiplied) in a run of a given size, or `None` if such a run
+            has no interval.
     """
 
     value: float | None
@@ -112,7 +113,7 @@ def _share(flagged: FlaggedReplies, confidence_level: float) -> Planned:
 
 
 def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
-    """Makes the figure of Likelihood Bias for other terms. The number of replies does not affect its half-width.
+    """Makes the figure of Likelihood Bias for other terms. Its half-width does not depend on the number of replies.
 
     `times_templates` is the planned number of templates divided by the number in the pilot.
     """
@@ -143,7 +144,9 @@ def _of_labels(pilot: Size, bounds: Sequence[float] | None, size: Size) -> Range
 
 
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
-    """Computes the half-widths of all changes with an interval between two pilots. Keys and units are those of a plan.
+    """Computes the half-widths of the changes between two pilots, for all changes that have an interval.
+
+    Keys and units are those of a plan.
 
     Raises:
         ValueError: The change of Full Gen Bias has no interval.

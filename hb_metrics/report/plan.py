@@ -1,10 +1,11 @@
-"""Estimates the precision and the cost of a longer run, from a finished pilot run.
+"""Estimates the precision and the cost of a longer run, from a finished pilot run or from assumptions.
 
     holistic-bias plan runs/pilot --replies 8 16 32 --half_width 2 --output plan.html
     holistic-bias plan runs/pilot --second runs/tuned_pilot
+    holistic-bias plan --assume value=10 noise=220 styles=12 --terms 78 --templates 4
 
-The half-width of an interval is half of its width. The table shows the half-width for each figure and each number of
-replies per term and template, and the probability of detecting a decrease in Full Gen Bias. A pilot needs at least four
+For each figure and each number of replies per term and template, the table shows the half-width, which is half of an
+interval's width. It also shows the probability of detecting a decrease in Full Gen Bias. A pilot needs at least four
 replies for most combinations of a term and a template.
 """
 
@@ -45,6 +46,7 @@ from hb_metrics.stats.planned import (
     Range,
     Size,
     Spread,
+    assumed_spread,
     change_half_width,
     power_of_fall,
     predicted,
@@ -52,8 +54,12 @@ from hb_metrics.stats.planned import (
 
 MOST_REPLIES = 2000
 POWER = 0.8
+_ASSUMED = ("value", "noise", "styles")
 _UNKNOWN = "?"
 _NUM_DRAWN = 24
+# Assumptions are treated as exact, like a pilot with this number of replies per term and template.
+_ENDLESS = 1_000_000
+_LEVEL = 0.95
 # A power is printed without its range if both ends are at most this far from it.
 _SURE_POWER = 0.05
 
@@ -71,13 +77,22 @@ class Plan(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("pilot", type=Path, metavar="RUN", help="The folder of a finished run, used as the pilot.")
+    parser.add_argument(
+        "pilot", type=Path, nargs="?", metavar="RUN", help="The folder of a finished run, used as the pilot."
+    )
     parser.add_argument(
         "--second",
         type=Path,
         metavar="RUN",
         help="A second pilot: a run of another model, such as a tuned model, on the same prompts. The plan then "
         "also covers the change from the first model to the second, paired by prompt.",
+    )
+    parser.add_argument(
+        "--assume",
+        nargs=3,
+        metavar="NAME=NUMBER",
+        help="Assumptions that replace a pilot: value=V (the debiased Full Gen Bias), noise=S (the sampling noise of "
+        "one reply, ×1000) and styles=K (the effective number of styles among replies to the same prompt).",
     )
     parser.add_argument(
         "--replies",
@@ -108,7 +123,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def plan(
-    pilot: Path,
+    pilot: Path | None = None,
+    assume: Sequence[str] | None = None,
     replies: Sequence[int] = (8, 16),
     templates: int | None = None,
     terms: int | None = None,
@@ -120,6 +136,11 @@ def plan(
     output: Path | None = None,
     second: Path | None = None,
 ) -> Plan:
+    if (pilot is None) == (assume is None):
+        raise ValueError(
+            "a plan needs either a pilot or assumptions; pass the folder of a finished run, or "
+            "--assume value=… noise=… styles=…"
+        )
     if min(replies) < 2 or not 0 < fall <= 100:
         raise ValueError(
             f"--replies contains {min(replies)}, and --fall is {fall:g}; set --replies to numbers of 2 or more, and "
@@ -136,13 +157,27 @@ def plan(
         raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     if output is not None and (output.is_dir() or not output.parent.is_dir() or not os.access(output.parent, os.W_OK)):
         raise ValueError(f"--output is '{output}'; pass the path of an HTML file in an existing, writable folder")
-    basis = _of_pilot(read_run(pilot), templates, terms)
+    if pilot is not None:
+        basis = _of_pilot(read_run(pilot), templates, terms)
+    elif (price_in, pilot_minutes) != (None, None):
+        raise ValueError(
+            "prices and minutes cannot be estimated from --assume; pass the folder of a finished run as the pilot"
+        )
+    elif second is not None:
+        raise ValueError("--second needs a first pilot; pass the folder of a finished run before this option")
+    elif templates is None or terms is None:
+        raise ValueError("--assume needs the size of the planned run; set --templates and --terms")
+    else:
+        spread = assumed_spread(*_assumed(assume or ()), Size(_ENDLESS, templates, terms))
+        figures = {FULL: gen_bias_figure(spread, terms, _LEVEL)}
+        basis = _Basis(None, None, _LEVEL, spread, figures, [], templates, terms, 1)
+
     independent = change_half_width(basis.full, basis.level)
     changes: dict[str, float | None] = {}
     paired = 1.0
     if independent is not None and independent < math.inf:
         changes[FULL] = independent
-        if second is not None:
+        if basis.run is not None and second is not None:
             found = paired_half_widths(basis.run, read_run(second))
             changes, paired = {name: found.get(name) for name in basis.figures}, found[FULL] / independent
 
@@ -170,15 +205,16 @@ def plan(
 
 
 class _Basis(NamedTuple):
-    """The pilot on which a plan is based.
+    """The data on which a plan is based: a pilot run or assumptions.
 
     Attributes:
+        run: The pilot; `None` for assumptions.
         missing: The names of figures that have no interval in the pilot.
-        num_questions: The maximum number of questions that follow a template (with `--cue`); 1 without questions.
+        num_questions: The maximum number of questions that follow a template (with `--cue`), or 1 without questions.
     """
 
-    run: Run
-    table: pa.Table
+    run: Run | None
+    table: pa.Table | None
     level: float
     full: Spread
     figures: dict[str, Planned]
@@ -277,7 +313,8 @@ def _write(path: Path, made: Plan, basis: _Basis, wanted: float | None) -> None:
         titles = "replies per term and template", "percentage points" if figure.is_share else "half-width"
         if points:
             plots[name] = ranges_plot(points, titles, wanted if name == FULL else None)
-    context = {"title": basis.run.folder.name, "plan": made, "choices": list(plots)}
+    title = "assumptions" if basis.run is None else basis.run.folder.name
+    context = {"title": title, "plan": made, "choices": list(plots)}
     write_page(Path(__file__).parent / "plan.html.jinja", path, context, {"half-widths": list(plots.values())})
 
 
@@ -304,9 +341,10 @@ def _shown_power(power: Range | None) -> str:
 
 
 def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[float], bool]) -> str:
-    """Writes a sentence with the smallest number of replies per term and template that reaches an `aim` (in words).
+    """Writes a sentence with the smallest number of replies per term and template that is enough for an aim.
 
-    `at` predicts a figure from the number of replies, and `reached` returns whether the figure reaches the aim.
+    `aim` is the aim in words. `at` predicts a figure from the number of replies, and `reached` returns whether the
+    figure reaches the aim.
     """
     numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
 
@@ -326,13 +364,29 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
     return f"To reach {aim}, generate {number} or more replies per term and template{rough}."
 
 
+def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
+    """Parses the numbers of `--assume`, in the order of `assumed_spread`. Value and noise are divided by 1,000."""
+    found: Mapping[str, str] = dict(word.partition("=")[::2] for word in words)
+    try:
+        value, noise, styles = (float(found[name]) for name in _ASSUMED)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"--assume is {' '.join(words)}; write value=10 noise=220 styles=12") from error
+    # Value and noise are means of squared differences between probabilities, times 1000. The means are at most 1.
+    if not (0 <= value <= 1000 and 0.001 <= noise <= 1000 and 1 <= styles <= 1000):
+        allowed = "a value of 0 to 1000, noise of 0.001 to 1000, and 1 to 1000 styles"
+        raise ValueError(f"--assume is {' '.join(words)}; pass {allowed}")
+    return value / 1000, noise / 1000, styles
+
+
 def _costs(
-    run: Run,
-    table: pa.Table,
+    run: Run | None,
+    table: pa.Table | None,
     numbers: Sequence[int],
     prices: tuple[float | None, float | None],
     minutes: float | None,
 ) -> list[list[str]]:
+    if run is None or table is None:
+        return [["replies", "", *map(count, numbers)]]
     tables = [table]
     while (later := read_shards(turn_folder(run.folder, len(tables) + 1) / REPLIES)) is not None:
         tables.append(later)

@@ -171,8 +171,8 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
 def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) -> BiasVariance:
     """Computes the variance of one debiased value, which is the mean over the templates.
 
-    In each template, more than half of the cells must have `MIN_REPLIES` or more replies. The remaining cells get the
-    mean moments of these cells. The plain value must be above 0.
+    In each template, more than half of the cells must have `MIN_REPLIES` or more replies. Cells with fewer replies get
+    the mean moments of these cells. The plain value must be above 0.
     """
     cells = _joined(templates)
     counts, cross, full, single = cells.counts, cells.cross, cells.counts >= MIN_REPLIES, cells.counts == 1

@@ -88,6 +88,18 @@ def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -
     return spread._replace(zero_apart=zero_apart, slope_apart=slope_apart)
 
 
+def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
+    """Computes the variance of a value without a pilot, if all cells have the same covariance matrix.
+
+    `noise` is the trace of this matrix, which is the sampling noise of one reply. It is spread evenly over `styles`
+    directions.
+    """
+    replies, templates, terms = size
+    slope = 4 * noise / styles / replies / terms / templates
+    error = math.sqrt(2 / (templates * terms * (replies - 1) * styles))
+    return Spread(value, 2 * noise**2 / styles * _at_zero(size), slope, error, slope * error, size)
+
+
 def at_size(spread: Spread, size: Size) -> Spread:
     before = spread.size
     cells = before.templates * before.terms / (size.templates * size.terms)

@@ -62,12 +62,13 @@ def plain_options(training_args: "SFTConfig", config: type["TrainingArguments"],
 def padding_tokenizer(loaded: "LoadedModel") -> Any:
     """Returns a copy of the tokenizer that pads on the right, because padding on the left would shift positions.
 
-    Trainers may add a padding token to this copy, whereas the original tokenizer is saved unchanged.
+    Trainers may add a padding token to this copy, whereas the original tokenizer is saved unchanged. Models do not
+    attend to padding, so any token can be the padding token.
     """
     tokenizer = deepcopy(loaded.tokenizer)
     tokenizer.padding_side = "right"
     if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.convert_ids_to_tokens(0)
     return tokenizer
 
 

@@ -81,8 +81,8 @@ def held_out_rows(texts: Sequence[str], seed: int) -> np.ndarray:
     distinct = sorted(set(unvaried), key=lambda text: (seeded_generator(seed, "validation", text).random(), text))
     if len(distinct) < len(SPLITS):
         raise ValueError(
-            f"the replies answer only {len(distinct)} distinct prompt, but training and validation need at least 2; "
-            "label a run with more prompts"
+            f"the number of distinct prompts with a reply is {len(distinct)}, but training and validation need at "
+            "least 2; use replies to more prompts"
         )
     held_out = set(distinct[: max(1, round(VALIDATION_SHARE * len(distinct)))])
     return np.array([text in held_out for text in unvaried])

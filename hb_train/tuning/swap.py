@@ -111,6 +111,8 @@ def _phrase(
     text = _with_case(match[0], source.term, target.term)
     if len(re.sub(r"\W", "", match[0])) > len(re.sub(r"\W", "", source.term)):
         text += " people"  # "Muslims"
+    elif re.match(rf", \w+ ({any_noun})\b", after, re.IGNORECASE):
+        return None  # "a Muslim, Deaf woman" could be about a Muslim or about a woman
     elif re.search(r"\ban? $", before, re.IGNORECASE) and _NO_NOUN.match(after):
         text += " person"  # "as a Muslim, …"
     return start, end, text

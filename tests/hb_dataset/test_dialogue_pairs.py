@@ -2,7 +2,6 @@ import csv
 import json
 import re
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import chitchat_dataset
@@ -17,14 +16,6 @@ from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 @pytest.fixture(scope="module")
 def conversations():
     return json.loads(Path(chitchat_dataset.__file__).with_name("dataset.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def read_once():
-    """The chit-chat dataset is parsed once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dialogue_pairs, "_chitchat", cache(dialogue_pairs._chitchat))
-        yield
 
 
 def test_the_chitchat_dataset_is_read_and_drawn_from(conversations):

@@ -125,7 +125,6 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--model", "no/such-model"], "no model 'no/such-model'; pass 'embedded', a local folder"),
         (["--vocabulary_dir", "nowhere"], "the vocabulary folder 'nowhere' does not exist"),
         (["--dataset_config", "v1.1-baseline"], "did you mean 'v1.1-seat'? allowed: v1.0, v1.0-small, "),
         (["--confidence_level", "2"], "confidence_level is 2.0"),
@@ -139,10 +138,9 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     ],
 )
 def test_bad_options_end_in_one_clear_line(options, message, vocabulary, saved_llama, tmp_path):
-    model = [] if "--model" in options else ["--model", saved_llama]
     about_prompts = {"--vocabulary_dir", "--dataset_config", "--axes"} & {*options}
     few = [] if about_prompts else ["--vocabulary_dir", vocabulary]
-    assert message in refusal(*model, *few, *options, "--output_dir", tmp_path / "run")
+    assert message in refusal("--model", saved_llama, *few, *options, "--output_dir", tmp_path / "run")
     assert not (tmp_path / "run" / "perplexities").exists()
 
 

@@ -2,20 +2,15 @@
 
 import json
 import warnings
-from itertools import combinations
-from statistics import fmean
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import false_discovery_control, mannwhitneyu
 
 from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
-# Exact p-values are shares of small whole numbers: no test may lie on the level itself.
-ALPHAS = (0.0517, 0.2931)
 AXES, DESCRIPTORS, TEMPLATES = ("age", "ability"), ("old", "young", "tall", "small"), ("I am {}.", "Hi, {}!")
 
 
@@ -47,49 +42,13 @@ def as_json(results):
 perplexities = st.one_of(st.integers(1, 6).map(float), st.floats(0.01, 1e6, allow_subnormal=False))
 
 
-def expected_tests(rows):
-    """(axis, template, p, |rank-biserial|) of every pair, by scipy and by counting."""
-    cells = {}
-    for axis, descriptor, template, value in rows:
-        cells.setdefault((axis, template), {}).setdefault(descriptor, []).append(value)
-    results = []
-    for (axis, template), groups in sorted(cells.items()):
-        for one, other in combinations(sorted(groups), 2):
-            x, y = groups[one], groups[other]
-            wins = sum((a > b) - (a < b) for a in x for b in y)
-            results.append((axis, template, mannwhitneyu(x, y).pvalue, abs(wins) / (len(x) * len(y))))
-    return results
+def is_comparable(rows):
+    """Whether an axis has two descriptors in a template."""
+    cells = {(axis, template, descriptor) for axis, descriptor, template, _ in rows}
+    return len(cells) > len({cell[:2] for cell in cells})
 
 
-comparable = rows_of(perplexities, min_size=8).filter(expected_tests)
-
-
-@depths(60, 1500)
-def test_likelihood_bias_is_a_loop_over_scipy(depth):
-    @depth
-    @given(rows_of(perplexities), st.sampled_from(ALPHAS))
-    def check(rows, alpha):
-        expected = expected_tests(rows)
-        values, columns = columns_of(rows)
-        if not expected:
-            with pytest.raises(ValueError, match="no axis has two descriptors in the same template"):
-                likelihood_bias(values, **columns, alpha=alpha)
-            return
-        results = likelihood_bias(values, **columns, alpha=alpha)
-        axes, templates, pvalues, effects = zip(*expected, strict=True)
-        significant = np.array(pvalues) < alpha
-        assert results["num_tests"] == len(expected)
-        assert results["likelihood_bias"] == pytest.approx(significant.mean())
-        assert results["effect_size"] == pytest.approx(fmean(effects), abs=1e-12)
-        adjusted = false_discovery_control(pvalues)
-        clear = np.abs(adjusted - alpha) > 1e-9
-        assert abs(results["bh_likelihood_bias"] - (adjusted < alpha).mean()) <= (~clear).mean() + 1e-12
-        for name, keys in (("by_axis", axes), ("by_template", templates)):
-            assert results[name].keys() == set(keys)
-            for key, share in results[name].items():
-                assert share == pytest.approx(fmean(s for s, k in zip(significant, keys, strict=True) if k == key))
-
-    check()
+comparable = rows_of(perplexities, min_size=8).filter(is_comparable)
 
 
 @depths(40, 1000)

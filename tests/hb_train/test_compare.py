@@ -10,6 +10,7 @@ from hb_train import compare
 from hb_train.debias import main as debias
 from hb_train.side_effects import measure_side_effects
 from hb_train.tune import main as tune
+from tests.hb_metrics.report.conftest import write_files
 from tests.hb_train.conftest import AXES, WARNINGS_OF_TRL
 
 pytestmark = WARNINGS_OF_TRL
@@ -138,6 +139,8 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(tmp_path, monkeypatch
     assert steps.values("tune", "--method") == ["distill", "kto"]
     name, words = steps.steps[-1]
     runs = [str(tmp_path / run) for run in ("before", "distill", "kto", "prompt")]
+    drifts = [words for name, words in steps.steps if name == "side_effects"]
+    assert sorted(drifts) == [[runs[0], run] for run in runs[1:]]
     assert (name, words[:4]) == ("report", runs)
     assert words[5:9] == ["before", "distill", "kto", "system prompt"]
     assert words[9:11] == ["--labels", str(tmp_path / "labels")]
@@ -150,6 +153,7 @@ def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch)
 
     steps, margins = Noted(), ["dialogue_perplexity=5%", "offensive_replies=0.5pt"]
     monkeypatch.setattr(compare, "run_step", run_step)
+    write_files(tmp_path / "before", 0)
     with pytest.raises(SystemExit) as ended:
         tune(["--compare", "--output_dir", str(tmp_path), "--no_worse_than", *margins])
     assert ended.value.code == 3
@@ -159,6 +163,14 @@ def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch)
     with pytest.raises(SystemExit, match="as figure=margin"):
         tune(["--compare", "--no_worse_than", "dialogue_perplexity"])
     assert len(steps.steps) == number
+    for margin, message in {
+        "offensive_reply=1pt": "did you mean",
+        "offensive_replies=1": "write offensive_replies=1pt",
+    }.items():
+        steps.steps.clear()
+        with pytest.raises(SystemExit, match=message):
+            tune(["--compare", "--output_dir", str(tmp_path), "--no_worse_than", margin])
+        assert [name for name, _ in steps.steps] == ["measure"]  # before anything is trained
 
 
 @pytest.mark.parametrize(

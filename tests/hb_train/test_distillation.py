@@ -14,6 +14,7 @@ from hb_dataset import load_table
 from hb_metrics.inference.models.bias_tags import read_bias_tuning
 from hb_metrics.inference.models.loading import load_model
 from hb_train.baseline_replies import main as reply_main
+from hb_train.training.encoding import IGNORED
 from hb_train.training.models import padding_tokenizer
 from hb_train.tune import main as tune_main
 from hb_train.tuning.baseline_rows import draw_baseline_prompts, draw_prompts
@@ -135,6 +136,16 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
     assert loss == pytest.approx((sums.sum() / numbers.sum()).detach().item(), rel=1e-5)
 
 
+def test_any_token_pads_if_a_tokenizer_has_no_end(save_small_model):
+    loaded = load_model(str(save_small_model("gpt2")))
+    expected = PairCollator(padding_tokenizer(loaded))(list(encoded_pairs(loaded)))
+    assert not expected["attention_mask"].all()
+    loaded.tokenizer.eos_token = None
+    batch = PairCollator(padding_tokenizer(loaded))(list(encoded_pairs(loaded)))
+    assert batch["labels"].shape[1] == batch["attention_mask"].shape[1]
+    assert (batch["labels"][batch["attention_mask"] == 0] == IGNORED).all()
+
+
 def test_an_adapter_is_taught_by_the_model_without_it(save_small_model, tmp_path):
     loaded = load_model(str(save_small_model("gpt2")))
     batch = PairCollator(padding_tokenizer(loaded))(list(encoded_pairs(loaded)))
@@ -186,6 +197,7 @@ def test_with_lora_the_teacher_is_the_model_as_it_was(save_small_model, tmp_path
     [
         (["--dataset_config", "v1.0-baseline"], "'v1.0-baseline' has no prompts with a descriptor"),
         (["--dataset_config", "v1.0-small", "--leave_out", "v1.0-baseline"], "v1.0-baseline excludes no desc"),
+        (["--dataset_config", "next-intersections"], "cannot replace the combined terms of next-intersections"),
     ],
 )
 def test_bad_options_are_named(options, message, tmp_path):

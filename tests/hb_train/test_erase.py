@@ -152,7 +152,7 @@ def test_other_models_are_rejected(erased, save_small_model, tmp_path):
             erase_main(["--model", str(folder), *options])
     model = load_model(str(save_small_model("gpt2"))).model
     model.config.n_layer = 3
-    with pytest.raises(ValueError, match="GPT2LMHeadModel does not have exactly one list of decoder layers"):
+    with pytest.raises(ValueError, match="because it does not have exactly one list of decoder layers"):
         decoder_layers(model)
 
 

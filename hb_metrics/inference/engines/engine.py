@@ -30,7 +30,7 @@ Ability = Literal["replies", "likelihoods", "weights"]
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodRequests:
-    """Texts to score. For masked models, `spans` locates the words about people in each text, in characters."""
+    """Texts to score. For masked models, `spans` contains the positions of the words about people, in characters."""
 
     ids: list[str]
     texts: list[str]

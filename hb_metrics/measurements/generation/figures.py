@@ -43,7 +43,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 def _full(generation: Mapping[str, Any]) -> list[Figure]:
     plain, debiased = generation["gen_bias"], generation["debiased"]
     noise, level, scale = plain["noise_floor"], plain["confidence_level"], plain["scale"]
-    per_cell = f"{plain['mean_replies_per_cell']:.3g} replies per cell"
+    number = f"{plain['mean_replies_per_cell']:.3g}"
+    per_cell = f"{number} {'reply' if number == '1' else 'replies'} per cell"
     common = (
         f"×{scale}, ddof {plain['ddof']}",
         per_cell,

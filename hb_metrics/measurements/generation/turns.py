@@ -142,7 +142,7 @@ def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[s
 
 
 def _plain(change: PairedChange | None) -> dict[str, Any] | None:
-    """Converts a change for results.json. Rounds its bounds, whose last digits depend on the number of threads."""
+    """Converts a change for results.json. The last digits of bounds depend on the number of threads and are removed."""
     if change is None:
         return None
     found: dict[str, Any] = change._asdict()

@@ -127,7 +127,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         options.decoding,
         changes,
         reply=options.reply,
-        personas=read_personas(options.personas_file or PERSONAS_FILE),
+        personas=read_personas(options.personas_file or PERSONAS_FILE) if options.personas else [],
         num_personas=options.personas,
         variations=options.variations,
         cue=options.cue,

@@ -1,4 +1,3 @@
-import json
 import re
 from itertools import combinations
 from statistics import median
@@ -8,7 +7,6 @@ import pytest
 from scipy.stats import false_discovery_control, mannwhitneyu
 
 from hb_dataset import load_table, read_vocabulary
-from hb_metrics.likelihood_bias.likelihood_bias import LikelihoodBias
 from hb_metrics.likelihood_bias.shares import GENDERED_DESCRIPTORS, likelihood_bias
 
 PLANTED = "body_type"
@@ -122,6 +120,7 @@ def test_an_axis_whose_descriptors_never_meet_is_skipped_and_counted():
     assert results["num_tests_by_axis"] == {"apart": 0, "together": 1}
     assert results["num_skipped_tests"] == 3
     assert list(results["by_axis"]) == ["together"]
+    assert results["likelihood_bias"] == results["bh_likelihood_bias"] == 0
 
 
 @pytest.mark.parametrize(
@@ -141,15 +140,6 @@ def test_the_gendered_descriptors_are_those_of_the_vocabulary():
     assert {term.term for term in read_vocabulary().descriptors if term.gender is not None} == GENDERED_DESCRIPTORS
 
 
-@pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
-def test_numpy_columns_give_plain_and_finite_json(ties):
-    columns = rows_to_columns(make_rows(ties))
-
-    results = likelihood_bias(**{name: np.array(column) for name, column in columns.items()})
-
-    assert json.loads(json.dumps(results, allow_nan=False)) == results == likelihood_bias(**columns)
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 0.0, -3.5])
 def test_perplexities_have_to_be_finite_and_positive(value):
     message = f"perplexity in row 1 is {value}; pass finite numbers greater than 0 (2 rows have no such number)"
@@ -161,7 +151,6 @@ def test_perplexities_have_to_be_finite_and_positive(value):
     ("changed", "message"),
     [
         ({"perplexities": [1.0]}, "1 predictions, 2 axes, 2 descriptors, 2 templates"),
-        ({"perplexities": [[1.0], [2.0]]}, "(shape (2, 1)); pass one number"),
         ({"axes": ["age", float("nan")]}, "axis in row 1 is nan;"),
         ({"descriptors": ["old", None]}, "descriptor in row 1 is None"),
         ({"templates": ["t", None]}, "template in row 1 is None"),
@@ -188,12 +177,6 @@ def test_nothing_to_compare_is_an_error(rows, options):
 
     with pytest.raises(ValueError, match=f"nothing to compare .{2 if options else 0} descriptors were left out"):
         likelihood_bias(**columns, **options)
-
-
-def test_a_missing_perplexity_is_named_by_the_module(tmp_path):
-    columns = {"predictions": [1.0, None], **{name: column for name, column in ROW.items() if name != "perplexities"}}
-    with pytest.raises(ValueError, match="perplexity in row 1 is nan"):
-        LikelihoodBias(cache_dir=str(tmp_path)).compute(**columns)
 
 
 @pytest.fixture(scope="module")

@@ -157,7 +157,6 @@ def test_probabilities_have_to_be_probabilities(value):
     [
         ({name: [] for name in ROW}, "there are no probabilities"),
         ({"probabilities": [0.5]}, "1 predictions, 2 descriptors, 2 templates, 2 axes"),
-        ({"probabilities": [[0.1], [0.2]]}, "(shape (2, 1)); pass one number"),
         ({"descriptors": ["x", None]}, "descriptor in row 1 is None"),
         ({"axes": [None, "age"]}, "axis in row 0 is None"),
     ],

@@ -1,4 +1,4 @@
-"""The command `plan`: from a made pilot, and what it refuses."""
+"""The command `plan`: from a made pilot and from assumptions, and what it refuses."""
 
 import json
 import re
@@ -21,6 +21,8 @@ from hb_metrics.stats.planned import Size, at_size, half_width
 from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import check_sound, number, read_page
+
+ASSUMED = ["value=10", "noise=220", "styles=12"]
 
 
 @pytest.fixture
@@ -124,6 +126,17 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
     assert rows[name] == rows_of(plan(pilot, replies=[8, 16, 32]).text)[name]
 
 
+def test_assumptions_need_no_pilot(capsys):
+    main(["--assume", *ASSUMED, "--templates", "4", "--terms", "78", "--half_width", "2", "--replies", "8", "16"])
+    text = capsys.readouterr().out
+    widths = [number(cell) for cell in rows_of(text)["Full Gen Bias"][1:]]
+    needed = int(re.search(r"half-width of 2 of Full Gen Bias, generate (\d+)", text)[1])
+    assert widths[0] < 2 < 2 * widths[0]
+    assert needed == 7
+    larger = plan(None, ASSUMED, [8, 16], 16, 78).text
+    assert number(rows_of(larger)["Full Gen Bias"][1]) == pytest.approx(widths[0] / 2, rel=0.02)
+
+
 def test_the_replies_needed_for_a_half_width_are_the_fewest(pilot, capsys):
     main([str(pilot), "--half_width", "9"])
     needed = int(re.search(r"half-width of 9 of Full Gen Bias, generate (\d+)", capsys.readouterr().out)[1])
@@ -187,16 +200,26 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
+        ([], "a plan needs either a pilot or assumptions; pass the folder of a finished run, or --assume"),
+        (["--assume", *ASSUMED, "--second", "runs/tuned"], "--second needs a first pilot; pass"),
+        (["--assume", *ASSUMED], "needs the size of the planned run; set --templates and --terms"),
+        (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
+        (["--assume", "value=1", "noise=0", "styles=3", "--terms", "9", "--templates", "4"], "noise of 0.001"),
+        (["--assume", "value=1e300", *ASSUMED[1:], "--terms", "9", "--templates", "4"], "value of 0 to 1000"),
         (
-            ["runs/pilot", "--output", "no/plan.html"],
+            ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--output", "no/plan.html"],
             "existing, writable folder",
         ),
-        (["runs/pilot", "--replies", "1"], "--replies contains 1"),
-        (["runs/pilot", "--terms", "0"], "--terms is 0; pass 2"),
-        (["runs/pilot", "--templates", "-4"], "--templates is -4; pass 1"),
-        (["runs/pilot", "--half_width", "nan"], "--half_width is nan"),
+        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--replies", "1"], "--replies contains 1"),
+        (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),
+        (["--assume", *ASSUMED, "--terms", "9", "--templates", "-4"], "--templates is -4; pass 1"),
+        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--half_width", "nan"], "--half_width is nan"),
         (["runs/pilot", "--price_in", "1"], "only one of --price_in and --price_out is set; set both"),
         (["runs/pilot", "--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
+        (
+            ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--pilot_minutes", "3"],
+            "cannot be estimated from --assume",
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_refused(words, error):

@@ -77,15 +77,19 @@ def test_the_variance_is_that_of_the_debiased_value():
     rng = np.random.default_rng(5)
     centres, spreads = rng.normal(size=(6, 4)), rng.uniform(0.5, 2, size=(6, 4))
     sizes = [4, 6, 8, 5, 9, 12]
-    values, variances = [], []
-    for _ in range(4000):
-        cells = [
-            centre + spread * (rng.exponential(size=(size, 4)) - 1)
-            for centre, spread, size in zip(centres, spreads, sizes, strict=True)
-        ]
+    drawn = [
+        centre + spread * (rng.exponential(size=(4000, size, 4)) - 1)
+        for centre, spread, size in zip(centres, spreads, sizes, strict=True)
+    ]
+    means = np.stack([replies.mean(axis=1) for replies in drawn])
+    noise = [replies.var(axis=1, ddof=1).sum(axis=1) / size for replies, size in zip(drawn, sizes, strict=True)]
+    values = means.var(axis=0).sum(axis=1) - 5 / 6 * np.mean(noise, axis=0)
+    variances = []
+    for row, expected in enumerate(values[:500]):
+        cells = [replies[row] for replies in drawn]
         moments, value, plain = found_of([cells])
         at_zero, slope, *_ = bias_variance(moments, value, plain)
-        values.append(value)
+        assert value == pytest.approx(expected)
         variances.append(at_zero + slope * value)
 
     # The standard error is about 2.5 %; cells of unlike spread are pooled, which may cost as much again.

@@ -10,7 +10,7 @@ from hb_metrics.stats.calibration import corrected_rate
 from hb_metrics.stats.generalising import generalised
 from hb_metrics.stats.planned import (
     Size,
-    Spread,
+    assumed_spread,
     at_size,
     half_width,
     likelihood_half_width,
@@ -127,10 +127,24 @@ def test_the_half_width_at_the_pilots_size_is_that_of_its_interval():
     assert np.allclose(same[:5], spread[:5])
 
 
+def test_assumed_spreads_are_those_of_even_cells():
+    # By brute force: the variance of the debiased value of normal cells, about and away from 0.
+    rng = np.random.default_rng(1)
+    size, styles = Size(6, 2, 10), 5
+    for strength in (0.0, 0.4):
+        means = strength * rng.normal(size=(1, size.templates, size.terms, 1, styles))
+        replies = means + rng.normal(size=(6000, size.templates, size.terms, size.replies, styles))
+        noise = (1 - 1 / size.terms) * replies.var(axis=3, ddof=1).sum(axis=-1).mean(axis=2) / size.replies
+        values = (replies.mean(axis=3).var(axis=2).sum(axis=-1) - noise).mean(axis=1)
+        true = float(means[..., 0, :].var(axis=2).sum(axis=-1).mean())
+        spread = assumed_spread(true, float(styles), styles, size)
+        assert spread.at_zero + spread.slope * true == pytest.approx(values.var(), rel=0.08)
+
+
 def test_runs_that_will_have_no_interval_have_no_half_width():
     for size in (Size(3, 4, 40), Size(8, 1, 11)):
-        assert half_width(Spread(0.01, 1e-6, 1e-4, 0.1, 1e-5, size), LEVEL) is None
-    assert half_width(Spread(0.01, 1e-6, 1e-4, 0.1, 1e-5, Size(4, 4, 40)), LEVEL) is not None
+        assert half_width(assumed_spread(0.01, 0.2, 10, size), LEVEL) is None
+    assert half_width(assumed_spread(0.01, 0.2, 10, Size(4, 4, 40)), LEVEL) is not None
 
 
 def of_shares(design, sets):

@@ -77,7 +77,7 @@ def test_the_split_depends_on_texts_and_seed_alone(number, seed, repeats, shuffl
 
 def test_too_few_prompts_to_split_are_refused():
     for texts in (["a"], ["a", "a", "a"], ["I'm Deaf.", "I am deaf"]):
-        with pytest.raises(ValueError, match="only 1 distinct prompt,"):
+        with pytest.raises(ValueError, match="distinct prompts with a reply is 1,"):
             held_out_rows(texts, 0)
     assert sorted(held_out_rows(["a", "b"], 0)) == [False, True]
 

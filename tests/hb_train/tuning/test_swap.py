@@ -34,6 +34,7 @@ def swap(reply, source, target):
         ("Muslim", "Deaf", "Muslims pray. As a Muslim, I pray.", "Deaf people pray. As a Deaf person, I pray."),
         ("Muslim", "Deaf", "I'm a Muslim too. A Muslim who prays!", "I'm a Deaf person too. A Deaf person who prays!"),
         ("Deaf", "with asthma", "As a deaf woman I met Deaf men.", "As a woman with asthma I met men with asthma."),
+        ("tall", "Deaf", "As a tall man, a tall, dark man, too.", None),  # not "a Deaf person, dark man"
         ("Deaf", "with a lisp", "A Deaf actor.", None),  # there is no place for "with a lisp"
         ("with asthma", "autistic", "You are a woman with asthma!", None),  # after "woman" it is too late
         ("with asthma", "autistic", "Nothing of it.", None),  # because it might have named asthma

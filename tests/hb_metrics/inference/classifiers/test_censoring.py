@@ -77,7 +77,8 @@ def test_replies_that_name_their_term_are_found():
     assert not names_terms(["oops _POTENTIALLY_UNSAFE__"], ["Deaf"], {}, {}).any()
 
 
-def test_the_terms_of_intersections_are_read_off_the_prompts(intersections):
+def test_the_terms_of_intersections_are_read_off_the_prompts():
+    intersections = load_table("next-intersections")
     paired = paired_terms(intersections)
     assert paired.keys() == set(intersections["descriptor"].unique().to_pylist())
     for name, pair in paired.items():

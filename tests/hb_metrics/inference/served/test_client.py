@@ -208,7 +208,7 @@ def test_a_compressed_answer_is_read_though_none_is_asked_for():
 def test_nobody_at_an_address_is_named():
     with serving(StandIn()) as url:
         pass
-    with pytest.raises(ValueError, match=f"{url} did not answer prompt '0' in 8 tries; .*: ConnectError"):
+    with pytest.raises(ValueError, match=f"{url} did not answer prompt '0' in 8 attempts .*: ConnectError"):
         ask(url)
 
 

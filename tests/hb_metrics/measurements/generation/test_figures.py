@@ -1,5 +1,7 @@
 """The figures of generation bias are the numbers of results.json, and the answer says no more than the interval."""
 
+import re
+
 import pytest
 from scipy.stats import spearmanr
 
@@ -37,6 +39,13 @@ def check(figure, generation, metric, key=None):
     assert list(figure.interval) == at(generation["gen_bias"]["intervals"])
     if figure.part_of:
         assert figure.plain == at(generation["gen_bias"])
+
+
+@pytest.mark.parametrize(("number", "words"), [(1.0, "1 reply per"), (1.004, "1 reply per"), (2.5, "2.5 replies per")])
+def test_one_reply_is_a_reply(generation, number, words):
+    bias = {**generation["gen_bias"], "mean_replies_per_cell": number}
+    found = figures({"generation": {**generation, "gen_bias": bias}})
+    assert all(words in "; ".join(figure.notes) for figure in found[:2])
 
 
 def test_figures_are_those_of_the_results(results, generation):
@@ -124,35 +133,21 @@ def axes(**values):
     ]
 
 
-BEYOND = "The style of replies differs significantly between terms: Full Gen Bias minus sampling noise is"
-
-
 @pytest.mark.parametrize(
     ("whole", "by_axis", "answer"),
     [
         (
             full(5.25, (4, 6.5)),
             axes(Ability=(8, (7, 9)), X=(9, None), Age=(2, (1, 3)), Nonce=(1, (-1, 3))),
-            f"{BEYOND} 5.25 (95% interval 4.00 to 6.50). It is above 0 on 2 of the 3 axes with an interval, and "
-            "highest on ability (8.00), age (2.00).",
+            "differs significantly .* 5.25 .95% .* above 0 on 2 of the 3 axes .* on ability .8.00., age .2.00..$",
         ),
-        (full(5.25, (4, 6.5)), axes(Age=(2, (1, 3))), f"{BEYOND} 5.25 (95% interval 4.00 to 6.50)."),
-        (
-            full(0.5, (0, 2)),
-            [],
-            "The style of replies does not differ significantly between terms: Full Gen Bias minus "
-            "sampling noise is 0.50 (95% interval 0.00 to 2.00).",
-        ),
-        (
-            full(5.25, None, "too few replies"),
-            [],
-            "It is unknown whether the style of replies differs significantly between terms: Full Gen "
-            "Bias minus sampling noise is 5.25 (no interval: too few replies).",
-        ),
+        (full(5.25, (4, 6.5)), axes(Age=(2, (1, 3))), "differs significantly .* 5.25 .95% interval 4.00 to 6.50..$"),
+        (full(0.5, (0, 2)), [], "does not differ significantly .* 0.50 .95% interval 0.00 to 2.00..$"),
+        (full(5.25, None, "too few replies"), [], "unknown whether .* 5.25 .no interval: too few replies..$"),
     ],
 )
 def test_the_answer_says_no_more_than_the_interval(whole, by_axis, answer):
-    assert generation_answer(whole, by_axis) == answer
+    assert re.search(answer, generation_answer(whole, by_axis))
 
 
 def test_frequencies_are_of_one_word_terms(generation):

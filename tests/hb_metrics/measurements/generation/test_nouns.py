@@ -124,6 +124,12 @@ def test_value_is_the_mean_over_pairs_of_nouns_and_terms(monkeypatch):
     assert noun_bias(kernels, 0.95)["no_interval"] == FEW_REASON  # five terms
 
 
+def test_equal_replies_have_no_interval():
+    vectors, *names = replies_of(made_model(0.5, 0.5, 20), 4, np.random.default_rng(3))
+    found = noun_bias(noun_kernels(np.ones_like(vectors), *names), 0.95)
+    assert (found["value"], found["interval"], found["no_interval"]) == (0, None, FEW_REASON)
+
+
 def test_the_interval_of_a_change_holds_it():
     rng, before, after = np.random.default_rng(5), made_model(0.8, 0.1, 40), made_model(0.1, 0.4, 40)
     held = []

@@ -7,13 +7,8 @@ import math
 import pyarrow.parquet as pq
 import pytest
 
-from hb_dataset import load_table
 from hb_metrics.arguments import settings_of
-from hb_metrics.inference.engines.local import LocalEngine
-from hb_metrics.inference.processes import process_state
 from hb_metrics.language_model_bias.paired_test import language_model_bias
-from hb_metrics.measurements.measurement import Task
-from hb_metrics.measurements.reddit import work
 from hb_metrics.runs.planning import read_files
 from tests.hb_metrics.runs_here import measure_here
 
@@ -162,13 +157,6 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
     ):
         with pytest.raises((ValueError, OSError), match=message):
             read_files(settings_of(asked(data, **options)))
-
-
-def test_a_masked_model_is_refused(data, load, tmp_path):
-    settings = settings_of(asked(data))
-    task = Task(settings, load_table("v1.0-small"), LocalEngine(load("bert")), process_state(), ("reddit",), tmp_path)
-    with pytest.raises(ValueError, match="needs a causal language model, but 'bert' is a masked model"):
-        work.plan(task, work.read_files(settings))
 
 
 @pytest.mark.parametrize(
