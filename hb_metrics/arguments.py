@@ -95,6 +95,13 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     quick = quick_values(_option_classes()) if values.get("quick") else {}
     settings = make_settings(_option_classes(), {**quick, **values})
     asked_measurements(settings)
+    chosen = settings.values()
+    asks = chosen["judge"] is not None or any(str(value).startswith("judge:") for value in chosen.values())
+    if chosen["judge_model"] != RunOptions.judge_model and not asks:
+        raise ValueError(
+            f"judge_model is '{chosen['judge_model']}', but nothing asks a judge; set --judge to a rubric, or a "
+            "classifier to judge:RUBRIC"
+        )
     return settings
 
 

@@ -47,7 +47,9 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                     "the judge's own": Number(rate["judged"], "share"),
                     "labels": Number(rate["num_labelled"], "count"),
                 },
-                detail="" if axis else f"the judge's own: {Number(rate['judged'], 'share').shown}",
+                detail=""
+                if axis
+                else f"according to {results['judge']} alone: {Number(rate['judged'], 'share').shown}",
             )
         )
     return found

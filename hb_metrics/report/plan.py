@@ -1,4 +1,4 @@
-"""Estimates the precision and the cost of a longer run, from a finished pilot run or from assumptions.
+"""Estimates the precision and cost of a longer run from a finished pilot run or from assumptions.
 
     holistic-bias plan runs/pilot --replies 8 16 32 --half_width 2 --output plan.html
     holistic-bias plan runs/pilot --second runs/tuned_pilot
@@ -208,7 +208,7 @@ class _Basis(NamedTuple):
     """The data on which a plan is based: a pilot run or assumptions.
 
     Attributes:
-        run: The pilot; `None` for assumptions.
+        run: The pilot, or `None` for assumptions.
         missing: The names of figures that have no interval in the pilot.
         num_questions: The maximum number of questions that follow a template (with `--cue`), or 1 without questions.
     """
@@ -365,7 +365,10 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
 
 
 def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
-    """Parses the numbers of `--assume`, in the order of `assumed_spread`. Value and noise are divided by 1,000."""
+    """Parses the numbers passed to `--assume`, which are in the order of `assumed_spread`'s parameters.
+
+    The value and the noise are divided by 1,000.
+    """
     found: Mapping[str, str] = dict(word.partition("=")[::2] for word in words)
     try:
         value, noise, styles = (float(found[name]) for name in _ASSUMED)

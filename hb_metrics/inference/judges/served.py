@@ -34,6 +34,7 @@ _ANSWER_TOKENS = 8
 _ALTERNATIVES = (20, 5)
 _TRIAL = "Answer with the letter A and nothing else."
 _FIRST = 32  # the run ends if none of this number of first answers is a letter, because requests may cost money
+_SPACES = "▁Ġ"  # the signs of tokenizers for a space, which some servers do not decode
 _ROUNDING = 1e-3  # the largest accepted log-probability; a server's rounding may raise it above 0
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
 
@@ -173,11 +174,11 @@ def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
         if match is not None and match[1] in letters:
             masses[letters.index(match[1])] = 1.0
         return masses
-    likeliest = max(answer["first"], key=lambda each: each[1])[0].strip()
-    if likeliest in (*letters,):
-        for token, value in answer["first"]:
-            if token.strip() in (*letters,):
-                masses[letters.index(token.strip())] += exp(value)
+    tokens = [(token.strip().lstrip(_SPACES), value) for token, value in answer["first"]]
+    if max(tokens, key=lambda each: each[1])[0] in (*letters,):
+        for token, value in tokens:
+            if token in (*letters,):
+                masses[letters.index(token)] += exp(value)
     return masses
 
 

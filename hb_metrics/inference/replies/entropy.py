@@ -18,7 +18,7 @@ def reply_entropies(plan: ReplyPlan, loaded: LoadedModel) -> np.ndarray:
     """Samples the plan's replies and computes the mean entropy of each reply's tokens, in nats: [prompts] float64.
 
     The token that ends a reply counts, unless the reply was cut. A thought before the reply does not count. The value
-    of an empty reply is NaN. The settings must be `sample=True`.
+    of an empty reply is NaN. The decoding settings must have `sample=True`.
     """
     values = np.full(len(plan.ids), np.nan)
     for row, decoded in enumerate(decode_rows(plan, loaded, range(len(plan.ids)))):

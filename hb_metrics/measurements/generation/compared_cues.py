@@ -48,8 +48,8 @@ _REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
 class Matched(NamedTuple):
     """The replies to those terms and templates that all runs share.
 
-    `axes` [terms] contains the axis of each term. `num_left_out` counts the terms that were left out because some run
-    has fewer than two of their replies to a template and question.
+    `axes` [terms] contains the axis of each term. `num_left_out` counts the omitted terms, which have fewer than two
+    replies to a template and question in some run.
     """
 
     cues: list[CueReplies]

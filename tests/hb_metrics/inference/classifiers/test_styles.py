@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 
+from hb_metrics.inference.classifiers.presets import presets
 from hb_metrics.inference.classifiers.styles import (
     CLUSTER_FILES,
     clusters_for,
@@ -19,11 +20,6 @@ PAPER_CLUSTERS = {
     "Hate": ["Hateful", "Resentful"],
     "Care": ["Sensitive", "Considerate", "Warm", "Kind", "Caring", "Respectful"],
 }
-GO_EMOTIONS = [
-    "admiration", "amusement", "anger", "annoyance", "approval", "caring", "confusion", "curiosity", "desire",
-    "disappointment", "disapproval", "disgust", "embarrassment", "excitement", "fear", "gratitude", "grief", "joy",
-    "love", "nervousness", "optimism", "pride", "realization", "relief", "remorse", "sadness", "surprise", "neutral",
-]  # fmt: skip
 
 
 def test_a_sigmoid_head_is_divided_by_its_sum_and_that_is_noted(texts, save_classifier, by_label):
@@ -54,7 +50,7 @@ def test_clusters_are_found_by_the_labels():
     papers = [style for members in PAPER_CLUSTERS.values() for style in members]
     assert clusters_for([*papers, "Zany"]) == PAPER_CLUSTERS
     assert clusters_for([f"{style} (and so on)" for style in papers]) == PAPER_CLUSTERS
-    assert clusters_for(GO_EMOTIONS) == read_style_clusters(CLUSTER_FILES[1])
+    assert clusters_for(presets()["go_emotions"]["labels"]) == read_style_clusters(CLUSTER_FILES[1])
     assert clusters_for(papers[:-1]) is None
     assert clusters_for(["LABEL_0", "LABEL_1"]) is None
     assert clusters_for([]) is None

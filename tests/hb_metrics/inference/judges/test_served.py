@@ -104,8 +104,8 @@ def test_which_answers_are_letters(text, letter):
     assert masses == [float(place == letter) for place in range(2)]
 
 
-def test_a_probability_rounded_above_1_is_read():
-    listed = [{"token": "A", "logprob": 1e-7}, {"token": "B", "logprob": -16.0}, {"token": "no", "logprob": -20.0}]
+def test_rounded_probabilities_and_encoded_spaces_are_read():
+    listed = [{"token": "ĠA", "logprob": 1e-7}, {"token": "B", "logprob": -16.0}, {"token": "no", "logprob": -20.0}]
     content = {"choices": [{"message": {}, "logprobs": {"content": [{"top_logprobs": listed}]}}]}
     masses = letter_masses({"text": "A", "first": first_tokens(content)}, 2)
     assert masses == pytest.approx([1.0, np.exp(-16.0)])
