@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_metrics.obedience.errors import Part, RepliesOf, half_width, shared_noise
-from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.finished_run import (
     Run,
     read_reply_table,
@@ -30,7 +29,7 @@ from hb_metrics.runs.finished_run import (
     recorded_run,
 )
 from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, run_digest
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 
 SCALE = 1000
 # A subfolder of a tuned model's folder. It is not part of the model's digest.

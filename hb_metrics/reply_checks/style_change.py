@@ -1,24 +1,13 @@
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 
 NUM_MOVERS = 5
 # The factor by which the paper multiplies variances, both here and in Table 4.
 VARIANCE_SCALE = 1000
-
-
-class RunStyles(NamedTuple):
-    """The mean style probabilities of a run's descriptors: [descriptors, styles].
-
-    Probabilities are first averaged within each template, and then over templates.
-    """
-
-    descriptors: Sequence[DescriptorKey]
-    descriptor_means: np.ndarray
-    labels: Sequence[str]
 
 
 def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.replies import Replies, later_replies, nonempty_replies, prompt_ids
 from hb_metrics.runs.run_folder import (
     PROMPTS_FILE,
@@ -20,7 +19,7 @@ from hb_metrics.runs.run_folder import (
     run_digest,
     turn_folder,
 )
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 
 _STYLE_PREFIX = "style: "
 _STYLES_COLUMN = "probabilities"

@@ -19,9 +19,8 @@ from hb_metrics.obedience.values import (
     over_terms,
     values_along,
 )
-from hb_metrics.reply_checks.style_change import RunStyles
 from hb_metrics.runs.finished_run import Run
-from hb_metrics.stats.bias_values import DescriptorKey, bias_values
+from hb_metrics.stats.bias_values import DescriptorKey, RunStyles, bias_values
 from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair
 
 NUM_STYLES = 6

@@ -4,8 +4,8 @@ import statistics
 import numpy as np
 import pytest
 
-from hb_metrics.reply_checks.style_change import RunStyles, style_change
-from hb_metrics.stats.bias_values import DescriptorKey
+from hb_metrics.reply_checks.style_change import style_change
+from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 
 LABELS = ["Sympathetic", "Curious", "Hateful", "Calm"]
 
