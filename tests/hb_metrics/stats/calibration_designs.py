@@ -5,11 +5,14 @@ as the mean of these raters labels them. Axes 0 and 1 are compared.
 """
 
 import itertools
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
+from hb_dataset.whole_files import write_text
 from hb_metrics.human_eval.label_study import allocate
 from hb_metrics.stats.calibration import corrected_gap, corrected_rate
 
@@ -374,14 +377,35 @@ def coverage(designs, number, seeds):
                 found.widths.append(tried.widths[name])
         if len(set(design.alarms)) + len(set(design.hits)) > 2:
             found.uncorrected[design.name] = float(np.mean(tried.uncorrected))
-        if design.name.startswith("no gap"):
+        if design.name.startswith("no gap") and design.name in found.by_estimand["gap"]:
             found.declared[design.name] = float(np.mean(tried.declared))
     return found
 
 
+def picture(corrected, uncorrected):
+    """SVG: how often intervals of the gap hold it, by design; red: the judge's own, blue: corrected."""
+    rows = []
+    for row, (name, own) in enumerate(uncorrected.items()):
+        y = 50 + 22 * row
+        rows.append(f'<text x="290" y="{y + 4}" text-anchor="end">{name}</text>')
+        rows.append(f'<line x1="300" x2="700" y1="{y}" y2="{y}" stroke="#ddd"/>')
+        for value, colour in ((own, "#c0392b"), (corrected.get(name), "#1f5fa8")):
+            if value is not None:
+                rows.append(f'<circle cx="{300 + 400 * value:.1f}" cy="{y}" r="5" fill="{colour}"/>')
+    height = 60 + 22 * len(uncorrected)
+    rows.append(f'<line x1="680" x2="680" y1="30" y2="{height - 20}" stroke="#555" stroke-dasharray="3"/>')
+    head = '<text x="300" y="20" fill="#c0392b">uncorrected</text><text x="390" y="20" fill="#1f5fa8">corrected</text>'
+    axis = "".join(f'<text x="{300 + 4 * at}" y="{height}" text-anchor="middle">{at}%</text>' for at in (0, 50, 95))
+    size = f'viewBox="0 0 720 {height + 10}" font-family="sans-serif" font-size="13"'
+    opened = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
+    return "\n".join([opened, '<rect width="100%" height="100%" fill="#fff"/>', head, *rows, axis, "</svg>\n"])
+
+
 def main():
+    corrected, own = {}, {}
     for title, designs, number, seeds in TRIALS:
         found = coverage(designs, number, seeds)
+        corrected, own = corrected | found.by_estimand["gap"], own | found.uncorrected
         print(f"{title}: {len(designs)} designs, {number * len(seeds)} sets each")
         for name, by_design in found.by_estimand.items():
             values = np.array([*by_design.values()])
@@ -391,6 +415,8 @@ def main():
         print(f"  widths {min(means):.2f} to {max(means):.2f} on average, {max(map(max, found.widths)):.3f} at most")
         for words, values in (("uncorrected gaps", found.uncorrected), ("declared", found.declared)):
             print(f"  {words}: {min(values.values()):.1%} to {max(values.values()):.1%}")
+    if sys.argv[1:]:
+        write_text(Path(sys.argv[1]), picture(corrected, own))
 
 
 def intervals(drawn, scores):
