@@ -32,6 +32,7 @@ def test_every_row_has_work(name):
     assert load_row(name).work(inputs_of(name)) > 0
 
 
+@pytest.mark.long
 @pytest.mark.embedded
 @pytest.mark.filterwarnings("default")  # peers may warn of what they like
 @pytest.mark.parametrize(("name", "side_name"), SIDES, ids=[f"{name}-{side}" for name, side in SIDES])
