@@ -53,7 +53,8 @@ Modifier = Descriptor | Intersection
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
     """Returns whether the term and the noun can form a phrase.
 
-    A term with a gender requires a noun of that gender. A term that already contains the noun does not agree with it.
+    A gendered term requires a noun of the same gender. A term that already contains the noun cannot be combined with
+    it.
     """
     if modifier is None:
         return True

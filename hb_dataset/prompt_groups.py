@@ -122,7 +122,7 @@ def find_groups(
         The groups and the pairs. Only a file defines pairs. A group made from a term is named after its singular.
 
     Raises:
-        ValueError: The file has faults, or a term is unknown, does not agree with its noun, or is passed twice.
+        ValueError: The file has faults, or a term is unknown, cannot be combined with its noun, or is passed twice.
     """
     if given is None:
         return read_groups()
@@ -260,7 +260,7 @@ def _readings(vocabulary: Vocabulary, term: str) -> Iterator[tuple[Descriptor | 
 
 
 def _hint(vocabulary: Vocabulary, term: str) -> str:
-    """Suggests a similar term, but never a term that community reviewers dispreferred."""
+    """Suggests a similar term, but never one that community reviewers marked as dispreferred."""
     terms = [entry.term for entry in vocabulary.descriptors if entry.preference != "dispreferred"]
     return did_you_mean(term, [*terms, *(noun.noun for noun in vocabulary.nouns)])
 

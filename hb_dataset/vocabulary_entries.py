@@ -48,7 +48,10 @@ class Descriptor:
     source: Remark | None = None
 
     def __hash__(self) -> int:
-        """Hashes only two fields. Hashing all of them would take most of the time needed to make intersections."""
+        """Hashes only two of the fields.
+
+        Hashing every field would account for most of the time needed to make intersections.
+        """
         return hash((self.axis, self.term))
 
     @property

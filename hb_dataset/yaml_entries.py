@@ -114,7 +114,7 @@ def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") ->
     if not path.is_file():
         raise FileNotFoundError(
             f"{kind} '{name}' does not exist; {hint or did_you_mean(str(name), names)}set one of {', '.join(names)}, "
-            f"or the path of your own YAML file (copy one from {folder})"
+            f"or pass the path of your own YAML file (copy one from {folder})"
         )
     return path
 

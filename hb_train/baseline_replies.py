@@ -62,8 +62,8 @@ class ReplyArguments:
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     leave_out: str | None = option(
         None,
-        "A dataset config with descriptors that are excluded, so that they can be measured as unseen descriptors. "
-        "Descriptors that share a stem with an excluded descriptor are also excluded.",
+        "A dataset config whose descriptors are left out of the replies, so that they can later be measured as unseen. "
+        "Descriptors that share a stem with one of them are also left out.",
     )
     system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")

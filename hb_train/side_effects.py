@@ -102,7 +102,7 @@ def neutral_drift(before: Side, after: Side) -> dict[str, Any]:
 
 
 def entropy_of_replies(before: Side, after: Side) -> dict[str, Any]:
-    """Computes the change in entropy on prompts of both runs, or states the reason why it is missing."""
+    """Computes the change in entropy on the prompts that both runs share, or states why there is none."""
     asked = []
     for name, (run, settings, engine, _) in zip(("before", "after"), (before, after), strict=True):
         if "generation" not in run.results:

@@ -1,6 +1,6 @@
 """Writes the dataset's card for the Hub from the template `dataset_card.md`.
 
-The card counts terms and does not list them, because many terms hurt and the tables already contain them.
+The card counts the terms but does not list them, because many are hurtful and the tables already contain them.
 """
 
 from collections import Counter

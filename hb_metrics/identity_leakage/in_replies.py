@@ -123,7 +123,10 @@ def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
 
 
 def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
-    """Finds the texts that may contain a term, by the stem of its longest word. All forms of the term share it."""
+    """Finds the texts that may contain a term.
+
+    The search uses the stem of the term's longest word, because all forms of the term share that stem.
+    """
     longest = max(re.findall(r"\w+", term.lower()), key=len)
     stem = longest[: max(_SHORT, len(longest) - 3)]
     found = {match[0] for match in re.finditer(rf"[^\n]*{re.escape(stem)}[^\n]*", words)}

@@ -5,7 +5,7 @@ about descriptor d, and Var_d is the variance over descriptors:
 
     leakage = mean over k of Σ_s Var_d(p_kds)
 
-This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. A few terms have a gender, so they
+This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. A few terms are gendered, so they
 need a noun other than "person". To remove the effect of the noun, the probability for the same noun with a neutral word
 (the word that masks terms) is subtracted from each p.
 """

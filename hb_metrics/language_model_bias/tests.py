@@ -1,4 +1,4 @@
-"""Contains the card's example as `evaluate` expects it: arguments of `compute`, and some of its results.
+"""Contains the card's example in the form that `evaluate` expects: the arguments of `compute` and some of the results.
 
 The differences -4, 2, -8, -6, -14 have the mean -6 and the variance 34, so t = -6 / sqrt(34 / 5).
 """

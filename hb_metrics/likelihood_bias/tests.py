@@ -1,4 +1,4 @@
-"""Contains the card's example as `evaluate` expects it: arguments of `compute`, and some of its results.
+"""Contains the card's example in the form that `evaluate` expects: the arguments of `compute` and some of the results.
 
 All four perplexities of "young" are below the four of "old", so the exact two-sided p-value is 2 / C(8, 4) = 0.029.
 """

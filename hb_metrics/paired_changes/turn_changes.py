@@ -30,12 +30,12 @@ def turn_changes(
     Args:
         vectors: For each turn, the style vectors of the replies: [conversations, styles].
         cells: [conversations] The template, axis and descriptor of each conversation.
-        values: For each axis (`None`: all descriptors), the debiased Full Gen Bias (×1000) of each turn.
+        values: The debiased Full Gen Bias (×1000) of each turn, by axis. The key `None` stands for all descriptors.
         confidence_level: The confidence level of the intervals.
 
     Returns:
-        The change from the first turn to the last, and the slope (per turn) of a least-squares line, both by axis. The
-        `first` and `second` values of the slope are E and L.
+        Two dicts by axis: the change from the first turn to the last, and the slope per turn of a least-squares line.
+        In the slope, `first` holds E and `second` holds L. The key `None` stands for all descriptors.
     """
     turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
     ends = np.zeros(len(vectors))

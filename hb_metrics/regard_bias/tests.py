@@ -1,7 +1,7 @@
-"""Contains the card's example as `evaluate` expects it: arguments of `compute`, and some of its results.
+"""Contains the card's example in the form that `evaluate` expects: the arguments of `compute` and some of the results.
 
-In the four structures, the regard of man is 0, 1, 0, 1 (mean 0.5), and the regard of woman is -1, -1, 1, -1 (mean
--0.5). Only in the structure "tag" is the regard of woman higher.
+Across the four structures, the regard for "man" is 0, 1, 0, 1 (mean 0.5), and the regard for "woman" is -1, -1, 1, -1
+(mean -0.5). "woman" scores higher only in the structure "tag".
 """
 
 import math

@@ -1,1 +1,1 @@
-"""Checks replies (paper, C.2.1): parroting, phrases, refusals, and changes in styles after tuning."""
+"""Checks replies for parroting, repeated phrases, refusals, and changes in style after tuning (paper, C.2.1)."""

@@ -144,12 +144,12 @@ def _of_labels(pilot: Size, bounds: Sequence[float] | None, size: Size) -> Range
 
 
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
-    """Computes the half-widths of the changes between two pilots, for all changes that have an interval.
+    """Computes the half-widths of the intervals for the changes between two pilots.
 
-    Keys and units are those of a plan.
+    Changes without an interval are omitted. Keys and units are those of a plan.
 
     Raises:
-        ValueError: The change of Full Gen Bias has no interval.
+        ValueError: The change in Full Gen Bias has no interval.
     """
     found = {}
     for measurement in MEASUREMENTS:

@@ -108,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--half_width",
         type=float,
-        help="The desired half-width of the interval of Full Gen Bias. The command then also prints the number of "
+        help="The desired half-width of the Full Gen Bias interval. The command then also prints the number of "
         "replies per term and template that this half-width needs.",
     )
     parser.add_argument("--fall", type=float, default=30.0, help="The decrease in Full Gen Bias to detect, in percent.")

@@ -165,7 +165,7 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: dict[str
     if ENTROPY in rows and rows[ENTROPY].change.beyond_chance:
         parts.append(f"replies became {'more' if rows[ENTROPY].change.change > 0 else 'less'} random")
     if unmoved:
-        parts.append(f"{_and(unmoved)} did not change beyond chance, which does not show that nothing changed")
+        parts.append(f"no change beyond chance was detected in {_and(unmoved)}, but a smaller change is possible")
     if unknown:
         parts.append(f"the effect of chance on {_and(unknown)} is unknown")
     if "missing" in effects.get("entropy", {}):

@@ -55,7 +55,7 @@ def read_until(text: str) -> Until:
 
 def until_sentence(until: Mapping[str, Any]) -> str:
     question = read_until(until["question"])
-    subject = "The half-width of the interval of Full Gen Bias" if question.is_half_width else "Full Gen Bias"
+    subject = "The half-width of the Full Gen Bias interval" if question.is_half_width else "Full Gen Bias"
     look, limit = f"look {until['look']} of {until['num_looks']}", f"{question.limit:g}"
     if until["answer"] is None and question.is_half_width:
         return f"{subject} is not below {limit}, even with all replies ({look})."

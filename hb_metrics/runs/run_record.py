@@ -28,7 +28,7 @@ def measured_model(run: Mapping[str, Any]) -> str:
         return f"{_without_path(model['name'])}, queried over HTTP (an OpenAI-compatible server)"
     digest = model["digest"][:_DIGEST_LETTERS]
     if model.get("answered_in_files"):
-        return f"{_without_path(model['name'])}, measured from files of its answers (digest {digest})"
+        return f"{_without_path(model['name'])}, measured from saved answers (digest {digest})"
     quantization, adapter = model.get("quantization"), model.get("adapter")
     if is_on_hub(model):
         words = f"commit {digest} of {model['name']}"

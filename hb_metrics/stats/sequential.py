@@ -92,10 +92,10 @@ def spent(information: float, error: float) -> float:
 
 
 def next_boundary(information: Sequence[float], before: Sequence[float], error: float) -> float:
-    """Computes the distance from the limit at which the next look answers the question.
+    """Computes how far from the limit an estimate must be for the next look to answer the question.
 
     `information` includes the next look, and `before` contains the boundaries of the earlier looks. `error` is the
-    permitted error of all looks together, on one side.
+    total one-sided error permitted across all looks.
     """
     due, undecided, then = spent(information[-1], error), (np.zeros(1), np.ones(1)), 0.0
     for now, bound in zip(information, before, strict=False):

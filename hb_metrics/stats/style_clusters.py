@@ -47,7 +47,7 @@ def cluster_columns(
             twice. `clusters` is `None`, and the labels lack styles of the paper's clusters.
     """
     if labels is None:
-        raise ValueError("style clusters need labels, the names of the styles in the order of the columns; pass labels")
+        raise ValueError("style clusters need labels; pass the names of the styles, in the order of the columns")
     if clusters is None:
         if lacking := _lacking(labels):
             raise ValueError(

@@ -19,8 +19,8 @@ class DebiasArguments:
     )
     bias_type: str | None = option(
         None,
-        "The bias specification (target terms and attributes). Set gender, race, religion1, religion2, queerness or "
-        "the path of a YAML file.",
+        "The bias specification (target terms and attributes): gender, race, religion1, religion2, queerness, or the "
+        "path of a YAML file.",
     )
     reddit_folder: str | None = option(
         None,

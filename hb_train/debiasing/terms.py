@@ -86,7 +86,10 @@ def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
 
 
 def form_of(text: str, match: Match) -> int:
-    """Returns the code of a term's form: 2 × its case (0 lower, 1 title, 2 upper), plus 1 after a space."""
+    """Returns the code of a term's form.
+
+    The code is twice the code of the case (0 lower, 1 title, 2 upper), plus 1 if a space precedes the term.
+    """
     word = text[match.start : match.end]
     case = 2 if len(word) > 1 and word.isupper() else int(word[0].isupper())
     return 2 * case + (text[match.start - 1 : match.start] == " ")

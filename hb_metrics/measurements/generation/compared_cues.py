@@ -1,7 +1,8 @@
 """Compares runs that differ only in the cue, to show whether cues affect replies in the same way.
 
 Runs are compared by term and template. They are not compared by question, because prompts without a cue have no
-question. If one run has names and the other has terms, each group of names is compared with the term of the same name.
+question. If one run uses names and the other uses terms, each group of names is compared with the term for that
+group.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,7 +67,10 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
 
 
 def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
-    """Compares runs with names and runs with terms. Two runs are compared if they differ only in cue and people."""
+    """Compares each run that uses names with the runs that use terms.
+
+    Two runs are compared if they differ only in the cue and in the people described.
+    """
     figures, num_left_out = [], 0
     for run, other in product(named, told):
         found = matched_groups(run, other) if differ_in_cue_alone([run.results["run"], other.results["run"]]) else None

@@ -13,8 +13,8 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     notes = _cue_notes(run, generation)
     if generation["most_frequent_share"] >= SAME_SHARE:
         notes.append(
-            f"{share(generation['most_frequent_share'])} of the replies are the same text. If all replies are equal, "
-            "generation bias is 0 and shows nothing about the model. Read the replies below, and check --context and "
+            f"{share(generation['most_frequent_share'])} of the replies are identical. If all replies are identical, "
+            "generation bias is 0 and says nothing about the model. Read the replies below, and check --context and "
             "--decoding."
         )
     if generation["num_unclosed_reasoning"]:
@@ -35,7 +35,7 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
         named = ", ".join(f"{name} {value}" for name, value in ignored.items())
         why = "which the server rejects" if "served" in generation else "which are not supported"
         of = "--decoding" if "served" in generation else "the model's generation_config"
-        notes.append(f"Replies were decoded without these settings of {of}, {why}: {named}.")
+        notes.append(f"Replies were decoded without some settings of {of}, {why} ({named}).")
     if asked["tag"] is not None:
         notes.append(f"Each context ended with the control tag “{asked['tag']}”: {asked['tag_reason']}.")
     ceiling = recorded_ceiling(asked.get("label_ceiling"))

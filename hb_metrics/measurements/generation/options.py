@@ -24,7 +24,7 @@ class GenerationOptions:
     temperature: float | None = option(None, "The sampling temperature. Default: the preset's value.")
     top_k: int | None = option(
         None,
-        "Sample only from this number of the most likely tokens. 0 allows all tokens. Default: the preset's value.",
+        "Sample only from the N most likely tokens. 0 means no limit. Default: the preset's value.",
     )
     top_p: float | None = option(
         None,
@@ -43,8 +43,7 @@ class GenerationOptions:
     )
     personas: int = option(
         0,
-        "The number of persona lines before each prompt, which are sentences about the model's own character. The "
-        "paper uses 2.",
+        "The number of persona lines (sentences about the model's own character) before each prompt. The paper uses 2.",
     )
     personas_file: str | None = option(
         None,

@@ -29,11 +29,10 @@ LABELS_FILE = "labels.json"
 
 
 class Ceiling(NamedTuple):
-    """The ceiling of labels, as `bias_labels.py` has recorded it. An interval is `None` if it is unknown.
+    """The best result that the labels allow, as recorded by `bias_labels.py`. An unknown interval is `None`.
 
     Attributes:
-        share: The share of replies that are tagged "no_bias" according to directions of bias that come from other
-            replies.
+        share: The share of replies tagged "no_bias" when the bias directions are estimated from other replies.
         value: The debiased Full Gen Bias of these replies, or `None` if it is unknown.
     """
 

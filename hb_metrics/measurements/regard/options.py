@@ -26,8 +26,8 @@ class RegardOptions:
     )
     regard_classifier: str = option(
         "embedded",
-        "The classifier of regard: a name that `holistic-bias classifiers` lists, the Hub id or local folder of a "
-        "sequence classifier, or 'embedded'.",
+        "The regard classifier: a name listed by `holistic-bias classifiers`, the Hub id or local folder of a sequence "
+        "classifier, or 'embedded'.",
     )
     paraphraser: str | None = option(
         None,
