@@ -154,7 +154,7 @@ class ServedEngine(Engine):
             )
         if not decoding.sample and not self.probe.greedy:
             raise ValueError(
-                f"{self.where} returns different answers at temperature 0, so its greedy replies would be random;  "
+                f"{self.where} returns different answers at temperature 0, so its greedy replies would be random; "
                 "set --decoding sample, or use a server that supports a temperature of 0"
             )
         drops_top_k = decoding.sample and decoding.top_k < ALL_TOKENS and not self.probe.top_k_kept
