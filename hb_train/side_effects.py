@@ -40,6 +40,7 @@ from hb_metrics.runs.finished_run import Run, read_prompts, read_run
 from hb_metrics.runs.planning import load, model_source
 from hb_metrics.runs.replies import is_empty
 from hb_metrics.runs.run_folder import run_digest, write_json
+from hb_metrics.stats.bias_values import descriptor_codes
 from hb_train.training.options import first_line, run_script
 
 NUM_PROMPTS = 200  # the maximum number of prompts whose replies are sampled for the entropy
@@ -116,8 +117,7 @@ def entropy_of_replies(before: Side, after: Side) -> dict[str, Any]:
         return {"missing": "the runs have no prompt in common"}
     prompts = asked[0].prompts.filter(pa.array(is_shared))
     drawn = balanced_sample(prompts, min(NUM_PROMPTS, len(prompts)), seed=before.settings.run.seed)
-    terms = list(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
-    codes = [list(dict.fromkeys(terms)).index(term) for term in terms]
+    codes, _ = descriptor_codes(drawn["descriptor"].to_pylist(), drawn["axis"].to_pylist())
     means, num_empty = [], []
     for side, each in zip((before, after), asked, strict=True):
         requests = each.requests.take(pc.index_in(drawn["id"], pa.array(each.requests.ids)).to_pylist())

@@ -74,8 +74,10 @@ def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
     """Flags the refusals and the disclaimers among a run's non-empty replies, or nothing if their file is missing."""
     table, flagged = read_run_table(run.folder / REFUSALS_FILE), {}
     if table is not None:
+        row_of = {identifier: row for row, identifier in enumerate(table["id"].to_pylist())}
+        rows = [row_of[identifier] for identifier in replies.ids]
         for kind in KINDS:
-            flagged[kind.capitalize()] = FlaggedReplies(replies, table[kind.removesuffix("s")].to_numpy())
+            flagged[kind.capitalize()] = FlaggedReplies(replies, table[kind.removesuffix("s")].to_numpy()[rows])
     return flagged
 
 
