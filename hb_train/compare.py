@@ -86,6 +86,15 @@ def compare_tuning(options: argparse.Namespace) -> None:
     dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
     config = ["--dataset_config", options.dataset_config]
     measured = [*config, *dtype, "--measurements", MEASURED, "--dialogue_replies", "200", *options.measure_args]
+    # The replies to learn from come first, because a model that a method cannot tune is then rejected within seconds.
+    own_replies = [method for method in options.method if method in OWN_REPLIES]
+    for method in own_replies:
+        learnt = ["--dataset_config", options.dataset_config.removesuffix("-small"), *dtype]
+        # The measured descriptors are not learnt. If the config contains all descriptors, this is impossible.
+        if options.dataset_config.endswith("-small"):
+            learnt += ["--leave_out", options.dataset_config]
+        learnt += ["--method", method, "--model", options.model, "--output_dir", folder / f"{method}-rows"]
+        run_step("hb_train.baseline_replies", *learnt, *options.replies_args)
     runs = {"before": folder / "before"}
     run_step("hb_metrics.measure", "--model", options.model, "--output_dir", runs["before"], *measured)
     if margins:
@@ -101,16 +110,8 @@ def compare_tuning(options: argparse.Namespace) -> None:
         runs[method] = run
 
     labelled = [method for method in options.method if method in LABELS]
-    for method in options.method:
-        if method in OWN_REPLIES:
-            learnt = ["--dataset_config", options.dataset_config.removesuffix("-small"), *dtype]
-            # The measured descriptors are not learnt. If the config contains all descriptors, this is impossible.
-            if options.dataset_config.endswith("-small"):
-                learnt += ["--leave_out", options.dataset_config]
-            rows = folder / f"{method}-rows"
-            learnt += ["--method", method, "--model", options.model, "--output_dir", rows, *options.replies_args]
-            run_step("hb_train.baseline_replies", *learnt)
-            compare(method, rows)
+    for method in own_replies:
+        compare(method, folder / f"{method}-rows")
     if labelled:
         words = [*config, *dtype, "--measurements", "generation", *LABELLED, *options.labelled_args]
         run_step("hb_metrics.measure", "--model", options.model, *words, "--output_dir", folder / "labelled")

@@ -60,7 +60,7 @@ def test_a_tiny_model_is_tuned_and_measured_in_each_way(longer_model, pairs_file
         "--replies_args=--num_replies 8 --max_new_tokens 6 --context plain",
         *("--no_worse_than", "refusals=0pt"),
     ]
-    steps["module"] = "hb_train.baseline_replies"
+    steps["module"] = "hb_train.tune"
     with pytest.raises(SystemExit, match="interrupted; to resume, run the same command again"):
         tune(options)
     before = (folder / "before" / "run.json").stat().st_mtime_ns
@@ -170,7 +170,7 @@ def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch)
         steps.steps.clear()
         with pytest.raises(SystemExit, match=message):
             tune(["--compare", "--output_dir", str(tmp_path), "--no_worse_than", margin])
-        assert [name for name, _ in steps.steps] == ["measure"]  # before anything is trained
+        assert [name for name, _ in steps.steps] == ["baseline_replies", "measure"]  # before anything is trained
 
 
 @pytest.mark.parametrize(
