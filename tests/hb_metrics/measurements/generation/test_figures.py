@@ -98,8 +98,8 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
     )
     answer = generation_answer(listed, [])
     assert answer.startswith(
-        "It is unknown whether the style of replies differs significantly between terms. The run has one reply "
-        "per term and template, so Full Gen Bias"
+        "It is unknown whether the style of replies differs significantly between terms. In at least one "
+        "template, no term has a second reply, so Full Gen Bias"
     )
 
 
