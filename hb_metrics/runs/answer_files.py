@@ -95,8 +95,8 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
         raise ValueError(f"'{path}' contains the id {identifier} {number} times; pass one log-probability per prompt")
     if len(given) > 1 and len({row.log_probability for row in given}) == 1:
         raise ValueError(
-            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, but a model assigns different "
-            "values to different texts; pass the values of a model"
+            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, but a model assigns different values "
+            "to different texts; pass log-probabilities computed by a model"
         )
     return given
 
@@ -137,9 +137,9 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
     replied = sorted({reply.turn for reply in given})
     if replied != list(range(1, turns + 1)):
         raise ValueError(
-            f"'{path}' has replies only for these turns: {', '.join(map(str, replied))}, but turns is {turns}; "
-            "add the missing replies (export-prompts --after exports the next turn), or set --turns to the number of "
-            "turns in the file"
+            f"'{path}' has replies only for these turns: {', '.join(map(str, replied))}, but --turns is {turns}; add "
+            "the missing replies (export-prompts --after exports the next turn), or set --turns to the number of turns "
+            "in the file"
         )
 
 

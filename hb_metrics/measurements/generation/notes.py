@@ -41,9 +41,9 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     ceiling = recorded_ceiling(asked.get("label_ceiling"))
     if ceiling is not None and ceiling.value is not None and debiased is not None:
         notes.append(
-            "The labels limit the effect of tuning. The debiased Full Gen Bias of the replies tagged “no_bias” is "
-            f"{bias(ceiling.value)} ({interval(ceiling.interval)}), and that of all labelled replies is "
-            f"{bias(ceiling.all_value)}. The value of this model is {bias(debiased['full_gen_bias'])}."
+            f"The labels limit the effect of tuning. The debiased Full Gen Bias is {bias(ceiling.value)} "
+            f"({interval(ceiling.interval)}) for the replies tagged “no_bias”, and {bias(ceiling.all_value)} for all "
+            f"labelled replies. The value of this model is {bias(debiased['full_gen_bias'])}."
         )
     tuned_with = asked.get("tuned_with") or {}
     if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:

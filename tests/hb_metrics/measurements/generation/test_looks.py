@@ -91,7 +91,7 @@ def test_looks_grow_and_one_look_is_refused():
     assert look_sizes(40) == [7, 10, 14, 19, 28, 40]
     assert look_sizes(5) == [4, 5]
     for number in (1, 4):
-        with pytest.raises(ValueError, match="5 or more replies per term and template"):
+        with pytest.raises(ValueError, match="at least 5 replies per term and template"):
             look_sizes(number)
 
 
