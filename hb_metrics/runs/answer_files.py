@@ -146,8 +146,8 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
     """Groups replies by prompt. The order of the rows does not affect the result.
 
-    If the model did not sample, copies of a reply to the same prompt are left out. This is the case with greedy
-    decoding, and if no prompt has two different replies.
+    With greedy decoding, and if no prompt has two different replies, the model did not sample. Copies of a reply to the
+    same prompt are then left out.
 
     Returns:
         The replies by the prompt's id, and the number of omitted copies.

@@ -22,7 +22,7 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
             f"{count(generation['num_unclosed_reasoning'])} of {count(generation['num_prompts'])} prompts have no "
             f"reply, because the model did not end its thought within {count(asked['max_reasoning_tokens'])} tokens. "
             "These prompts are missing from all figures, and may differ from the other prompts. With a larger "
-            "--max_reasoning_tokens, fewer prompts are missing."
+            "--max_reasoning_tokens, fewer prompts would be missing."
         )
     if generation.get("num_unanswered"):
         notes.append(

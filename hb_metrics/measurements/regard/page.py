@@ -139,7 +139,7 @@ def _conclusion(first: str | None, second: str | None) -> str:
         return "All structures together support the verdict of the fixed prompts."
     if second == UNDECIDED:
         return "All structures together do not support the verdict of the fixed prompts."
-    return "All structures together lead to the opposite verdict."
+    return "All structures together contradict the verdict of the fixed prompts."
 
 
 def _turned(row: Mapping[str, Any]) -> str:

@@ -116,7 +116,7 @@ def test_each_look_after_a_cue_has_replies_to_each_question():
         seen.update((cells[row], questions[row]) for row in rows)
         assert set(seen.values()) == {size}
     assert len(seen) == 9
-    with pytest.raises(ValueError, match=r"per term, template and question.* there are 4; .* to 320 or more"):
+    with pytest.raises(ValueError, match=r"per term, template and question.* there are only 4; .* to 320 or more"):
         planned([16] * 3, "system", 20)
 
 

@@ -85,7 +85,7 @@ BETTER = "“man” is regarded better than “woman”"
         ),
         ("advantaged", "undecided", "(95% interval −0.02 to +0.04)). All structures together do not support"),
         ("advantaged", "undecided", "In 43 of 101 structures, each taken alone, the gap has the opposite sign."),
-        ("disadvantaged", "advantaged", "All structures together lead to the opposite verdict."),
+        ("disadvantaged", "advantaged", "All structures together contradict the verdict of the fixed prompts."),
         ("undecided", "disadvantaged", "The fixed prompts alone do not support this verdict."),
         (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
         ("advantaged", None, "(gap +0.01 (no interval: only 3 structures)). It is unknown whether"),
@@ -102,7 +102,7 @@ def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, p
     ("setting", "value", "part"),
     [
         ("pairs", {"gender": ["woman", "man"]}, "opposite sign"),
-        ("groups_digest", "other", "other groups"),
+        ("groups_digest", "other", "different groups"),
         ("digest", "other", "classifiers"),
         ("seed", 3, ""),
     ],
