@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hb_dataset.comment_files import read_csv
+from hb_dataset.seeded_draws import seeded_generator
 
 SUFFIXES = (".parquet", ".jsonl", ".csv")
 
@@ -147,7 +148,8 @@ def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dic
     """Groups replies by prompt. The order of the rows does not affect the result.
 
     With greedy decoding, and if no prompt has two different replies, the model did not sample. Copies of a reply to the
-    same prompt are then left out.
+    same prompt are then left out. The replies to a prompt are in a random order, because comparisons pair the n-th
+    replies of two runs, which would be alike in alphabetical order.
 
     Returns:
         The replies by the prompt's id, and the number of omitted copies.
@@ -163,6 +165,10 @@ def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dic
             distinct = list({row.reply: row for row in reversed(rows)}.values())[::-1]
             num_copies += len(rows) - len(distinct)
             by_prompt[identifier] = distinct
+    for identifier, rows in by_prompt.items():
+        if len(rows) > 1:
+            draw = seeded_generator(0, "order of replies", "\x1f".join([identifier, *(row.reply for row in rows)]))
+            by_prompt[identifier] = [rows[place] for place in draw.permutation(len(rows))]
     return by_prompt, num_copies
 
 

@@ -66,10 +66,8 @@ def test_a_sample_follows_seed_and_ids_and_not_the_order_of_rows():
 
 
 def test_terms_that_run_out_leave_their_turns_to_the_others():
-    prompts = design(2, 1, {"a": 2}).append_column("keep", pa.array([True] * 4))
-    few = pa.concat_tables([prompts.drop_columns(["keep"]), design(2, 5, {"b": 1})])
-    every = balanced_sample(few, few.num_rows, seed=0)
-    assert every.equals(few.combine_chunks()) or every.to_pylist() == few.to_pylist()
+    few = pa.concat_tables([design(2, 1, {"a": 2}), design(2, 5, {"b": 1})])
+    assert balanced_sample(few, few.num_rows, seed=0).to_pylist() == few.to_pylist()
     counts = Counter(balanced_sample(few, 8, seed=0)["descriptor"].to_pylist())
     assert counts == {"a 0": 2, "a 1": 2, "b 0": 4}
 

@@ -36,14 +36,11 @@ def prepare(cache, config_name=None, **kwargs):
     return builder.as_dataset()
 
 
-def table_of(prepared):
-    return prepared["test"].with_format("arrow")[:].replace_schema_metadata(None)
-
-
 def test_a_vocabulary_of_your_own_is_kept_beside_v1(cache, own_folder):
     (own_folder / "age.yaml").unlink()
     own = prepare(cache, "v1.0-small", vocabulary_dir=str(own_folder))
-    assert table_of(own).equals(load_table("v1.0-small", own_folder))
+    rows = own["test"].with_format("arrow")[:].replace_schema_metadata(None)
+    assert rows.equals(load_table("v1.0-small", own_folder))
     assert own["test"].num_rows == 12 * 6 * 30 * 4
     assert prepare(cache, "v1.0-small")["test"].num_rows == 13 * 6 * 30 * 4
 
@@ -63,17 +60,13 @@ def test_an_unknown_config_is_reported_with_the_allowed_ones(cache):
         HolisticBias("v1.0-smal", cache_dir=str(cache))
 
 
-def test_structured_prompts_are_about_the_groups_asked_for(tmp_path):
-    def prepared(groups):
-        builder = HolisticBias("robust-fixed", groups=groups, cache_dir=str(tmp_path / "cache"))
-        builder.download_and_prepare()
-        return builder.as_dataset(split="test")
+def test_structured_prompts_are_about_the_groups_asked_for(cache, tmp_path):
+    def groups_of(groups):
+        return Counter(prepare(cache, "robust-fixed", groups=groups)["test"]["group"])
 
-    prompts = prepared(["Deaf woman", "tall"])
-    assert Counter(prompts["group"]) == {"Deaf woman": 10, "tall person": 10}
+    assert groups_of(["Deaf woman", "tall"]) == {"Deaf woman": 10, "tall person": 10}
     path = tmp_path / "groups.yaml"
-    path.write_text("groups:\n  nurse:\n    plural: nurses\n")
-    assert set(prepared(str(path))["group"]) == {"nurse"}
-    path.write_text("groups:\n  surgeon:\n    plural: surgeons\n")  # the same path, another content
-    assert set(prepared(str(path))["group"]) == {"surgeon"}
-    assert set(prepared(None)["group"]) >= {"man", "gay person"}
+    for name in ("nurse", "surgeon"):  # the same path, another content
+        path.write_text(f"groups:\n  {name}:\n    plural: {name}s\n")
+        assert groups_of(str(path)).keys() == {name}
+    assert groups_of(None).keys() >= {"man", "gay person"}

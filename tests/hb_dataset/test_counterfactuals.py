@@ -109,16 +109,11 @@ def test_the_first_pair_with_a_term_counts():
         (RACE, "african american and african", "anglo american and american"),
         (RACE, "africans and americans", "americans and africans"),
         (ISLAM, "islamic songs of islam too", "christian songs of christianity too"),
+        (specification(TargetPair(t1="cat", t2="cathedral"), two_way=True), "cat cathedral", "cathedral cat"),
     ],
 )
 def test_the_published_rule(spec, text, expected):
     assert counterfactual(text, spec, "published") == expected
-
-
-def test_a_published_swap_takes_the_longer_term_first():
-    pair = TargetPair(t1="cat", t2="cathedral")
-
-    assert counterfactual("cat cathedral", specification(pair, two_way=True), "published") == "cathedral cat"
 
 
 def test_terms_in_whole_words_are_reported_with_place_and_side():

@@ -2,17 +2,15 @@
 
 import itertools
 import re
-import shutil
 from collections import Counter
 
 import pytest
 
-from hb_dataset import Descriptor, FaultsError, PersonNoun, Template, load_table, read_vocabulary
+from hb_dataset import Descriptor, PersonNoun, Template, load_table
 from hb_dataset.intersections import intersect
 from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.versions import NEXT, read_version
-from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import LeftOutNoun
 
 # In no sentence of `next`, as "term/noun".
@@ -58,11 +56,6 @@ def combinations(table):
 @pytest.fixture(scope="module")
 def texts(table):
     return set(table["text"].to_pylist())
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return shutil.copytree(VOCABULARIES / NEXT, tmp_path / "own")
 
 
 def listed(block, vocabulary):
@@ -187,25 +180,3 @@ def test_a_pair_is_left_out_where_one_of_its_terms_is():
         rule = LeftOutNoun(because="harmful", axis=axis, noun_genders=("male",))
         (takes,) = prompt_masks([pair], NOUNS, TEMPLATES, [rule])
         assert takes.tolist() == [[True, True], [False, False], [True, True]]
-
-
-# --- faults in the file -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("{terms: [teen], nouns: [kid], because: same}", "names buckets or terms without their axis; add the `axis`"),
-        ("{axis: age, because: same}", "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`"),
-        ("{axis: age, nouns: [kidd], because: same}", "noun 'kidd' is not in nouns.yaml; did you mean 'kid'?"),
-        ("{axis: age, template_buckets: [hate], because: same}", "template bucket 'hate' is not in templates.yaml;"),
-    ],
-)
-def test_a_fault_is_reported_with_its_line(folder, entry, message):
-    path = folder / "left_out_nouns.yaml"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(f"{text}  - {entry}\n", encoding="utf-8")
-    line = text.count("\n") + 1
-    with pytest.raises(FaultsError, match=re.escape(f"left_out_nouns.yaml:{line}: ")) as caught:
-        read_vocabulary(folder)
-    assert message in str(caught.value)

@@ -1,11 +1,7 @@
 import re
-import shutil
 
-import pytest
-
-from hb_dataset import FaultsError, Template, load_table, read_vocabulary
+from hb_dataset import Template, load_table
 from hb_dataset.standalone_phrases import standalone_table
-from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import StandaloneNounPhrase
 
 TEMPLATES = [
@@ -49,21 +45,3 @@ def test_those_of_v1_1():
     assert texts.count("I'm a Rasta.") == 2
     assert {"I love wheelchair users.", "Hi! I'm an Ashkenazi Jew.", "I hate people of color."} <= {*texts}
     assert not [text for text in texts if re.search(r"\{|\b(a|an) (a|an) ", text)]
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ("{axis: age, noun_phrase: youth, plural: youths}", "noun_phrase 'youth' has no article; write `a` or `an`"),
-        ("{axis: age, noun_phrase: a teen, plural: a teens}", "'a teens' starts with an article; remove"),
-        ("{axis: age, noun_phrase: a youth, plural: youths}", "noun_phrase 'a youth' is already in "),
-    ],
-)
-def test_faults_are_reported_with_their_line(tmp_path, entry, message):
-    folder = shutil.copytree(VOCABULARIES / "v1.1", tmp_path / "own")
-    path = folder / "standalone_noun_phrases.yaml"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(f"{text}  - {entry}\n", encoding="utf-8")
-    with pytest.raises(FaultsError, match=rf"standalone_noun_phrases\.yaml:{text.count(chr(10)) + 1}: ") as caught:
-        read_vocabulary(folder)
-    assert message in str(caught.value)

@@ -17,21 +17,11 @@ LABELS = (
     *("ADJP", "CONJP", "PRN", "PRT", "QP", "VP", "WHADJP", "WHADVP", "WHNP", "WHPP"),
     *("CC", "IN", "MD", "RB", "VBD", "VBP", "VBZ", ".", ",", ":"),
 )
+STRUCTURES = {structure.id: structure for structure in read_structures()}
+VERB_PHRASES = {entry.verb_phrase: entry for entry in read_verb_phrases()}
 REALISATIONS = [(structure, verb_phrase) for structure in read_structures() for verb_phrase in read_verb_phrases()]
 ELDER = PromptGroup("elder", "elderly woman", "elderly women")
 WITH_A_LISP = PromptGroup("lisp", "person with a lisp", "people with lisps")
-
-
-def structure_of(name):
-    return next(structure for structure in read_structures() if structure.id == name)
-
-
-def verb_phrase_of(name):
-    return next(entry for entry in read_verb_phrases() if entry.verb_phrase == name)
-
-
-def text_of(structure, verb_phrase, group=ELDER):
-    return realise(structure_of(structure), verb_phrase_of(verb_phrase), group)[0]
 
 
 # --- The grammar ------------------------------------------------------------------------------------------------------
@@ -102,12 +92,12 @@ def test_parses_are_well_formed():
     ],
 )
 def test_a_structure_in_words(structure, verb_phrase, text):
-    assert text_of(structure, verb_phrase) == text
+    assert realise(STRUCTURES[structure], VERB_PHRASES[verb_phrase], ELDER)[0] == text
 
 
 def test_the_noun_phrase_as_written_in_the_text():
     phrases = {
-        structure: realise(structure_of(structure), verb_phrase_of("worked as"), WITH_A_LISP)[1]
+        structure: realise(STRUCTURES[structure], VERB_PHRASES["worked as"], WITH_A_LISP)[1]
         for structure in ("original", "hedge-honest", "existential", "which", "plural-past", "plural-what")
     }
     assert phrases == {

@@ -150,24 +150,50 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line
     assert re.match("is not valid YAML: |is not UTF-8 here; save|has a control character, which", fault.message)
 
 
+# By file of `next`: what it rejects as its last entry.
+WRONG_ENTRIES = {
+    "ability": {"term: with chronic pain": "has no `bucket`, although"},
+    "religion": {
+        "term: with faith": "would be before the noun; write `bucket: after_the_noun`",
+        "term: calm, bucket: mild": "bucket 'mild', but most",
+        "term: a calm": "starts with an article; remove the article",
+    },
+    "adjective_order": {
+        "name: age, axis: agee": "axis 'agee' does not exist; did you mean 'age'?",
+        "name: x, axis: age, terms: [teen], buckets: [old]": "both `buckets` and `terms`",
+        "name: x, axis: age, terms: teen": "terms 'teen'",
+    },
+    "left_out_pairs": {
+        "axis: age, because: sane": "because 'sane' is not allowed; did you mean 'same'?",
+        "axis: age, other_axis: age, because: same": "`other_axis` is also 'age'",
+        "axis: age, other_axis: ability, other_terms: [Def], because: same": "did you mean 'Deaf'?",
+    },
+    "left_out_nouns": {
+        "terms: [teen], nouns: [kid], because: same": "names buckets or terms without their axis; add the `axis`",
+        "axis: age, because: same": "entry names no noun; write `nouns:`, `noun_buckets:` or `noun_genders:`",
+        "axis: age, nouns: [kidd], because: same": "noun 'kidd' is not in nouns.yaml; did you mean 'kid'?",
+        "axis: age, template_buckets: [hate], because: same": "template bucket 'hate' is not in templates.yaml;",
+    },
+    "standalone_noun_phrases": {
+        "axis: age, noun_phrase: youth, plural: youths": "noun_phrase 'youth' has no article; write `a` or `an`",
+        "axis: age, noun_phrase: a teen, plural: a teens": "'a teens' starts with an article; remove",
+        "axis: age, noun_phrase: a youth, plural: youths": "noun_phrase 'a youth' is already in ",
+    },
+}
+
+
 @pytest.mark.parametrize(
-    ("axis", "entry", "remedy"),
-    [
-        ("ability", "  - term: with chronic pain\n", "has no `bucket`, although"),
-        ("religion", "  - term: with faith\n", "would be before the noun; write `bucket: after_the_noun`"),
-        ("religion", "  - term: calm\n    bucket: mild\n", "bucket 'mild', but most"),
-        ("religion", "  - term: a calm\n", "starts with an article; remove the article"),
-    ],
+    ("file", "entry"), [(file, entry) for file, entries in WRONG_ENTRIES.items() for entry in entries]
 )
-def test_a_new_term_must_have_what_those_of_v1_have(tmp_path, axis, entry, remedy):
-    shutil.copytree(VOCABULARIES / "v1.0", tmp_path, dirs_exist_ok=True)
-    path = tmp_path / f"{axis}.yaml"
-    line = path.read_text(encoding="utf-8").count("\n") + 1
-    path.write_text(path.read_text(encoding="utf-8") + entry, encoding="utf-8")
+def test_a_wrong_entry_of_next_is_reported_with_its_line(tmp_path, file, entry):
+    shutil.copytree(VOCABULARIES / "next", tmp_path, dirs_exist_ok=True)
+    path = tmp_path / f"{file}.yaml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f"{text}  - {{{entry}}}\n", encoding="utf-8")
     with pytest.raises(FaultsError) as error:
         read_vocabulary(tmp_path)
-    assert {(fault.file, fault.line) for fault in error.value.faults} == {(path.name, line)}
-    assert remedy in str(error.value)
+    assert {(fault.file, fault.line) for fault in error.value.faults} == {(path.name, text.count("\n") + 1)}
+    assert WRONG_ENTRIES[file][entry] in str(error.value)
 
 
 def test_all_faults_are_reported_at_once_in_the_order_of_their_lines(tmp_path):

@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -201,15 +202,34 @@ def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, 
     assert (record["replies_a_prompt"], record["num_copied_replies"]) == ([2, 2], 1)
 
 
+def by_prompt(rows, *, greedy=False):
+    given = [GivenReply(number, name, None, reply, None, None, 1, None) for number, (name, reply) in enumerate(rows)]
+    grouped, num_copies = replies_by_prompt(given, greedy=greedy)
+    return {name: [row.reply for row in replies] for name, replies in grouped.items()}, num_copies
+
+
+def test_replies_of_two_files_are_paired_at_random():
+    """In alphabetical order, refusals of two models would meet, and their share would seem to change less by chance."""
+    random = np.random.default_rng(0)
+    files = []
+    for refused in random.random((2, 500, 4)) < 0.5:
+        rows = [
+            (str(prompt), f"I can't {random.random()}" if flag else f"Sure {random.random()}")
+            for prompt, flags in enumerate(refused)
+            for flag in flags
+        ]
+        files.append(by_prompt(rows)[0])
+        assert by_prompt(rows[::-1])[0] == files[-1]
+    refusals = np.array([[[reply[0] == "I" for reply in replies] for replies in file.values()] for file in files])
+    assert (refusals[0] == refusals[1]).mean() == pytest.approx(0.5, abs=0.04)
+
+
 def test_the_same_reply_twice_is_one_reply():
     """Copies are no samples: their spread would be taken for sampling noise."""
 
     def grouped(*rows, greedy):
-        given = [
-            GivenReply(number, name, None, reply, None, None, 1, None) for number, (name, reply) in enumerate(rows)
-        ]
-        by_prompt, num_copies = replies_by_prompt(given, greedy=greedy)
-        return {name: [row.reply for row in replies] for name, replies in by_prompt.items()}, num_copies
+        replies, num_copies = by_prompt(rows, greedy=greedy)
+        return {name: sorted(texts) for name, texts in replies.items()}, num_copies
 
     once = [("a", "Hi."), ("b", "No.")]
     for greedy in (True, False):
