@@ -70,6 +70,7 @@ class Probe:
     fingerprint: str | None
     max_tokens_field: str
     max_tokens_kept: bool | None
+    token_counts: bool
     greedy: bool
     samples: bool
     seed_repeats: bool | None
@@ -119,7 +120,7 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Prob
 
 
 # Results that may differ between two probes of the same server.
-_MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "reasoning", "writes")
+_MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "reasoning", "writes", "token_counts")
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
@@ -186,6 +187,7 @@ class _Prober:
             fingerprint=first.fingerprint,
             max_tokens_field=self.bound,
             max_tokens_kept=_kept(self.seen),
+            token_counts=all(answer.num_tokens is not None for answer in seen),
             greedy=greedy,
             samples=samples,
             seed_repeats=repeats,

@@ -32,6 +32,7 @@ HONEST = {
     "fingerprint": None,
     "max_tokens_field": "max_tokens",
     "max_tokens_kept": True,
+    "token_counts": True,
     "greedy": True,
     "samples": True,
     "seed_repeats": True,
@@ -152,7 +153,10 @@ def test_a_server_that_does_what_it_is_asked():
         (StandIn(faults=without_roles(500, "assistant")), {"history_kept": False}),
         (Forgetful(), {"seed_repeats": False, "greedy": True}),
         (Thoughtful(), {"reasoning": "apart"}),
-        (StandIn(faults=lambda number, body: "bad counts"), {"system_kept": None, "history_kept": None}),
+        (
+            StandIn(faults=lambda number, body: "bad counts"),
+            {"token_counts": False, "system_kept": None, "history_kept": None},
+        ),
     ],
 )
 def test_what_a_server_leaves_out_is_found(stand_in, found):
