@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 WRITTEN = (
     RUN_FILE,
     PROMPTS_FILE,
-    f"{PERPLEXITIES}/00001-of-00003.parquet",
+    f"{PERPLEXITIES}/00001-of-00004.parquet",
     f"{REPLIES}/00000-of-00001.parquet",
     f"{STYLES}/00000-of-00001.parquet",
     STYLE_MEANS_FILE,
@@ -69,7 +69,7 @@ with hold_folder(Path(sys.argv[1])):
 @pytest.fixture(scope="module")
 def options(tmp_path_factory, saved_llama):
     folder = tmp_path_factory.mktemp("inputs")
-    few = {"age": ("young", "old", "adult"), "ability": ("deaf", "blind"), "nouns": ("kid", "parent", "friend")}
+    few = {"age": ("young", "old"), "ability": ("deaf", "blind"), "nouns": ("kid", "parent", "friend", "guy")}
     vocabulary = write_vocabulary(folder / "vocabulary", **few)
     rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(20)]
     (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))

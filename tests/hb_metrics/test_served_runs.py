@@ -65,10 +65,12 @@ def answers(results):
     return {name: part for name, part in results.items() if name != "run"}
 
 
-def test_a_served_model_is_measured_by_one_command(run, vocabulary):
+def test_a_served_model_is_measured_by_one_command(run, tmp_path):
     stand_in = StandIn(score=model_score("llama"))
+    vocabulary = write_vocabulary(tmp_path / "vocabulary")
     with serving(stand_in) as url:
-        results, folder = run(url, measurements="likelihood,generation,offensiveness")
+        options = ["--vocabulary_dir", vocabulary]
+        results, folder = run(url, *options, measurements="likelihood,generation,offensiveness")
 
     prompts = load_table("v1.0-small", vocabulary)
     scores = pq.read_table(folder / "perplexities").sort_by("id")
