@@ -31,7 +31,7 @@ class Journal:
         self._path = folder / _PATTERN.replace("*", f"{process:05d}")
 
     def add(self, key: str, answer: Any) -> None:
-        """Writes an answer. Once this method has returned, the answer survives a kill of the process."""
+        """Writes an answer. Once this method has returned, the answer survives even if the process is killed."""
         line = json.dumps({"key": key, "answer": answer}, allow_nan=False)
         with self._path.open("ab") as file:
             file.write(f"\n{line}\n".encode())  # the first line break ends a line that a killed process left incomplete
