@@ -109,7 +109,7 @@ def loss_by_hand(tokens, teacher, student):
         logits = model(input_ids=torch.tensor([tokens[f"{side}input_ids"]])).logits[0].detach().double()
         learnt = [place for place, label in enumerate(tokens[f"{side}labels"]) if label != IGNORED]
         tables.append([(logits[place - 1] / 0.7).softmax(-1).tolist() for place in learnt])
-    weight = 3 if tokens["input_ids"] == tokens[f"{PREFIX}input_ids"] else 1  # an anchor has one prompt
+    weight = 8 if tokens["input_ids"] == tokens[f"{PREFIX}input_ids"] else 1  # an anchor has one prompt
     return [weight * label_loss_by_hand(known, given, tokens["moved"]) for known, given in zip(*tables, strict=True)]
 
 
