@@ -19,13 +19,13 @@ from hub_scripts.module_files import metric_folders, module_files
 DEFAULT_CONFIG_LEAD = 10 * 365 * 24 * 3600  # seconds
 
 
-def install_dataset(cache_dir: str | Path | None = None) -> Path:
+def install_dataset() -> Path:
     import datasets
 
     from hb_dataset.builder import DATASET_NAME, HolisticBias
     from hb_dataset.prompts import CONFIGS, DEFAULT_CONFIG
 
-    cache = Path(cache_dir or datasets.config.HF_DATASETS_CACHE)
+    cache = Path(datasets.config.HF_DATASETS_CACHE)
     for config in CONFIGS:
         builder = HolisticBias(config_name=config, cache_dir=str(cache))
         builder.download_and_prepare()
@@ -37,10 +37,10 @@ def install_dataset(cache_dir: str | Path | None = None) -> Path:
     return cache / DATASET_NAME
 
 
-def install_metrics(modules_cache: str | Path | None = None) -> list[Path]:
+def install_metrics() -> list[Path]:
     import evaluate
 
-    root = Path(modules_cache or evaluate.config.HF_MODULES_CACHE) / "evaluate_modules" / "metrics"
+    root = Path(evaluate.config.HF_MODULES_CACHE) / "evaluate_modules" / "metrics"
     written = []
     for package in (root, root.parent):
         package.mkdir(parents=True, exist_ok=True)

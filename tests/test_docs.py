@@ -5,7 +5,9 @@ import importlib
 import re
 import shlex
 import sys
+from contextlib import redirect_stdout
 from functools import cache
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,7 +29,6 @@ MEASURE = "hb_metrics.measure"
 NOT_OURS = {"export", "git", "hf", "inspect", "lm_eval", "pip", "pytest", "source"}
 OUR_PATH = re.compile(r"(hb_|hub_scripts|tests/|docs/|\.github|\.ci)[\w./-]*")
 PACKAGES = ("hb_cli", "hb_dataset", "hb_metrics", "hb_train", "hub_scripts")
-OPTIONS = {}  # of each script whose help was read
 
 name_of = {page: str(page.relative_to(ROOT)) for page in [*GUIDES, *CARDS]}.get
 
@@ -136,7 +137,7 @@ def test_files_and_make_targets_that_a_page_names_are_there(page):
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=name_of)
-def test_commands_of_a_page_can_be_given(page, monkeypatch, capsys):
+def test_commands_of_a_page_can_be_given(page):
     for words in commands(page):
         if words[0] == "make":
             check_make(words)
@@ -146,27 +147,23 @@ def test_commands_of_a_page_can_be_given(page, monkeypatch, capsys):
         elif run[0] != MEASURE:  # those are parsed below
             module, options = run
             named = {option.partition("=")[0] for option in options if option.startswith("--")}
-            assert not named or named <= options_of(module, monkeypatch, capsys, "--compare" in named), words
+            assert not named or named <= options_of(module, "--compare" in named), words
 
 
-def options_of(module, monkeypatch, capsys, compares):
+@cache
+def options_of(module, compares):
     """The options that a script lists with --help, which some need a second for."""
-    if (module, compares) not in OPTIONS:
-        OPTIONS[module, compares] = listed_options(module, monkeypatch, capsys, compares)
-    return OPTIONS[module, compares]
-
-
-def listed_options(module, monkeypatch, capsys, compares):
     is_package = (ROOT / module.replace(".", "/")).is_dir()
     script = importlib.import_module(f"{module}.__main__" if is_package else module)
-    monkeypatch.setattr(sys, "argv", [module, *(["--compare"] if compares else []), "--help"])
-    with pytest.raises(SystemExit) as ended:
-        script.main()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
+        patch.setattr(sys, "argv", [module, *(["--compare"] if compares else []), "--help"])
+        with pytest.raises(SystemExit) as ended:
+            script.main()
     assert not ended.value.code
     # TRL's parser leaves it out; a sweep hands on what is not its own.
     unlisted = {"hb_train.tune": {"--config"}, "hb_train.debias": {"--config"}}
     unlisted["hb_train.sweep"] = {"--config", "--dataset_name"}
-    return {"--compare"} | unlisted.get(module, set()) | set(re.findall(r"--[\w-]+", capsys.readouterr().out))
+    return {"--compare"} | unlisted.get(module, set()) | set(re.findall(r"--[\w-]+", printed.getvalue()))
 
 
 def test_measure_commands_are_parsed_and_only_the_same_command_shares_a_folder(tmp_path, monkeypatch):

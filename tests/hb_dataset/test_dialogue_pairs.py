@@ -129,7 +129,7 @@ def test_a_file_of_pairs(ending, tmp_path):
         ("a.csv", "prompt,answer\nHi,Ho\n", r"named reply; add such a column \(the columns are: prompt, answer\)"),
         ("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', "has no column of text named prompt"),
         ("d.jsonl", '{"prompt": "Hi", ', "cannot be read"),
-        ("f.docx", "Hi", "do not have the same allowed format"),
+        ("f.docx", "Hi", "are not all in one of the allowed formats"),
     ],
 )
 def test_files_that_cannot_be_used_say_why(name, content, message, tmp_path):

@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 WRITTEN = (
     RUN_FILE,
     PROMPTS_FILE,
-    f"{PERPLEXITIES}/00001-of-00003.parquet",
+    f"{PERPLEXITIES}/00001-of-00004.parquet",
     f"{REPLIES}/00000-of-00001.parquet",
     f"{STYLES}/00000-of-00001.parquet",
     STYLE_MEANS_FILE,
@@ -69,7 +69,7 @@ with hold_folder(Path(sys.argv[1])):
 @pytest.fixture(scope="module")
 def options(tmp_path_factory, saved_llama):
     folder = tmp_path_factory.mktemp("inputs")
-    few = {"age": ("young", "old", "adult"), "ability": ("deaf", "blind"), "nouns": ("kid", "parent", "friend")}
+    few = {"age": ("young", "old"), "ability": ("deaf", "blind"), "nouns": ("kid", "parent", "friend", "guy")}
     vocabulary = write_vocabulary(folder / "vocabulary", **few)
     options = ["--model", saved_llama, "--vocabulary_dir", vocabulary]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 1]

@@ -275,7 +275,7 @@ def heard_by(folder):
 @pytest.mark.parametrize(("family", "method"), [("t5", "counterfactual"), ("bert", "distill")])
 def test_models_that_cannot_learn_replies_sample_none(family, method, save_small_model, tmp_path):
     options = ("--method", method, "--num_replies", "2", "--output_dir", str(tmp_path / "rows"))
-    with pytest.raises(SystemExit, match="set a model that is causal"):
+    with pytest.raises(SystemExit, match="pass a model that is causal"):
         reply_main(["--model", str(save_small_model(family)), *options])
     assert not (tmp_path / "rows").exists()
 

@@ -1,4 +1,4 @@
-"""The Hub stand-in, and ways to use it from this process and from new ones."""
+"""The Hub stand-in, and ways to use it from this process."""
 
 import time
 from types import SimpleNamespace
@@ -7,7 +7,6 @@ import huggingface_hub.constants
 import huggingface_hub.utils._http
 import pytest
 
-from tests.hub_scripts import processes
 from tests.hub_scripts.hub_stand_in import Hub
 
 
@@ -50,13 +49,3 @@ def maintainer(in_process, monkeypatch):
     """This process has the token of somebody who may write in ORG."""
     monkeypatch.setenv("HF_TOKEN", in_process.token)
     return in_process
-
-
-@pytest.fixture
-def run_python(hub, tmp_path):
-    """Runs Python in a new process that knows only `hub`, as `processes.run_python` in an empty folder."""
-
-    def run(*arguments, token=None, **environment):
-        return processes.run_python(*arguments, folder=tmp_path / "empty", **hub.environment(token), **environment)
-
-    return run

@@ -15,12 +15,9 @@ import secrets
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
-
-import yaml
 
 from hub_scripts.hub import RECORD_FILE
 
@@ -115,17 +112,6 @@ class Repo:
             commits.append(self.commits[commits[-1].parent])
         return commits
 
-    def merge(self, num):
-        """Merges pull request `num` as git does: what it changed since its base, on top of what main is by now."""
-        head, before = self.at(f"refs/pr/{num}"), self.history()
-        base = next(commit for commit in self.history(f"refs/pr/{num}") if commit in before)
-        changes = {path: blob for path, blob in head.files.items() if base.files.get(path) != blob}
-        for path in changes:
-            if before[0].files.get(path) != base.files.get(path):
-                raise ValueError(f"{path} is in conflict")
-        self.pull_requests[num].status = "merged"
-        return self.commit(changes)
-
 
 class Request(NamedTuple):
     query: dict[str, list[str]]
@@ -209,16 +195,13 @@ def commit(hub, request, repo, revision):
             changes[path] = Blob(hub.lfs[value["oid"]], lfs=True)
         else:
             changes[path] = None
-    eval_file = changes.get("eval.yaml")
-    if eval_file and yaml.safe_load(eval_file.content)["evaluation_framework"] in hub.unknown_frameworks:
-        raise Refused(400, "Invalid eval.yaml: Invalid input at evaluation_framework")
     num = len(repo.pull_requests) + 1
     ref = f"refs/pr/{num}" if is_pull_request else revision
     title, description, author = header["summary"], header.get("description", ""), request.user.name
     made = repo.commit(changes, title, description, author, ref, parent=base.oid)
     answer = {"success": True, "commitOid": made.oid, "commitUrl": f"{hub.url}/{repo.id}/commit/{made.oid}"}
     if is_pull_request:
-        opened = {"num": num, "title": title, "description": description, "author": author, "status": "open"}
+        opened = {"num": num, "title": title, "description": description, "author": author}
         repo.pull_requests[num] = SimpleNamespace(**opened)
         answer["pullRequestUrl"] = f"{hub.url}/{repo.id}/discussions/{num}"
     return answer
@@ -270,9 +253,8 @@ def tree(hub, request, repo, revision, path):
 
 
 def paths_info(hub, request, repo, revision):
-    is_json = request.headers.get("Content-Type", "").startswith("application/json")
-    asked = request.json() if is_json else parse_qs(request.body.decode())
-    return [entry for entry in entries(repo.at(revision)) if entry["path"] in asked["paths"]]
+    asked = parse_qs(request.body.decode())["paths"]
+    return [entry for entry in entries(repo.at(revision)) if entry["path"] in asked]
 
 
 def repo_info(hub, request, repo, revision):
@@ -292,8 +274,8 @@ def discussions(hub, request, repo):
     listed = []
     for pull_request in reversed(repo.pull_requests.values()):
         about = {"num": pull_request.num, "title": pull_request.title, "author": {"name": pull_request.author}}
-        about |= {"createdAt": DATE, "status": pull_request.status, "isPullRequest": True}
-        if request.query["author"] == [pull_request.author] and request.query["status"] == [pull_request.status]:
+        about |= {"createdAt": DATE, "status": "open", "isPullRequest": True}
+        if (request.query["author"], request.query["status"]) == ([pull_request.author], ["open"]):
             listed.append(about | {"repo": {"name": repo.id, "type": repo.kind}})
     return {"discussions": listed, "count": len(listed), "start": 0}
 
@@ -330,17 +312,13 @@ class Fault(NamedTuple):
     meanwhile: Callable[[], object] | None = None
 
 
-@dataclass
 class Hub:
     """The Hub. `with Hub() as hub:` starts it on a free port."""
 
-    # Three accounts' tokens: one that may write in ORG, the same with a token that can only read, and somebody without
-    # rights in ORG, who can open pull requests.
-    token: str = field(default_factory=lambda: "hf_" + secrets.token_hex(17))
-    read_token: str = field(default_factory=lambda: "hf_" + secrets.token_hex(17))
-    other_token: str = field(default_factory=lambda: "hf_" + secrets.token_hex(17))
-
-    def __post_init__(self):
+    def __init__(self):
+        # Three accounts' tokens: one that may write in ORG, the same with a token that can only read, and somebody
+        # without rights in ORG, who can open pull requests.
+        self.token, self.read_token, self.other_token = ("hf_" + secrets.token_hex(17) for _ in range(3))
         self.users = {
             self.token: User("maintainer", "write", ("maintainer", "ORG")),
             self.read_token: User("maintainer", "read", ()),
@@ -348,7 +326,6 @@ class Hub:
         }
         self.repos: dict[tuple[str, str], Repo] = {}
         self.lfs: dict[str, bytes] = {}
-        self.unknown_frameworks: set[str] = set()  # those that no eval.yaml may name
         self.requests: list[str] = []  # methods and paths
         self.errors: list[str] = []  # tracebacks of the stand-in itself: there should be none
         self.faults: list[Fault] = []
@@ -366,11 +343,10 @@ class Hub:
         self.server.server_close()
         self.thread.join()
 
-    def environment(self, token=None):
-        """The environment variables that send a new process here. `token=None`: without one."""
+    def environment(self):
+        """The environment variables that send a new process here, without a token."""
         environment = {"HF_ENDPOINT": self.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-        environment |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-        return {**environment, **({"HF_TOKEN": token} if token else {})}
+        return {**environment, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 
     def repo(self, kind, repo_id):
         """A repository; KeyError if it does not exist."""
@@ -382,6 +358,10 @@ class Hub:
         if files:
             repo.commit(files)
         return repo
+
+    def writes(self):
+        """The requests that change something."""
+        return [line for line in self.requests if line.startswith(("POST", "PUT")) and "validate-yaml" not in line]
 
     def fail_next(self, method, path, status=500, *, times=1, code="", after=False, text="Made to fail"):
         """The next `times` requests to such a path fail with `status`: not carried out, or with `after` they are."""

@@ -35,11 +35,6 @@ def data(hub):
     return hub.repo("dataset", "ORG/data")
 
 
-def written(hub):
-    """The requests that change something."""
-    return [line for line in hub.requests if line.startswith(("POST", "PUT")) and "validate-yaml" not in line]
-
-
 # --- publishing -------------------------------------------------------------------------------------------------------
 
 
@@ -59,7 +54,7 @@ def test_versions_keep_their_tags_and_main_the_latest(in_process):
     assert push(in_process, LATER, tag="v2.0").written == [RECORD_FILE, "README.md", "first/test.parquet"]
     in_process.requests.clear()
     push(in_process)
-    assert written(in_process) == []
+    assert in_process.writes() == []
     assert data(in_process).files("v1.0") == FILES
     assert data(in_process).files("v2.0") == data(in_process).files("main") == LATER
 
@@ -72,7 +67,7 @@ def test_a_tag_is_never_moved(in_process, differing):
     message = refuse(in_process, files)
     assert "already has a tag v1.0" in message
     assert (differing or "first/test.parquet, second/test.parquet") in message
-    assert written(in_process) == []
+    assert in_process.writes() == []
     assert data(in_process).files("v1.0") == FILES
 
 
@@ -94,7 +89,7 @@ def stopped(hub, theirs, **options):
     before = data(hub).at()
     hub.requests.clear()
     assert f"changed since: {theirs}. Nothing was written" in refuse(hub, **options)
-    assert written(hub) == []
+    assert hub.writes() == []
     assert data(hub).at() == before
 
 

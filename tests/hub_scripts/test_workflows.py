@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hb_dataset.versions import version_folder
+from hb_dataset.versions import NEXT
+from hb_dataset.vocabulary import VOCABULARIES
+from tests.hub_scripts.versions_on_disk import copy_small
 
 GITHUB = Path(__file__).parent.parent.parent / ".github"
 ROOT = GITHUB.parent
@@ -85,9 +87,11 @@ def test_the_check_s_code_is_the_base_s_and_the_pull_request_s_files_are_data():
 
 @pytest.fixture
 def checkouts(tmp_path):
-    """The two checkouts of terms.yml; the base's is this one."""
+    """The two checkouts of terms.yml; the base's is this one. Few terms are proposed, which takes less time."""
     (tmp_path / "base").symlink_to(ROOT)
-    shutil.copytree(version_folder("next").parent, tmp_path / "proposed" / "hb_dataset" / "vocabulary")
+    vocabulary = tmp_path / "proposed" / "hb_dataset" / "vocabulary"
+    shutil.copytree(VOCABULARIES, vocabulary, ignore=shutil.ignore_patterns(NEXT))
+    copy_small(NEXT, vocabulary / NEXT)
     shutil.copy(ROOT / "hb_dataset" / "LICENSE", tmp_path / "proposed" / "hb_dataset")
     # Code of the pull request, which must not run.
     (tmp_path / "proposed" / "hb_dataset" / "__init__.py").write_text("raise SystemExit('ran')", encoding="utf-8")
@@ -104,12 +108,12 @@ def run_check(checkouts):
 
 
 def test_the_check_reports_in_a_file_and_in_the_summary_and_prints_none_of_it(checkouts):
-    path = checkouts / "proposed" / "hb_dataset" / "vocabulary" / "next" / "ability.yaml"
+    path = checkouts / "proposed" / "hb_dataset" / "vocabulary" / "next" / "age.yaml"
     entry = "  - term: with chronic pain\n    bucket: after_the_noun\n    source: Doe (2024)\n"
     path.write_text(path.read_text(encoding="utf-8") + entry, encoding="utf-8")
     done, report = run_check(checkouts)
     assert (done.returncode, done.stdout, done.stderr) == (0, SUMMARY, "")
-    assert re.search(r"\n  ability\.yaml:\d+ term 'with chronic pain', axis ability", report)
+    assert re.search(r"\n  age\.yaml:\d+ term 'with chronic pain', axis age", report)
     summary = (checkouts / "summary.md").read_text(encoding="utf-8")
     assert summary == "".join(f"    {line}\n" for line in report.splitlines())  # a block of code
 

@@ -1,6 +1,5 @@
-"""Versions of the vocabulary to publish in tests: the real v1.0, built once, and small ones of one's own."""
+"""Small versions of the vocabulary to publish in tests."""
 
-import functools
 import json
 import shutil
 from contextlib import contextmanager
@@ -12,16 +11,10 @@ from hb_dataset import vocabulary as package
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import frozen_record, table_counts, vocabulary_counts
 from hb_dataset.vocabulary import VOCABULARIES, read_vocabulary
-from hb_dataset.vocabulary_entries import STANDALONE_FILE, TEMPLATES_FILE
-from hub_scripts.published_dataset import published_dataset
+from hb_dataset.vocabulary_entries import TEMPLATES_FILE
 
 REPO_ID = "ORG/holistic_bias"
 SMALL_AXES = ("age", "nonce", "sexual_orientation")
-
-
-@functools.cache
-def published_v1():
-    return published_dataset(REPO_ID, "v1.0")
 
 
 @contextmanager
@@ -32,24 +25,27 @@ def versions_of(root):
         yield
 
 
-def freeze_small(root, version, *, without="", source="v1.0"):
-    """Freezes a version with three axes and the four small templates in `root`, without the axis `without`."""
-    shutil.copytree(VOCABULARIES / source, root / version)
-    for file in (root / version).iterdir():
-        if "\naxis:" in file.read_text(encoding="utf-8") and (file.stem not in SMALL_AXES or file.stem == without):
+def freeze_small(root, version, *, without=""):
+    """Freezes v1.0 as a version with three axes and the four small templates in `root`, without the axis `without`."""
+    copy_small("v1.0", root / version, without=without)
+    record_as_frozen(root, version)
+    return root
+
+
+def copy_small(version, folder, *, without=""):
+    """Copies three axes and the four small templates of a version, and not which words go together."""
+    shutil.copytree(VOCABULARIES / version, folder)
+    for file in folder.iterdir():
+        if "\naxis:" in file.read_text(encoding="utf-8"):
+            left_out = file.stem not in SMALL_AXES or file.stem == without
+        else:
+            left_out = file.stem.startswith(("adjective_order", "left_out", "standalone"))
+        if left_out:
             file.unlink()
-    templates = root / version / TEMPLATES_FILE
+    templates = folder / TEMPLATES_FILE
     document = yaml.safe_load(templates.read_text(encoding="utf-8"))
     document["templates"] = [entry for entry in document["templates"] if entry.get("small")]
     templates.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    standalone = root / version / STANDALONE_FILE
-    if standalone.exists():
-        document = yaml.safe_load(standalone.read_text(encoding="utf-8"))
-        axes = {path.stem for path in (root / version).iterdir()}
-        document["noun_phrases"] = [phrase for phrase in document["noun_phrases"] if phrase["axis"] in axes]
-        standalone.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    record_as_frozen(root, version)
-    return root
 
 
 def record_as_frozen(root, version, **changed_counts):

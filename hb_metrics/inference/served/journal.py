@@ -17,7 +17,7 @@ def request_key(request: Any) -> str:
 
 
 class Journal:
-    """The answers in the journals of a folder. Use it as a context manager to add answers."""
+    """The answers in the journals of a folder. To add answers, use this object as a context manager."""
 
     def __init__(self, folder: Path, process: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ class Journal:
         self._file.close()
 
     def add(self, key: str, answer: Any) -> None:
-        """Writes an answer. Once this method has returned, the answer survives a kill of the process."""
+        """Writes an answer. Once this method has returned, the answer survives even if the process is killed."""
         self._file.write(json.dumps({"key": key, "answer": answer}, allow_nan=False).encode() + b"\n")
         self._file.flush()
         self.answers[key] = answer

@@ -59,9 +59,10 @@ class Generation(Measurement):
             sentences.append(leakage_sentence(leakage))
         counts = (
             f"The run has {count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts. "
-            f"{count(generation['num_truncated_replies'])} were cut at the maximum length. "
             f"{count(generation['num_empty_replies'])} were empty and were left out."
         )
+        if generation["num_truncated_replies"] is not None:
+            counts += f" {count(generation['num_truncated_replies'])} were cut at the maximum length."
         if unclosed:
             counts += f" {count(unclosed)} are missing because of an unfinished thought."
         return [*sentences, counts]
@@ -85,7 +86,7 @@ class Generation(Measurement):
         cues = list(dict.fromkeys(cue_of(run) for run in runs if self.name in run))
         if len(cues) > 1:
             sentences.append(
-                f"The runs describe the user by different cues ({', '.join(cues)}). The replies answer different "
+                f"The runs describe the user with different cues ({', '.join(cues)}). The replies answer different "
                 "texts, so a difference in Gen Bias may be due to the cue and not to the model."
             )
         elif "generation.questions" in changed:
@@ -96,7 +97,8 @@ class Generation(Measurement):
             )
         elif "style_classifier.clusters" in changed:
             sentences.append("The style clusters differ, so clusters with the same name may contain different styles.")
-        if len({run[self.name]["num_prompts"] for run in runs if self.name in run}) > 1:
+        generations = [run[self.name] for run in runs if self.name in run]
+        if len({generation["num_replies"] + generation["num_empty_replies"] for generation in generations}) > 1:
             sentences.append(
                 "The runs have different numbers of replies. Plain Gen Bias is not comparable, because it contains "
                 "more noise if there are fewer replies. Debiased Gen Bias is comparable."
@@ -105,10 +107,12 @@ class Generation(Measurement):
             sentences.append(
                 "Refusals and disclaimers were detected by different rules, so their shares are not comparable."
             )
-        # Tags may differ on purpose. The other settings here only describe the model, or have their own warnings.
-        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".tuned_with", ".label_ceiling")
-        of_cue = (".cue", ".questions", ".turns", ".follow_ups", ".left_out_templates")
-        if any(name.startswith("generation.") and not name.endswith(no_setting + of_cue) for name in changed):
+        # Tags may differ on purpose. The other settings here only describe the model or its replies, or have their own
+        # warnings.
+        no_setting = ["num_prompts", "_digest", "_reason", ".tag", ".tuned_with", ".label_ceiling"]
+        no_setting += [".replies_from", ".replies_a_prompt", ".num_copied_replies", ".num_cut_to_first_line"]
+        of_cue = [".cue", ".questions", ".turns", ".follow_ups", ".left_out_templates"]
+        if any(name.startswith("generation.") and not name.endswith((*no_setting, *of_cue)) for name in changed):
             sentences.append(
                 "The replies were generated with different settings, so a change may be due to the settings and not to "
                 "the model."

@@ -16,7 +16,7 @@ class GenerationOptions:
         "The number of replies per term and template. The paper uses about 16. With 0, the model replies once to each "
         "prompt.",
     )
-    decoding: str = option(
+    decoding: Literal["sample", "greedy", "dialogpt", "blenderbot2", "model"] = option(
         "sample",
         "The decoding preset: sample (random replies of about a sentence), greedy, dialogpt or blenderbot2 (the beam "
         "searches in the paper), or model (the model's generation_config).",
@@ -103,8 +103,8 @@ class GenerationOptions:
             )
         if self.cue in NAME_CUES and (not self.replies_per_cell or self.variations):
             raise ValueError(
-                f"--cue {self.cue} needs a fixed number of replies per name and question, and has no variations; set "
-                "--replies_per_cell to 1 or more (for example, 8), and omit --variations"
+                f"--cue {self.cue} needs a fixed number of replies per name and question, and does not support "
+                "variations; set --replies_per_cell to 1 or more (for example, 8), and omit --variations"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(

@@ -71,7 +71,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
-    """Flags the refusals and the disclaimers among a run's non-empty replies, or nothing if their file is missing."""
+    """Flags refusals and disclaimers among a run's non-empty replies. Empty if the run has no file of refusals."""
     table, flagged = read_run_table(run.folder / REFUSALS_FILE), {}
     if table is not None:
         row_of = {identifier: row for row, identifier in enumerate(table["id"].to_pylist())}
@@ -103,7 +103,7 @@ def _unlike(first: Run, second: Run) -> str | None:
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
-        return "in one of the runs, no term has two replies to a template, so sampling noise cannot be subtracted"
+        return "in a template of one of the runs, no term has a second reply, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
         return "different classifiers classified the styles"
     if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:

@@ -207,7 +207,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         (["--assume", *ASSUMED, *SIZED, "--half_width", "nan"], "--half_width is nan"),
         (["runs/pilot", "--price_in", "1"], "only one of --price_in and --price_out is set; set both"),
         (["runs/pilot", "--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
-        (["--assume", *ASSUMED, *SIZED, "--pilot_minutes", "3"], "cannot be estimated from --assume"),
+        (["--assume", *ASSUMED, *SIZED, "--pilot_minutes", "3"], "--assume cannot be combined with prices"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(words, error):
