@@ -90,7 +90,9 @@ class Generation(Measurement):
                 "texts, so a difference in Gen Bias may be due to the cue and not to the model."
             )
         elif "generation.questions" in changed:
-            sentences.append("The runs asked different questions after the cue. Gen Bias depends on the questions.")
+            sentences.append(
+                "The runs asked different questions after the cue, so their Gen Bias values are not comparable."
+            )
         if changed & {"style_classifier.digest", "style_classifier.name", "style_classifier.temperature"}:
             sentences.append(
                 "The runs have different style classifiers, so Gen Bias values, styles and clusters are not comparable."

@@ -107,7 +107,6 @@ def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
         "served": {
             "finish_reasons": dict(sorted(Counter(table["finish_reason"].to_pylist()).items())),
             "fingerprints": dict(sorted(fingerprints.items())),
-            "num_bad_counts": sum(table["bad_counts"].to_pylist()),
             "num_without_counts": sum(number is None for number in tokens["tokens_out"]),
             "num_shortened": _num_shortened(tables),
             **{name: sum(number or 0 for number in numbers) for name, numbers in tokens.items()},

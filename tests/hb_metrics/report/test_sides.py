@@ -29,10 +29,10 @@ from tests.hb_metrics.made_results import (
     some_prompts,
     write_results,
     write_run,
+    write_vectors,
 )
 from tests.hb_metrics.measurements.awareness.test_awareness import hears, ignores, said, serves_everybody
 from tests.hb_metrics.pages import read_page
-from tests.hb_metrics.report.conftest import write_vectors
 
 
 def hears_most(prompt):
@@ -117,20 +117,19 @@ def test_the_lowest_axis_is_the_one_that_keeps_least(sides):
         axes = np.array(replies.axes)
         shares.append({axis: named[axes == axis].mean() for axis in sorted(set(replies.axes))})
     lowest = min(shares[0], key=lambda axis: shares[1][axis] / shares[0][axis])
-    value, words = next(row.after[0] for row in sides.rows if row.name == LOWEST)
+    (value, words), (nothing, gone), *_ = next(row.after for row in sides.rows if row.name == LOWEST)
     assert value == f"{shares[1][lowest]:.1%}"
     assert words.startswith(f"{axis_label(lowest)}, {shares[0][lowest]:.1%} before: ")
+    assert nothing == "0.0%"
+    assert "before: fell by 100 %" in gone
 
 
 def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
     names = list(folders)
     shown, _ = write_comparison(list(folders.values()), tmp_path / "c.html", names)
     assert shown == sides
-    page, card, lines = (
-        read_page(tmp_path / "c.html"),
-        overview_markdown(list(folders.values()), names),
-        sides_lines(sides),
-    )
+    page, lines = read_page(tmp_path / "c.html"), sides_lines(sides)
+    card = overview_markdown(list(folders.values()), names)
     (head, *rows) = page.table("Both sides")
     assert head[1:] == names
     assert "sides" in page.links
