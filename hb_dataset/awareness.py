@@ -1,4 +1,4 @@
-"""Makes pairs of prompts. The right answer to the first depends on who asks, but that to the second does not.
+"""Makes pairs of prompts. The right answer depends on who asks for the first prompt, but not for the second.
 
 The answer to "I'm a Deaf woman. How should my doctor talk to me?" depends on who asks. The answer to "I'm a Deaf woman.
 What is the capital of France?" does not. Each prompt is also made without the descriptor, beginning with "I'm a woman."
@@ -67,8 +67,8 @@ def awareness_prompts(
 ) -> pa.Table:
     """Draws `number` prompts of each kind (`need` and `neutral`).
 
-    Every item is drawn once before any item is drawn twice. Later prompts of an item first use its other descriptors,
-    and then other nouns. A larger `number` adds prompts and keeps all others.
+    Every item is drawn once before any item is drawn again. An item that is drawn again first gets unused descriptors,
+    and then other nouns. A larger `number` keeps all prompts of a smaller one.
 
     In the table, each prompt of the kind `need` is followed by the neutral prompt with the same descriptor and noun.
     """
@@ -88,7 +88,9 @@ def awareness_prompts(
             for noun_rank, chosen in enumerate(mixed.tolist()):
                 drawn.append((noun_rank, descriptor_rank, index, term, agreeing[chosen]))
     if not drawn:
-        raise ValueError(f"no question about needs is for the axes {', '.join(axes or ())}; add another axis to --axes")
+        raise ValueError(
+            f"there are no questions about needs for the axes {', '.join(axes or ())}; add another axis to --axes"
+        )
     if not 1 <= number <= len(drawn):
         raise ValueError(
             f"awareness_prompts is {number:,}, but there are {len(drawn):,} prompts of each kind; set a number from 1 "

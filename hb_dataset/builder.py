@@ -78,8 +78,8 @@ class HolisticBias(datasets.ArrowBasedBuilder):
             if option not in find_config(config_name).options and kwargs.get(option) not in (None, False, 0):
                 allowed = ", ".join(name for name in CONFIGS if option in find_config(name).options)
                 raise ValueError(
-                    f"config '{config_name}' takes no `{option}`; omit the option, or set a config that takes it: "
-                    f"{allowed}"
+                    f"config '{config_name}' does not take `{option}`; omit the option, or choose one of these "
+                    f"configs: {allowed}"
                 )
         groups = kwargs.get("groups")
         self.groups, _ = find_groups(groups)

@@ -50,8 +50,8 @@ class Dialogue(NamedTuple):
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
     """Draws pairs of a prompt and a reply, in the order of the source.
 
-    A larger `num_replies` adds pairs and keeps all others. `path` is a file with the columns `prompt` and `reply`, or a
-    `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
+    A larger `num_replies` keeps all pairs of a smaller one. `path` is a file with the columns `prompt` and `reply`, or
+    a `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
     """
     if path is None:
         pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)

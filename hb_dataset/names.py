@@ -23,7 +23,7 @@ _ID_DIGITS = 20  # as in other prompts
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class PersonName:
-    """A first name and the group that people associate with it. `source` also states how certain the group is."""
+    """A first name and the group that people associate with it. `source` also states how certain the association is."""
 
     name: Words
     group: Words

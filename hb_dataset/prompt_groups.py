@@ -113,9 +113,8 @@ def find_groups(
     Args:
         given: The path of a file (see `read_groups`), or one or more terms and `PromptGroup`s. `None` means the paper's
             six groups. A term is written with a noun (`"Deaf woman"`) or alone (`"tall"`), in upper or lower case. A
-            noun alone (`"woman"`) is also a group. A term alone gets the noun "person" or, if it does not agree with
-            "person", the first noun that agrees with it. If a term is on two axes, the group gets the alphabetically
-            first axis.
+            noun alone (`"woman"`) is also a group. A term alone gets the noun "person" or, if the two cannot be
+            combined, the first suitable noun. If a term is on two axes, the group gets the alphabetically first axis.
         vocabulary: The vocabulary that contains the terms. `None` means `next`.
 
     Returns:

@@ -128,8 +128,8 @@ def _baseline_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
 def _seat_prompts(vocabulary: Vocabulary) -> list[pa.Table]:
     if not vocabulary.seat_templates:
         raise ValueError(
-            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs that end in '-seat' require; add the "
-            "file, or set another config"
+            f"the vocabulary has no {SEAT_TEMPLATES_FILE}, which configs that end in '-seat' require; add the file, or "
+            "choose another config"
         )
     return _prompts(vocabulary, vocabulary.descriptors, vocabulary.seat_templates)
 
@@ -302,8 +302,8 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
         return read_version(version_of(config))
     if not find_config(config).has_version:
         raise ValueError(
-            f"config '{config}' comes from a grammar and not from a vocabulary; omit the folder '{vocabulary_dir}', "
-            "and create prompts about other groups with hb_dataset.structured_prompt_table"
+            f"config '{config}' comes from a grammar and not from a vocabulary; omit the folder '{vocabulary_dir}'. To "
+            "create prompts about other groups, use hb_dataset.structured_prompt_table"
         )
     return read_vocabulary(vocabulary_dir)
 

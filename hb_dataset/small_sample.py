@@ -16,8 +16,8 @@ def small_descriptors(descriptors: Sequence[Descriptor]) -> list[Descriptor]:
     """Selects six terms per axis, spread over the axis's buckets.
 
     The buckets take turns, and contribute one term per turn. The bucket of terms after the noun comes first, and then
-    the largest bucket. A hash determines the order of terms in a bucket, so adding a term changes few choices. Terms
-    with a gender are excluded, because they agree with only a third of the nouns.
+    the largest bucket. A hash determines the order of terms in a bucket, so adding a term changes few choices. Gendered
+    terms are excluded, because they can be combined with only a third of the nouns.
     """
     chosen: set[tuple[str, str]] = set()
     for axis in {descriptor.axis for descriptor in descriptors}:

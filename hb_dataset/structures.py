@@ -98,7 +98,7 @@ def parse_of(structure: Structure, verb_phrase: VerbPhrase) -> str:
 
 @cache
 def read_structures() -> tuple[Structure, ...]:
-    """Reads the structures: first that of the fixed prompts, then the declarative and the interrogative structures."""
+    """Reads the structures: the fixed prompts' structure, then declarative and then interrogative structures."""
     return TypeAdapter(tuple[Structure, ...]).validate_python(_read("structures.yaml")["structures"])
 
 

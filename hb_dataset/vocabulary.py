@@ -58,7 +58,7 @@ LISTS: dict[str, tuple[str, Any, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Vocabulary:
-    """All parts of the prompts. A vocabulary with an empty `adjective_order` has no intersections."""
+    """The parts from which prompts are made. A vocabulary with an empty `adjective_order` has no intersections."""
 
     descriptors: tuple[Descriptor, ...]
     nouns: tuple[PersonNoun, ...]
@@ -98,7 +98,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     folder = VOCABULARIES / "v1.0" if folder is None else Path(folder)
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"the vocabulary folder '{folder}' does not exist; set a folder that contains one YAML file per axis, "
+            f"the vocabulary folder '{folder}' does not exist; pass a folder that contains one YAML file per axis, "
             f"{NOUNS_FILE} and {TEMPLATES_FILE} (copy {VOCABULARIES / 'v1.0'} to start)"
         )
     try:

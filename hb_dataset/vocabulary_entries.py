@@ -25,7 +25,7 @@ Placement = Literal["before", "after"]
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class Descriptor:
-    """A demographic term in its axis (paper, section 2.2.1 and Table 5).
+    """A term on a demographic axis (paper, section 2.2.1 and Table 5).
 
     Attributes:
         axis: The demographic axis, e.g. `"ability"`.

@@ -113,7 +113,7 @@ def shipped_or_own(folder: Path, name: str | Path, kind: str, hint: str = "") ->
     path = folder / f"{name}.yaml" if name in names else Path(name)
     if not path.is_file():
         raise FileNotFoundError(
-            f"{kind} '{name}' does not exist; {hint or did_you_mean(str(name), names)}set one of {', '.join(names)}, "
+            f"{kind} '{name}' does not exist; {hint or did_you_mean(str(name), names)}use one of {', '.join(names)}, "
             f"or pass the path of your own YAML file (copy one from {folder})"
         )
     return path

@@ -99,8 +99,8 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     asks = chosen["judge"] is not None or any(str(value).startswith("judge:") for value in chosen.values())
     if chosen["judge_model"] != RunOptions.judge_model and not asks:
         raise ValueError(
-            f"judge_model is '{chosen['judge_model']}', but nothing asks a judge; set --judge to a rubric, or a "
-            "classifier to judge:RUBRIC"
+            f"judge_model is '{chosen['judge_model']}', but no measurement uses a judge; set --judge to a rubric, or a "
+            "classifier option to judge:RUBRIC"
         )
     return settings
 

@@ -57,13 +57,13 @@ class ReplyArguments:
     output_dir: str = field(metadata={"help": "A new folder for the output."})
     model: str = option(
         "embedded",
-        "The model that replies and is to be changed: a Hub id, a local folder, or 'embedded'.",
+        "The model to mitigate, which also generates the replies: a Hub id, a local folder, or 'embedded'.",
     )
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     leave_out: str | None = option(
         None,
-        "A dataset config whose descriptors are left out of the replies, so that they can later be measured as unseen. "
-        "Descriptors that share a stem with one of them are also left out.",
+        "Exclude the descriptors of this dataset config, and all descriptors that share a stem with them, so that they "
+        "can be measured as unseen later.",
     )
     system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
@@ -81,8 +81,8 @@ class BaselineArguments(ReplyArguments):
     num_replies: int = option(960, "The number of replies to sample.")
     num_anchors: int = option(
         480,
-        "The number of anchors, which are replies that should not change. Anchors answer questions that depend on "
-        "who asks, and questions that describe nobody.",
+        "The number of anchors, which are replies that should not change: replies to questions whose answer depends on "
+        "who asks, and replies to questions that describe nobody.",
     )
     max_new_tokens: int = option(24, "The maximum length of a reply, in tokens.")
 
@@ -165,8 +165,8 @@ def training_prompts(dataset_config: str, leave_out: str | None) -> pa.Table:
     if len(kept) in (0, len(prompts)):
         excluded = "no descriptor" if len(kept) else "all descriptors"
         raise ValueError(
-            f"--leave_out {leave_out} excludes {excluded} of {dataset_config}; set it to a config with some, but not "
-            "all, of these descriptors"
+            f"--leave_out {leave_out} excludes {excluded} of {dataset_config}; set --leave_out to a config with some, "
+            "but not all, of these descriptors"
         )
     return kept
 

@@ -1,4 +1,4 @@
-"""Labels a model's own replies by how much they show the characteristic style of their descriptor.
+"""Labels a model's own replies by their similarity to the characteristic style of their descriptor.
 
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
@@ -53,7 +53,7 @@ class LabelArguments:
     )
     beta_quantile: float | None = option(
         None,
-        "Use instead of --beta: the share of the replies (between 0 and 1) with a bias value of at most β.",
+        "Instead of --beta, set the share of replies (between 0 and 1) that have a bias value of at most β.",
     )
     accept_no_gain: bool = option(
         False, "With --beta auto, write labels even if tuning on them is not expected to reduce bias."

@@ -1,4 +1,4 @@
-r"""Mitigates a model's bias by several methods, and compares the results (`--compare` of tune.py and debias.py).
+r"""Mitigates a model's bias with several methods, and compares the results (`--compare` of tune.py and debias.py).
 
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
@@ -195,5 +195,5 @@ def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
         type=shlex.split,
         default=[],
         metavar="WORDS",
-        help=f"Further options for {what}, all quoted together as one word after '='.",
+        help=f"Further options for {what}, quoted together as one word after '='.",
     )

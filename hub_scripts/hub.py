@@ -125,7 +125,7 @@ def open_repository(api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: 
             refs = api.list_repo_refs(repo_id, repo_type=repo_type)
     head = next((branch.target_commit for branch in refs.branches if branch.name == "main"), None)
     if head is None:
-        raise HubError(f"{repo_type} {repo_id} has no branch main; nothing was written; create the branch first")
+        raise HubError(f"{repo_type} {repo_id} has no branch main, so nothing was written; create the branch first")
     return Repository(api, repo_id, repo_type, head, {tag.name: tag.target_commit for tag in refs.tags})
 
 

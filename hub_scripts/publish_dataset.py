@@ -114,7 +114,7 @@ def check_order(repository: hub.Repository, version: str) -> None:
     if published and number(published[-1]) > number(version):
         raise ValueError(
             f"{repository} already has {published[-1]}, so users who set no revision would get the older {version} "
-            f"instead. Nothing was written; publish {version} to a repository of its own"
+            f"instead. Nothing was written; publish {version} to a separate repository"
         )
     if gone := [name for name in published if name not in versions.frozen_versions()]:
         raise ValueError(

@@ -3,7 +3,7 @@ r"""Opens a pull request that adds a run's figures, as evaluation results, to it
     holistic-bias publish results runs/gpt2 --repo_id openai-community/gpt2 --dataset_id ORG/holistic_bias
 
 The script first shows the files (`.eval_results/holistic_bias_*.yaml`) and asks for confirmation. `--yes` skips the
-question. `--dry_run DIR` writes the files to a folder instead. This needs neither a token nor a network connection. If
+question. `--dry_run DIR` writes the files to a folder instead, and needs neither a token nor a network connection. If
 main or an open pull request of yours already contains the files, the script opens no pull request.
 """
 

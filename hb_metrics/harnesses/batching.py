@@ -20,7 +20,7 @@ def in_batches(
 ) -> Callable[[Request], Awaitable[Answer]]:
     """Returns an async function that answers a request together with all other waiting requests.
 
-    `answer_all` runs in a thread, one call at a time. Its errors are raised for each of its requests.
+    `answer_all` runs in a thread, one call at a time. If it raises an error, each of its requests raises this error.
     """
     waiting: list[_Waiting[Request, Answer]] = []
     lock = anyio.Lock()

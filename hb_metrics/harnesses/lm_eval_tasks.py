@@ -55,7 +55,7 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
         if metadata.get(name, of_task) != of_task:
             raise ValueError(
                 f"{name} is '{metadata[name]}' in --metadata, but '{of_task}' in the task; remove {name} from "
-                "--metadata. To use other prompts, run the task with their name. To use your own vocabulary, run "
+                "--metadata. To use other prompts, choose another task. To use your own vocabulary, run "
                 "`holistic-bias lm-eval-path --vocabulary_dir FOLDER`"
             )
     known = (*_OPTIONS, *_CLASSIFIERS, "dataset_config")

@@ -1,1 +1,1 @@
-"""Lets people compare the replies of two runs (Smith et al., 2022, C.2.2), or label the replies of one run."""
+"""Collects people's comparisons of two runs' replies (Smith et al., 2022, C.2.2), or labels for one run's replies."""

@@ -16,7 +16,7 @@ FEW_RATERS = 6  # with fewer raters, the page recommends more raters
 
 
 def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[str, Any]:
-    """Computes the results of a study. A win rate is the second run's rate of wins over the first run.
+    """Computes the results of a study. A win rate is the share of ratings that prefer the second run.
 
     Raters who failed more than `max_failed_checks` attention checks are excluded, along with all their ratings.
     """
@@ -25,7 +25,7 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
     ratings = [rating for rating in read.ratings if rating.rater in included]
     if not ratings:
         raise ValueError(
-            f"none of the {len(read.ratings):,} ratings of pairs by {len(raters)} raters remains; add files of other "
+            f"all {len(read.ratings):,} ratings of pairs by {len(raters)} raters are excluded; add files of other "
             f"raters, or set --max_failed_checks to more than {max_failed_checks}"
         )
     return {

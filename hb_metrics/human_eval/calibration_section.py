@@ -111,7 +111,7 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
     """Returns the share of replies to which people give the label, by axis.
 
-    The value is the share among replies to which the judge gives the label too. The number beside the value is the
+    The value is the share among replies to which the judge also assigns the label. The number beside the value is the
     share among all other replies.
     """
     called, others = results["called"], results["not_called"]

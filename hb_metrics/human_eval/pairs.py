@@ -23,7 +23,7 @@ REASONS = {
 
 
 class Pair(NamedTuple):
-    """Two replies to a prompt, from the first and from the second run.
+    """Two replies to a prompt, one from each run.
 
     `id` is the prompt's id. If the prompt has several replies, the reply's number is added.
     """

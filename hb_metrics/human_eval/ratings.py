@@ -16,7 +16,7 @@ _LONGEST_SHOWN = 60  # values in error messages are cut to this number of charac
 
 
 class Rating(NamedTuple):
-    """A rater's answer to a question about a pair. `wins` is whether the rater chose the second run's reply."""
+    """A rater's answer to a question about a pair. `wins` states whether the rater chose the second run's reply."""
 
     rater: str
     question: str

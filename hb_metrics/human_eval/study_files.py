@@ -45,8 +45,8 @@ def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> N
         path = folder / name
         if path.exists() and path.read_bytes() != text.encode():
             raise ValueError(
-                f"'{path}' already exists with other content, to which {answers} may refer; set --output_dir to a new "
-                "folder"
+                f"'{path}' already exists with other content, and {answers} may refer to that content; set "
+                "--output_dir to a new folder"
             )
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():

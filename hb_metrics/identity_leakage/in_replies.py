@@ -42,13 +42,13 @@ def run_leakage(
 ) -> dict[str, Any]:
     """Compares Full Gen Bias before and after all terms in replies are masked.
 
-    All columns have one row per reply. In `texts`, the prompt's term is already masked. `probabilities` classifies
-    texts.
+    All columns have one row per reply. In `texts`, the prompt's term is already masked. `probabilities` is a function
+    that classifies texts.
 
     Returns:
         `num_in_view` and `share_in_view` are the number and the share of replies that contain a term. `most_in_view`
-        lists the terms that the largest numbers of replies contain. `value` is Full Gen Bias (×1000) as measured.
-        `hidden_value` is Full Gen Bias with all terms masked. `own` is `value` minus `hidden_value`.
+        lists the terms found in the most replies. `value` is Full Gen Bias (×1000) as measured. `hidden_value` is Full
+        Gen Bias with all terms masked. `own` is `value` minus `hidden_value`.
     """
     mentions = mentions_in(texts, people)
     rows = [row for row, of_text in enumerate(mentions) if of_text]
@@ -105,7 +105,7 @@ def _full_gen_bias(
     changed: Mapping[int, np.ndarray],
     debias: bool,
 ) -> float:
-    """Computes Full Gen Bias (×1000) with the style vectors that `changed` contains for some rows."""
+    """Computes Full Gen Bias (×1000) after some rows' style vectors are replaced with the vectors in `changed`."""
     cells = CellSums(None)
     vectors = style_probabilities.astype(np.float32)
     for row, vector in changed.items():

@@ -1,4 +1,4 @@
-"""Halves a batch when memory runs out. Its results then differ only in the last digits."""
+"""Halves a batch when memory runs out. This changes only the last digits of the results."""
 
 from collections.abc import Callable
 from pathlib import Path

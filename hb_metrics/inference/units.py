@@ -99,8 +99,7 @@ def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
 def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np.ndarray]:
     """Groups rows of similar length into batches. Returns the row indices of each batch.
 
-    When its rows are padded to the longest one, a batch has at most `max_positions` positions. A longer row gets its
-    own batch.
+    A batch, padded to its longest row, has at most `max_positions` positions. A longer row gets its own batch.
     """
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lambda row: (lengths[row], row)):

@@ -143,7 +143,7 @@ def _significant_after_adjustment(pvalues: np.ndarray, alpha: float) -> np.ndarr
     """Returns whether each test is significant after Benjamini–Hochberg adjustment.
 
     Let p_k be the k-th of m p-values in ascending order. All tests up to the last p_k with p_k · m / k < alpha are
-    significant. This is ten times as fast as `scipy.stats.false_discovery_control`.
+    significant. This method is ten times as fast as `scipy.stats.false_discovery_control`.
     """
     in_order = np.sort(pvalues)
     less = np.flatnonzero(in_order * (len(in_order) / np.arange(1, len(in_order) + 1)) < alpha)

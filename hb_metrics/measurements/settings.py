@@ -36,7 +36,7 @@ class RunOptions:
         "The Inference Provider that runs the model, or 'auto'. With this option, --model must be a Hub id. Set the "
         "API key in the environment variable HOLISTIC_BIAS_API_KEY or HF_TOKEN.",
     )
-    concurrency: int = option(8, "The number of requests that are sent to a served model at the same time.")
+    concurrency: int = option(8, "The number of simultaneous requests to a served model.")
     measurements: str | None = option(
         None,
         "The measurements to run, separated by commas. The end of this help text lists all measurements and the "
@@ -60,19 +60,19 @@ class RunOptions:
     )
     sample: int | None = option(
         None,
-        "Measure a random sample of this number of prompts, balanced over terms, axes and templates. With the same "
-        "seed, a larger sample contains all prompts of a smaller one. Default: all prompts.",
+        "Measure only this number of prompts, drawn at random and balanced over terms, axes and templates. With the "
+        "same seed, a larger sample contains all prompts of a smaller one. Default: all prompts.",
     )
     replies_file: str | None = option(
         None,
         "A file of replies to the exported prompts, by any model or by people (.parquet, .jsonl or .csv, with the "
-        "columns id and reply). No model is then loaded, and --model only names the source.",
+        "columns id and reply). No model is then loaded, and --model is only a name for the source.",
     )
     logprobs_file: str | None = option(
         None,
         "A file of log-probabilities of the exported prompts (.parquet, .jsonl or .csv, with the columns id, "
-        "log_probability and num_tokens). Each log-probability is the sum over a prompt's tokens in natural "
-        "logarithms. No model is then loaded, and --model only names the source.",
+        "log_probability and num_tokens). Each log-probability is summed over a prompt's tokens, in natural "
+        "logarithms. No model is then loaded, and --model is only a name for the source.",
     )
     fail_above: str | None = option(
         None,
@@ -201,7 +201,8 @@ class RunOptions:
         if self.model == type(self).model:
             raise ValueError(
                 f"{sources[0]} is set, but model is '{self.model}', which runs only on this machine; set --model to "
-                "the model's name on the server or the Hub, or, for a file, to any name of its source"
+                "the model's name on the server or the Hub or, if the answers come from a file, to any name for their "
+                "source"
             )
         if given and given[0] != "concurrency":
             instead = "; for a server, set --concurrency instead" if given[0] == "batch_size" else ""

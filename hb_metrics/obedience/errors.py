@@ -1,4 +1,4 @@
-"""Estimates the error of a mean bias value that comes from the choice of replies to the same terms and templates.
+"""Estimates how much a mean bias value would vary with other replies to the same terms and templates.
 
 The mean bias value is a sum over replies, each multiplied by a vector that depends on its descriptor. If the directions
 of bias are also estimated, the value is also a sum over the replies from which the directions come. The variance of the
@@ -38,7 +38,7 @@ class RepliesOf(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A mean over descriptors of bias values. It is added to other such means, or subtracted from them.
+    """A mean of bias values over descriptors, which is added to other such means or subtracted from them.
 
     Attributes:
         replies: The replies that have bias values.
@@ -128,7 +128,7 @@ def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float]
     """Computes, for each descriptor, the covariance of its mean style vectors in two runs, summed over styles.
 
     The covariance comes from replies to the same prompts. Only cells with such prompts count. Returns `None` if half or
-    more of these have only one such prompt.
+    more of these cells have only one such prompt.
     """
     _, *pairs = np.intersect1d(np.asarray(one.ids), np.asarray(other.ids), return_indices=True)
     sizes = [Counter(zip(replies.descriptors, replies.templates, strict=True)) for replies in (one, other)]

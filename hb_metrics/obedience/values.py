@@ -64,7 +64,7 @@ class ValuesAlong(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A mean over descriptors, times 1000, with an interval for other replies to the same prompts."""
+    """A mean over descriptors (×1000). Its interval extends to other replies to the same prompts."""
 
     value: float
     interval: tuple[float, float] | None
@@ -95,7 +95,7 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
 
 
 def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | str:
-    """Subtracts the part of bias values that is due to chance, because replies and directions share prompts.
+    """Subtracts the part of bias values that arises by chance because replies and directions share prompts.
 
     `others` are the replies from which the directions come. Intervals computed from the result include the error of the
     directions. If the part is unknown, the reason is returned instead.

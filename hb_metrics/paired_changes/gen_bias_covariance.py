@@ -16,8 +16,9 @@ The variance of a run is its covariance with itself, so all three terms come fro
 the same reply to a prompt, its contributions to the three terms therefore cancel exactly.
 
 μ_d'G_dν_d and tr(G_dG_d') are estimated by averages over four different prompts of a cell. These estimates are unbiased
-for any distribution of replies. This is necessary because style vectors are far from normal, and their covariances
-depend on their means. The means of the other cells add noise to the first sum, which is twice the third sum.
+for any distribution of replies. This property is necessary because style vectors are far from normal, and their
+covariances depend on their means. The means of the other cells add noise to the first sum, which is twice the third
+sum.
 
 For a cell with a single reply, Gen Bias subtracts the mean variance of other cells. The cell therefore adds the
 variance of the squared length of its error.

@@ -97,10 +97,10 @@ def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: f
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
     """Computes the change in a share of replies, with intervals for other replies to the same prompts.
 
-    A reply counts if it has a property, such as being a refusal. Consider the prompts to which both runs replied. The
-    change is the share of these in which only the second reply counts (gained) minus the share in which only the first
-    reply counts (lost). The interval of the change combines the intervals of both shares (MOVER, as in
-    `share_intervals.py`). Prompts to which only one run replied add independent parts.
+    A reply counts if it has a property, such as being a refusal. Of the prompts to which both runs replied, the change
+    is the share for which only the second reply counts (gained) minus the share for which only the first reply counts
+    (lost). The interval of the change combines the intervals of both shares (MOVER, as in `share_intervals.py`).
+    Prompts to which only one run replied add independent parts.
 
     Args:
         counts: [3, 3, terms, templates] The number of prompts by the reply of the first run (first axis) and of the
@@ -240,7 +240,7 @@ def _correlations(covariance: np.ndarray) -> np.ndarray:
 
 
 def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:
-    """Returns the relative interval: the ratios for which the interval of second − ratio · first contains 0, minus 1.
+    """Returns the relative interval: ratio − 1 for all ratios whose interval of second − ratio · first contains 0.
 
     Returns `None` if `first` is 0, or if the interval contains `MAX_RATIO`.
     """

@@ -49,7 +49,7 @@ def read_rows(
     required = {"predictions": predictions, "groups": groups}
     check_columns(required, structures=structures, prompts=prompts, seeds=seeds)
     if not len(predictions):
-        raise ValueError("there are no rows; pass at least one row, with the regard of a text")
+        raise ValueError("there are no rows; pass at least one row")
     codes = {label: code for code, label in enumerate(REGARDS)}
     for row, label in enumerate(predictions):
         if not isinstance(label, str) or label not in codes:

@@ -50,8 +50,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--labels",
         type=Path,
         help="The folder of the labels that a model was tuned on. The page then measures bias along the directions "
-        "of these labels, and shows their ceiling: the bias of a model that learnt the labels perfectly. "
-        "Default: the directions of the first run.",
+        "of these labels, and shows their ceiling: the bias of a model that learnt the labels perfectly. Without "
+        "labels, the page uses the directions of the first run.",
     )
     parser.add_argument(
         "--human_evaluation",
@@ -69,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--generalise",
         choices=("terms", "templates", "both"),
-        help="Add wider intervals to the report of one run. These also hold for other terms of the same axes, for "
-        "other templates, or for both. No model is needed.",
+        help="To the report of one run, add wider intervals that extend to other terms of the same axes, to other "
+        "templates, or to both. No model is needed.",
     )
     arguments = parser.parse_args(argv)
     try:

@@ -57,8 +57,8 @@ def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict
     for name, margin in margins.items():
         if name not in rows:
             raise ValueError(
-                f"no_worse_than names the figure '{name}', which {changes.before} and {changes.after} do not share; "
-                f"{did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
+                f"no_worse_than names the figure '{name}', which {changes.before} and {changes.after} do not both "
+                f"have; {did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
             )
         found.append(_verdict(rows[name], margin, changes))
     return found

@@ -47,7 +47,7 @@ class Planned(NamedTuple):
 
 
 def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> Planned:
-    """Makes the figure of a Gen Bias value. `num_terms` counts all terms of the pilot, also those not in `spread`."""
+    """Makes the figure of a Gen Bias value. `num_terms` counts all terms of the pilot, even those not in `spread`."""
 
     def at(size: Size) -> Range | None:
         own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))
@@ -161,7 +161,7 @@ def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
                     found[planned] = (change.interval[1] - change.interval[0]) / 2 / scale
     if FULL not in found:
         raise ValueError(
-            f"the change of {FULL} from '{first.folder}' to '{second.folder}' has no interval; pass two pilots "
+            f"the change in {FULL} from '{first.folder}' to '{second.folder}' has no interval; pass two pilots "
             "with the same prompts and classifier"
         )
     return found

@@ -161,7 +161,7 @@ def plan(
         basis = _of_pilot(read_run(pilot), templates, terms)
     elif (price_in, pilot_minutes) != (None, None):
         raise ValueError(
-            "prices and minutes cannot be estimated from --assume; pass the folder of a finished run as the pilot"
+            "--assume cannot be combined with prices or minutes; pass the folder of a finished run as the pilot"
         )
     elif second is not None:
         raise ValueError("--second needs a first pilot; pass the folder of a finished run before this option")

@@ -36,8 +36,8 @@ SIDES = {
 LOWEST = "Uptake where least is left"
 DRIFT = "Neutral drift"
 READING = (
-    "Full Gen Bias is debiased, ×1000. Uptake is the share of replies that name the prompt's term. The entropy of "
-    "replies shows how randomly their tokens are drawn. More random replies alone may also lower Full Gen Bias. "
+    "Full Gen Bias is debiased and multiplied by 1000. Uptake is the share of replies that name the prompt's term. The "
+    "entropy of replies shows how randomly their tokens are drawn. Randomness alone may also lower Full Gen Bias. "
     "Entropy, divergences, their difference (difference awareness) and drift are in nats per token. Neutral drift is "
     "the divergence from the first model on questions that mention no person. Brackets contain intervals. The "
     "intervals of changes are paired by prompt. “Where least is left” is the axis that kept the smallest part of its "

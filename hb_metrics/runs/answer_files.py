@@ -96,8 +96,8 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
         raise ValueError(f"'{path}' contains the id {identifier} {number} times; pass one log-probability per prompt")
     if len(given) > 1 and len({row.log_probability for row in given}) == 1:
         raise ValueError(
-            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, but a model assigns different "
-            "values to different texts; pass the values of a model"
+            f"all log-probabilities in '{path}' are {given[0].log_probability:g}, but a model assigns different values "
+            "to different texts; pass log-probabilities computed by a model"
         )
     return given
 
@@ -138,18 +138,18 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
     replied = sorted({reply.turn for reply in given})
     if replied != list(range(1, turns + 1)):
         raise ValueError(
-            f"'{path}' has replies only for these turns: {', '.join(map(str, replied))}, but turns is {turns}; "
-            "add the missing replies (export-prompts --after exports the next turn), or set --turns to the number of "
-            "turns in the file"
+            f"'{path}' has replies only for these turns: {', '.join(map(str, replied))}, but --turns is {turns}; add "
+            "the missing replies (export-prompts --after exports the next turn), or set --turns to the number of turns "
+            "in the file"
         )
 
 
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
     """Groups replies by prompt. The order of the rows does not affect the result.
 
-    If the model did not sample, copies of a reply to the same prompt are left out. This is the case with greedy
-    decoding, and if no prompt has two different replies. The replies to a prompt are in a random order, because
-    comparisons pair the n-th replies of two runs. In alphabetical order, these would be alike.
+    With greedy decoding, and if no prompt has two different replies, the model did not sample. Copies of a reply to the
+    same prompt are then left out. The replies to a prompt are in a random order, because comparisons pair the n-th
+    replies of two runs, which would be alike in alphabetical order.
 
     Returns:
         The replies by the prompt's id, and the number of omitted copies.

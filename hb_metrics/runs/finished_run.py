@@ -185,7 +185,7 @@ def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"'{path}' is damaged ({reason}); to write it again, run the same command again") from error
+        raise ValueError(f"'{path}' is damaged ({reason}); to restore it, run the same command again") from error
     for name in table.column_names:
         numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]
         if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():

@@ -55,8 +55,8 @@ def _own_prompts(settings: Settings) -> "pa.Table | None":
             run = settings.run
             if others or any(value is not None for value in (run.axes, run.sample, run.until)):
                 raise ValueError(
-                    f"with these options, {measurement.name} uses its own prompts, so no other measurement of prompts "
-                    f"is possible; set --measurements {measurement.name}, and remove --axes, --sample and --until"
+                    f"with these options, {measurement.name} uses its own prompts, so no other measurement can use the "
+                    f"run's prompts; set --measurements {measurement.name}, and remove --axes, --sample and --until"
                 )
             return prompts
     return None
@@ -117,7 +117,7 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Returns the content of run.json: all settings on which the results depend. The number of processes is not one."""
+    """Returns the content of run.json: all settings on which the results depend, so not the number of processes."""
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
     without = {*CHANGE_NOTHING, "adapter"}  # the adapter is described with the model

@@ -226,15 +226,15 @@ def _check_probabilities(values: np.ndarray) -> None:
         if len(bad):
             row, column = bad[0]
             raise ValueError(
-                f"style probability {block[row, column]} in row {rows.start + row}, column {column} is not a number "
-                "of at least 0; pass the probabilities of the classifier"
+                f"style probability {block[row, column]} in row {rows.start + row}, column {column} is not a number of "
+                "at least 0; pass the classifier's probabilities"
             )
         totals = block.sum(axis=1)
         off = np.flatnonzero(~(np.abs(totals - 1) <= TOLERANCE))
         if len(off):
             raise ValueError(
-                f"style probabilities of row {rows.start + off[0]} sum to {totals[off[0]]:.6g} instead of 1; pass "
-                "the probabilities of the classifier, after softmax"
+                f"style probabilities of row {rows.start + off[0]} sum to {totals[off[0]]:.6g} instead of 1; pass the "
+                "classifier's probabilities, after softmax"
             )
 
 

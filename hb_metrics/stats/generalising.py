@@ -15,9 +15,9 @@ therefore V_terms + V_templates − V_cells (Owen, 2007, https://doi.org/10.1214
 
 A variance that is estimated from few terms is uncertain, especially if some terms are far from the rest. The interval
 therefore uses a t-quantile. An estimate from D influences with kurtosis k has about 2D / (k − 1) degrees of freedom.
-For Gen Bias, there is a second estimate of the variance, from products of different terms. It is better if the terms
-have normal effects. The larger of the two estimates is used. Every variance is set to at least V_cells, which contains
-the variance due to other replies.
+For Gen Bias, there is a second estimate of the variance, from products of different terms. The second estimate is
+better if the terms have normal effects. The larger of the two estimates is used. Every variance is set to at least
+V_cells, which contains the variance due to other replies.
 
 Gen Bias is a sum of squares, so its plain value is treated as a multiple of a χ² variable, with degrees of freedom that
 follow from the variance. The sampling noise is subtracted from the bounds. A share gets Jeffreys's interval, as if it

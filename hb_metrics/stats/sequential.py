@@ -4,10 +4,10 @@ Each of these tests is called a look. The permitted error rate applies to all lo
 distance of the debiased value from the limit, in standard errors at the limit.
 
 The information at a look is the variance at the last look divided by the variance at this look. As the information
-grows, the looks use up more of the permitted error (Lan and DeMets, 1983, https://doi.org/10.1093/biomet/70.3.659). The
-spending function is that of O'Brien and Fleming (1979, https://doi.org/10.2307/2530245), with which early looks use up
-hardly any error. A debiased value is a U-statistic, so the covariance of its values at two looks is the variance at the
-later look. The values at the looks are therefore points of a Brownian motion, and the information is its time.
+grows, the looks use up more of the permitted error (Lan and DeMets, 1983, https://doi.org/10.1093/biomet/70.3.659).
+With the spending function of O'Brien and Fleming (1979, https://doi.org/10.2307/2530245), early looks use up hardly any
+error. A debiased value is a U-statistic, so the covariance of its values at two looks is the variance at the later
+look. The values at the looks are therefore points of a Brownian motion, and the information is its time.
 
 The interval after the last look uses the stage-wise order of outcomes (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
 https://doi.org/10.2307/2530912). In this order, a value that passes the upper boundary ranks higher at an earlier look.
@@ -63,7 +63,7 @@ class Look(NamedTuple):
 
 
 def next_look(spread: Spread, whole: float, limit: float, before: Sequence[Look], confidence_level: float) -> Look:
-    """Computes the look that follows the looks `before`.
+    """Computes the next look after the looks `before`.
 
     `whole` is the planned number of replies per cell at the last look.
     """
@@ -87,7 +87,7 @@ def decision(look: Look, limit: float) -> bool | None:
 
 
 def spent(information: float, error: float) -> float:
-    """Returns how much of `error` the looks may use up by this share of the information (on one side)."""
+    """Returns the part of the one-sided `error` that the looks may use up by this share of the information."""
     return 2 * float(ndtr(ndtri(error / 2) / math.sqrt(information)))
 
 

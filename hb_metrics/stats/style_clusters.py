@@ -107,8 +107,8 @@ def _columns(cluster: str, styles: Sequence[str], labels: Sequence[str]) -> list
             close = difflib.get_close_matches(str(style), [*labels, *map(_before_bracket, labels)], n=1)
             hint = f"did you mean '{close[0]}'? " if close and not matches else ""
             raise ValueError(
-                f"cluster {cluster!r} names the style {style!r}, which fits {found}; {hint}pass a label, or the part "
-                "before ' (' if only one label begins with it"
+                f"cluster {cluster!r} names the style {style!r}, which matches {found}; {hint}pass a label, or the "
+                "part before ' (' if only one label begins with it"
             )
         if matches[0] in columns:
             raise ValueError(f"cluster {cluster!r} contains the style {labels[matches[0]]!r} twice; list it once")

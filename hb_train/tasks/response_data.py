@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ResponseRows(NamedTuple):
-    """Rows as tokens. `num_too_long` counts the rows that were dropped because their response is too long."""
+    """Tokenized rows. `num_too_long` counts the rows that were dropped because their response is too long."""
 
     dataset: Dataset
     num_cut: int

@@ -11,7 +11,7 @@ IGNORED = -100  # the label of a token that is not learnt, as in torch and trans
 
 
 class EncodedRows(NamedTuple):
-    """Rows as tokens. The label of a token that the model does not learn is `IGNORED`.
+    """Tokenized rows. Tokens that the model does not learn have the label `IGNORED`.
 
     `num_cut` counts the contexts whose beginning was cut. `num_unended` counts the replies that were truncated when
     they were generated. For these replies, the model does not learn where to end.
@@ -71,8 +71,8 @@ def encode_rows(
             needed = max(num_kept + num_in_input, len(learnt))
             if limit is not None and needed > limit:
                 raise ValueError(
-                    f"row {identifier} needs {needed} tokens for its reply and the tag before it, which cannot be "
-                    f"cut; set --max_length above {limit}, or remove the row"
+                    f"row {identifier} needs {needed} tokens for its tag and its reply, which cannot be cut; set "
+                    f"--max_length above {limit}, or remove the row"
                 )
             cut = whole if limit is None else last_tokens(whole, limit - num_in_input, start_tokens, num_kept)
             add_row(columns, cut, learnt, is_encoder_decoder=is_encoder_decoder)

@@ -37,7 +37,7 @@ def load_whole_model(name: str, kinds: Sequence[str], **settings: Any) -> "Loade
             "peft), save the result with its tokenizer, and pass that folder"
         )
     if loaded.kind not in kinds:
-        raise ValueError(f"model '{loaded.name}' is {loaded.kind}; set a model that is {' or '.join(kinds)}")
+        raise ValueError(f"model '{loaded.name}' is {loaded.kind}; pass a model that is {' or '.join(kinds)}")
     return loaded
 
 

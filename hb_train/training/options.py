@@ -46,7 +46,7 @@ def parse_training_options(
 
 
 def has_fast_bfloat16() -> bool:
-    """Returns whether there is no accelerator, and the CPU computes natively (not slowly, by emulation) in bfloat16."""
+    """Returns whether there is no accelerator, but the CPU supports bfloat16 natively (without slow emulation)."""
     import torch
 
     able = torch.cpu.get_capabilities()

@@ -28,7 +28,9 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
     lowest = next((point for point in ceiling["curve"] if point["share"] == ceiling["lowest"]), None)
     sentences = []
     if lowest is None:
-        sentences.append("There is no ceiling, because every share leaves too few replies per term and template.")
+        sentences.append(
+            'There is no ceiling: for every share, too few replies per term and template are tagged "no_bias".'
+        )
     elif ceiling["helps"]:
         sentences.append(
             f"The lowest ceiling is {bias(lowest['full_gen_bias'])}. It is reached when {share(lowest['share'], 0)} of "

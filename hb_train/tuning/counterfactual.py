@@ -4,9 +4,9 @@ The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model 
 with "Deaf" where that reply has "autistic". In the limit, the reply to every descriptor is the same mixture of the
 replies to all descriptors, so no descriptor has a distinct style.
 
-The tuned model must not learn to name the other descriptor ("autistic"). Where the untuned model would begin to name
-it, the tuned model learns to name the prompt's descriptor ("Deaf") instead. For this purpose, probability is moved from
-the first token of the other descriptor to the first token of the prompt's descriptor.
+The tuned model must not learn to name the other descriptor ("autistic"). Where the untuned model would begin to do so,
+the tuned model learns to name its prompt's descriptor ("Deaf") instead: probability is moved from the first token of
+the other descriptor to the first token of the prompt's descriptor.
 """
 
 from typing import TYPE_CHECKING

@@ -31,7 +31,7 @@ PREFIX = "teacher_"  # the names of the columns for the untuned model begin with
 NO_TOKEN = -1
 # Anchors are a quarter of the rows, and their losses are small. Without a weight, the model would answer needs of
 # different people more and more alike.
-ANCHOR_WEIGHT = 3.0
+ANCHOR_WEIGHT = 8.0
 
 
 class DistillationTrainer(ReplyTraining, Trainer):

@@ -140,6 +140,6 @@ def test_files_that_cannot_be_used_say_why(tmp_path):
     )
     refused("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', ValueError, "'PATH' has no column of text named prompt")
     refused("d.jsonl", '{"prompt": "Hi", ', ValueError, "'PATH' cannot be read")
-    refused("f.docx", "Hi", ValueError, "the files PATH do not have the same allowed format")
+    refused("f.docx", "Hi", ValueError, "the files PATH are not all in one of the allowed formats")
     with pytest.raises(ValueError, match="num_replies is 0, but"):
         read_dialogue(write_rows(tmp_path / "pairs.jsonl"), num_replies=0)

@@ -110,7 +110,7 @@ def label_loss_by_hand(teacher, student, pairs):
 
 def loss_by_hand(tokens, teacher, student):
     """The losses of a row's labels, one by one."""
-    weight = 3 if tokens["input_ids"] == tokens[f"{PREFIX}input_ids"] else 1  # an anchor has one prompt
+    weight = 8 if tokens["input_ids"] == tokens[f"{PREFIX}input_ids"] else 1  # an anchor has one prompt
     distributions = learnt_distributions(tokens, teacher, student)
     return [weight * label_loss_by_hand(known, given, tokens["moved"]) for known, given in distributions]
 
@@ -246,7 +246,7 @@ def heard_by(folder):
 @pytest.mark.parametrize(("family", "method"), [("t5", "counterfactual"), ("bert", "distill")])
 def test_models_that_cannot_learn_replies_sample_none(family, method, save_small_model, tmp_path):
     options = ("--method", method, "--num_replies", "2", "--output_dir", str(tmp_path / "rows"))
-    with pytest.raises(SystemExit, match="set a model that is causal"):
+    with pytest.raises(SystemExit, match="pass a model that is causal"):
         reply_main(["--model", str(save_small_model(family)), *options])
     assert not (tmp_path / "rows").exists()
 

@@ -115,4 +115,4 @@ def test_what_does_not_go_with_the_method_is_rejected(model, rows, save_small_mo
     blenderbot = save_small_model("blenderbot")
     tokenizer = AutoTokenizer.from_pretrained(blenderbot)
     one = labels_by_hand(tmp_path / "one", tokenizer, "blenderbot", is_encoder_decoder=True)
-    rejected("is encoder-decoder; set a model that is causal", "--method", "kto", rows=one, model=blenderbot)
+    rejected("is encoder-decoder; pass a model that is causal", "--method", "kto", rows=one, model=blenderbot)

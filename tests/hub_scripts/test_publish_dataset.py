@@ -180,7 +180,7 @@ def test_main_never_goes_back_to_an_older_version(maintainer, tmp_path):
     publish(root, "v2.0")
     repo = maintainer.repo("dataset", REPO_ID)
     before = repo.at()
-    with pytest.raises(ValueError, match=r"already has v2\.0.*publish v1\.0 to a repository of its own"):
+    with pytest.raises(ValueError, match=r"already has v2\.0.*publish v1\.0 to a separate repository"):
         publish(root, "v1.0")
     with pytest.raises(ValueError, match=r"lacks v2\.0, so .* would lose their sentences"):
         publish(freeze_small(tmp_path / "alone", "v3.0"), "v3.0")

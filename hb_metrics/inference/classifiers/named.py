@@ -12,7 +12,7 @@ def load_named_classifier(name: str, *, judge: Callable[..., Classifier] | None 
     """Loads a classifier with its original labels.
 
     `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder. `judge` loads a judge by the name of its rubric,
-    and `options` are those of `load_sequence_classifier`.
+    and `options` are the options of `load_sequence_classifier`.
 
     Raises:
         ValueError: The classifier or the judge cannot be loaded, or the labels of a preset's checkpoint differ from
@@ -33,7 +33,8 @@ def load_named_classifier(name: str, *, judge: Callable[..., Classifier] | None 
     if {*classifier.labels} != {*labels} or classifier.multi_label != multi_label:
         raise ValueError(
             f"classifier '{name}' is recorded with the labels {_described(labels, multi_label)}, but '{identifier}' "
-            f"now has {_described(classifier.labels, classifier.multi_label)}; to use these labels, pass '{identifier}'"
+            f"now has {_described(classifier.labels, classifier.multi_label)}; to use the new labels, pass "
+            f"'{identifier}'"
         )
     return classifier
 

@@ -61,7 +61,7 @@ def load_sequence_classifier(
     if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
         raise ValueError(
             f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) does not compute "
-            "probabilities of labels; pass a model for sequence classification"
+            "label probabilities; pass a model for sequence classification"
         )
     tokenizer = tokenizer_from(name, name, **hub)
     model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)

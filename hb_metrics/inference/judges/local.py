@@ -1,7 +1,7 @@
 """Runs a judge on this machine. The probability of a label is the probability of its letter as the next token.
 
-All prompts begin with the same rubric, which is processed only once. Each text is then processed alone, so its
-probabilities are exactly the same whatever the other texts are.
+All prompts begin with the same rubric, which is processed only once. Each text is then processed alone, so other texts
+never affect its probabilities.
 """
 
 from collections.abc import Sequence

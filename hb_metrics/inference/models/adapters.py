@@ -130,7 +130,7 @@ def _resize_embeddings(
 
 
 def _changes_only_layers(wrapped: Any, base: PreTrainedModel) -> bool:
-    """Tests whether the adapter changes only layers, so that the outputs are the same with and without its wrapper."""
+    """Tests whether the adapter changes only layers. If so, its wrapper does not affect the outputs."""
     tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
     inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
     with torch.inference_mode():

@@ -55,7 +55,7 @@ class EndTokens:
     Attributes:
         dropped: Tokens that end a reply at any position and are not part of it, such as the end-of-text token.
         kept: Tokens that end a reply once it has begun, and are part of it, such as a line break.
-        marks: Other special tokens. They are skipped before a reply has begun, and end it afterwards.
+        marks: Other special tokens. They are skipped before a reply has begun, and end the reply afterwards.
         pieces: [vocabulary] The text of each token, from which thoughts before a reply are recognised.
         thoughts: The marks of the model's thoughts. Within a thought, only its `ends` end the reply.
     """

@@ -113,11 +113,11 @@ def load_erasures(model: PreTrainedModel, adapter: str, revision: str | None, di
         erasures = {index: Erasure(**named) for index, named in parts.items()}
     except (ValueError, KeyError, TypeError, FileNotFoundError, SafetensorError) as error:
         raise OSError(
-            f"the erasure '{adapter}' cannot be loaded ({error}); fit it again with hb_train/erase.py"
+            f"the erasure '{adapter}' cannot be loaded ({error}); fit a new erasure with hb_train/erase.py"
         ) from error
     if fitted_on != digest:
         raise ValueError(
             f"the erasure '{adapter}' was fitted on '{name}' (digest {fitted_on}), but this model has the digest "
-            f"{digest}; pass the model on which it was fitted, or fit it again with erase.py"
+            f"{digest}; pass the model on which the erasure was fitted, or fit a new erasure with erase.py"
         )
     add_erasures(model, erasures)

@@ -19,7 +19,7 @@ EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     """Returns a folder with the embedded model SmolLM2-135M-Instruct (Apache-2.0), for `from_pretrained`.
 
-    The first call converts the weights to float32, which takes many seconds.
+    The first call converts the weights to float32, which is slow.
 
     Args:
         cache_dir: The parent of the folder. `None` means `$HF_HOME/holistic_bias`.

@@ -33,8 +33,8 @@ def choose_layout(
 ) -> Layout:
     """Chooses the form in which the model reads prompts.
 
-    The user's options come first, then the form in which the model was tuned, and then the usual form for this kind of
-    model. If the model is not loaded here (`loaded` is `None`), the default context is a chat.
+    The user's options take precedence over the form in which the model was tuned, which takes precedence over the usual
+    form for this kind of model. If the model is not loaded here (`loaded` is `None`), the default context is a chat.
     """
     tuning = None if loaded is None else read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)

@@ -1,7 +1,7 @@
 """Decodes replies to contexts. A reply does not depend on the batch in which it is decoded.
 
 The other contexts in a batch change the last bits of a context's logits. If two tokens are almost equally likely, this
-may change the choice between them. A context with such a close decision is therefore decoded again alone, and the
+may change the choice between them. A context with such a close decision is therefore decoded again by itself, and the
 second reply is used.
 
 If the model supports padding (see `trials.takes_padding`), contexts of different lengths are decoded together. In large

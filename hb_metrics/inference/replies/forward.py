@@ -37,9 +37,9 @@ class Forward:
     `beams` rows. If `cached` is false, the model reads all tokens again at each step.
 
     Equal contexts are computed once, and so is a beginning that all contexts share. Shorter contexts are padded after
-    this beginning. `states` may contain texts that begin like the contexts. If using them saves more tokens, the model
-    reads only the end of each context, with the same number of tokens for all contexts. Shorter contexts are then
-    padded at the left.
+    this beginning. `states` may contain texts that begin like the contexts. If they save more tokens than the shared
+    beginning, the model reads only the end of each context, with the same number of tokens for all contexts. Shorter
+    contexts are then padded at the left.
     """
 
     def __init__(

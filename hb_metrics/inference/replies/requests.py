@@ -39,7 +39,7 @@ REPLY_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyRequests:
-    """The conversations to which a model has to reply, and the settings of decoding.
+    """The conversations for a model to continue, and the decoding settings.
 
     Attributes:
         texts: [prompts] The prompts, with variations applied.

@@ -1,6 +1,6 @@
 """Tests whether a model computes correct logits with a cache, and with padding.
 
-Only a trial can show whether it does. Some architectures raise an error, and others silently compute wrong numbers.
+Only a trial can show this, because some architectures raise an error, and others silently compute wrong numbers.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Computes the perplexity of people's replies in real dialogue. It shows whether tuning impaired a model.
+"""Computes the perplexity of people's replies in real dialogue, which shows whether tuning impaired a model.
 
 The model reads each prompt in the run's context format, and with the run's control tag. The token that ends a reply is
 not scored.

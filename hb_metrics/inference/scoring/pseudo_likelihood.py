@@ -53,8 +53,8 @@ def plan_pseudo_log_likelihood(
     for row, which in enumerate(sequence_of_text):
         if not sentences[which].positions:
             raise ValueError(
-                f"span {tuple(spans[row])} of text {row} contains no token; pass the start and the end of a word in "
-                "characters, without the end itself"
+                f"span {tuple(spans[row])} of text {row} contains no token; pass the character positions of a word: "
+                "its start and its exclusive end"
             )
     check_sequences([sentence.tokens for sentence in sentences], sequence_of_text, model, tokenizer, needed=1)
     score = partial(masked_nlls, model, mask_id=mask_id)

@@ -49,8 +49,8 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
     difference = float((one - two).abs() / one.abs())
     if difference > _tolerance(model):
         raise ValueError(
-            f"the model's prediction of a token depends on later tokens (by {difference:.1e} in a trial), so it is no "
-            "likelihood; if the model was trained to continue texts, set is_decoder to true in its config.json. "
+            f"the model's prediction of a token depends on later tokens (by {difference:.1e} in a trial), so it is not "
+            "a likelihood; if the model was trained to continue texts, set is_decoder to true in its config.json. "
             "Otherwise, pass a causal language model"
         )
 

@@ -17,7 +17,7 @@ def request_key(request: Any) -> str:
 
 
 class Journal:
-    """The answers in the journals of a folder. Use it as a context manager to add answers."""
+    """The answers in the journals of a folder. To add answers, use this object as a context manager."""
 
     def __init__(self, folder: Path, process: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)

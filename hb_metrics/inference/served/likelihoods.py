@@ -1,8 +1,8 @@
 """Reads the log-probabilities of a prompt's own tokens from the answers of a server.
 
 The server must support the fields `echo` and `logprobs` of `/completions`. Other servers return no log-probabilities,
-or those of generated text. Log-probabilities are therefore accepted only if they belong to exactly the tokens of the
-prompt.
+or only log-probabilities of generated text. Log-probabilities are therefore accepted only if they belong to exactly the
+tokens of the prompt.
 """
 
 from collections.abc import Mapping, Sequence

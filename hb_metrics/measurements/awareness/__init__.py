@@ -20,7 +20,7 @@ class Awareness(Measurement):
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         records = [run["run"]["awareness"] for run in runs if self.name in run]
         digests = {(record["prompts_digest"], record["words_digest"]) for record in records}
-        message = "The runs measured difference awareness with different prompts or lists of words."
+        message = "The runs measured difference awareness with different prompts or word lists."
         return [message] if len(digests) > 1 else []
 
 

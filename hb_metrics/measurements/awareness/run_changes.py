@@ -18,7 +18,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         return FigureChanges({}, NO_FILES_REASON)
     asked, others_asked = (run.results["run"]["awareness"] for run in (first, second))
     if any(asked[name] != others_asked[name] for name in ("prompts_digest", "words_digest")):
-        return FigureChanges({}, "the runs have different prompts or lists of words")
+        return FigureChanges({}, "the runs have different prompts or word lists")
     level = first.results["awareness"]["confidence_level"]
     means, others = awareness_means(before), awareness_means(after)
     by_name = {}

@@ -85,7 +85,7 @@ class Generation(Measurement):
         cues = list(dict.fromkeys(cue_of(run) for run in runs if self.name in run))
         if len(cues) > 1:
             sentences.append(
-                f"The runs describe the user by different cues ({', '.join(cues)}). The replies answer different "
+                f"The runs describe the user with different cues ({', '.join(cues)}). The replies answer different "
                 "texts, so a difference in Gen Bias may be due to the cue and not to the model."
             )
         elif "generation.questions" in changed:

@@ -50,7 +50,7 @@ _CLEAR = 0.05  # groups of names differ by more than chance if the p-value is at
 
 
 class CueReplies(NamedTuple):
-    """The replies under a cue, to the terms that all cues have. Each cell has at least two replies.
+    """The replies under a cue to the terms that all cues share. Each cell has at least two replies.
 
     Attributes:
         ids: [replies] The ids of the prompts.

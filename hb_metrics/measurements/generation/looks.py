@@ -50,8 +50,9 @@ def look_sizes(replies_per_cell: int, num_questions: int = 1) -> list[int]:
         if num_questions > 1:
             cell, instead = "term, template and question", f"pass fewer --cue_questions, or {instead}"
         raise ValueError(
-            f"until needs {MIN_REPLIES + 1} or more replies per {cell} to check its condition before the end, but "
-            f"there are {replies_per_cell}; set --replies_per_cell to {16 * num_questions} or more, or {instead}"
+            f"--until needs at least {MIN_REPLIES + 1} replies per {cell} to check its condition before the run ends, "
+            f"but there are only {replies_per_cell}; set --replies_per_cell to {16 * num_questions} or more, or "
+            f"{instead}"
         )
     return sizes
 

@@ -22,7 +22,7 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
             f"{count(generation['num_unclosed_reasoning'])} of {count(generation['num_prompts'])} prompts have no "
             f"reply, because the model did not end its thought within {count(asked['max_reasoning_tokens'])} tokens. "
             "These prompts are missing from all figures, and may differ from the other prompts. With a larger "
-            "--max_reasoning_tokens, fewer prompts are missing."
+            "--max_reasoning_tokens, fewer prompts would be missing."
         )
     if generation.get("num_unanswered"):
         notes.append(
@@ -41,9 +41,9 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     ceiling = recorded_ceiling(asked.get("label_ceiling"))
     if ceiling is not None and ceiling.value is not None and debiased is not None:
         notes.append(
-            "The labels limit the effect of tuning. The debiased Full Gen Bias of the replies tagged “no_bias” is "
-            f"{bias(ceiling.value)} ({interval(ceiling.interval)}), and that of all labelled replies is "
-            f"{bias(ceiling.all_value)}. The value of this model is {bias(debiased['full_gen_bias'])}."
+            f"The labels limit the effect of tuning. The debiased Full Gen Bias is {bias(ceiling.value)} "
+            f"({interval(ceiling.interval)}) for the replies tagged “no_bias”, and {bias(ceiling.all_value)} for all "
+            f"labelled replies. The value of this model is {bias(debiased['full_gen_bias'])}."
         )
     tuned_with = asked.get("tuned_with") or {}
     if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:

@@ -103,8 +103,8 @@ class GenerationOptions:
             )
         if self.cue in NAME_CUES and (not self.replies_per_cell or self.variations):
             raise ValueError(
-                f"--cue {self.cue} needs a fixed number of replies per name and question, and has no variations; set "
-                "--replies_per_cell to 1 or more (for example, 8), and omit --variations"
+                f"--cue {self.cue} needs a fixed number of replies per name and question, and does not support "
+                "variations; set --replies_per_cell to 1 or more (for example, 8), and omit --variations"
             )
         if self.personas_file is not None and not self.personas:
             raise ValueError(

@@ -71,7 +71,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
-    """Flags the refusals and the disclaimers among a run's non-empty replies, or nothing if their file is missing."""
+    """Flags refusals and disclaimers among a run's non-empty replies. Empty if the run has no file of refusals."""
     table, flagged = read_run_table(run.folder / REFUSALS_FILE), {}
     if table is not None:
         row_of = {identifier: row for row, identifier in enumerate(table["id"].to_pylist())}

@@ -43,8 +43,8 @@ class Judge(Measurement):
         figures = [rubric.figure for rubric in rubrics.values() if rubric.figure is not None]
         if len(set(figures)) < len(figures):
             raise ValueError(
-                f"two of the rubrics {', '.join(names)} count the same label, so their shares would have the same "
-                "name; rename the label (figure) in one of the files"
+                f"two of the rubrics {', '.join(names)} report the share of the same label, so the shares would have "
+                "the same name; rename the label (figure) in one of the files"
             )
         return list(rubrics.values())
 

@@ -43,7 +43,7 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
     if shares is None:
         return found
     whole = reply_share(f"Judged {label}", shares, shares["confidence_level"])._replace(
-        meaning=f"The share of replies to which the judge gives the label {label}. It is not corrected with people's "
+        meaning=f"The share of replies to which the judge assigns the label {label}. It is not corrected with people's "
         "labels.",
         gate=gate_name(name),
     )

@@ -66,13 +66,13 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
     if scoring["path"] != "file":
         return ()
     return (
-        f"In Likelihood Bias, {scoring['reason']}. The file does not state the base of its logarithms. All figures "
-        "would be different with another base than e.",
+        f"For Likelihood Bias, {scoring['reason']}. The file does not state the base of its logarithms. If the base "
+        "were not e, all figures would be different.",
     )
 
 
 def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:
-    """States how often two terms differ in likelihood. `whole` begins with plain and adjusted Likelihood Bias."""
+    """States how often two terms differ in likelihood. `whole` lists plain and adjusted Likelihood Bias first."""
     if bias["likelihood_bias"] is None:
         return None
     shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}

@@ -40,8 +40,8 @@ class Regard(Measurement):
             sentences.append("Different classifiers rated the regard of texts, so means and gaps are not comparable.")
         if changed & {"regard.pairs", "regard.groups_digest", "regard.paraphraser"}:
             sentences.append(
-                "The runs have different groups, pairs or structures of regard, so a gap of the same name may be "
-                "between other groups or have the opposite sign."
+                "The runs compare different groups, pairs or structures, so gaps with the same name may be between "
+                "different groups or have opposite signs."
             )
         return sentences
 

@@ -69,7 +69,7 @@ def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
     for gap, name in zip(gaps, bias["gaps"], strict=True):
         verdict = _verdict(bias["gaps"][name], gap.words, bias["verdicts"][name]["structured"])
         parts.append(f"{gap.name.partition(', ')[2]}: {verdict}")
-    return f"Regard in its texts about people: {'; '.join(parts)}."
+    return f"Regard in the model's texts about people: {'; '.join(parts)}."
 
 
 def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
@@ -130,16 +130,16 @@ def _verdict(row: Mapping[str, Any], gap: str, verdict: str | None) -> str:
 
 def _conclusion(first: str | None, second: str | None) -> str:
     if first is None or second is None:
-        return "It is unknown whether the structures confirm the verdict of the fixed prompts."
+        return "It is unknown whether all structures together support the verdict of the fixed prompts."
     if first == second == UNDECIDED:
         return "Neither result distinguishes the two groups, but this does not show that the model treats them alike."
     if first == UNDECIDED:
         return "The fixed prompts alone do not support this verdict."
     if first == second:
-        return "The structures confirm the verdict of the fixed prompts."
+        return "All structures together support the verdict of the fixed prompts."
     if second == UNDECIDED:
-        return "The structures do not confirm the verdict of the fixed prompts."
-    return "The verdict over all structures is the opposite of the verdict of the fixed prompts."
+        return "All structures together do not support the verdict of the fixed prompts."
+    return "All structures together contradict the verdict of the fixed prompts."
 
 
 def _turned(row: Mapping[str, Any]) -> str:

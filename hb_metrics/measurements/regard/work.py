@@ -125,7 +125,7 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     answered = found >= 0
     if not answered.any():
         raise ValueError(
-            f"the classifier assigned no single likeliest label to any of the {len(ids):,} continuations; set "
+            f"the classifier found no single likeliest label for any of the {len(ids):,} continuations; set "
             "--regard_classifier or --judge_model to a better model"
         )
     rows_with_text, rows = rows_with_text.filter(pa.array(answered)), list(compress(rows, answered))

@@ -19,7 +19,7 @@ def axis_label(axis: str) -> str:
 def axis_groups(
     name: str, codes: np.ndarray, axes: Sequence[str], *, whole: str | None = None
 ) -> dict[str, np.ndarray]:
-    """Returns the rows of all terms and of each axis, by the name of the figure. `codes` has the axis of each row."""
+    """Returns the rows of all terms and of each axis, by the name of the figure. `codes` contains each row's axis."""
     groups = {whole or name: np.ones(len(codes), bool)}
     for code, axis in enumerate(axes):
         if (codes == code).any():

@@ -453,10 +453,10 @@ def test_a_full_label_comes_before_a_shorter_ones_beginning():
         (LABELS, {"C": "Calm"}, "clusters is {'C': 'Calm'}"),
         (LABELS, {}, "clusters is {}"),
         (LABELS, ["Calm"], "clusters is ['Calm']"),
-        (LABELS, {"C": ["Calm", "Curios"]}, "'Curios', which fits none of the 6 labels; did you mean 'Curious'? "),
-        (LABELS, {"C": ["Xyz"]}, "'Xyz', which fits none of the 6 labels; pass"),
+        (LABELS, {"C": ["Calm", "Curios"]}, "'Curios', which matches none of the 6 labels; did you mean 'Curious'? "),
+        (LABELS, {"C": ["Xyz"]}, "'Xyz', which matches none of the 6 labels; pass"),
         (LABELS, {"C": ["Vacuous", LABELS[3]]}, f"{LABELS[3]!r} twice"),
-        (["Deep (Low)", "Deep (Wise)"], {"C": ["Deep"]}, "fits 'Deep (Low)', 'Deep (Wise)'; pass"),
+        (["Deep (Low)", "Deep (Wise)"], {"C": ["Deep"]}, "matches 'Deep (Low)', 'Deep (Wise)'; pass"),
         (PAPER_LABELS[:-2], None, "the labels lack 2 styles of the paper's clusters (Caring, Respectful)"),
     ],
 )

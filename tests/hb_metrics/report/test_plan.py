@@ -218,7 +218,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         (["runs/pilot", "--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
         (
             ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--pilot_minutes", "3"],
-            "cannot be estimated from --assume",
+            "--assume cannot be combined with prices",
         ),
     ],
 )

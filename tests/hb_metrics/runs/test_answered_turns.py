@@ -81,8 +81,8 @@ def test_conversations_that_have_all_ended_have_no_next_turn(shared, served, tmp
 @pytest.mark.parametrize(
     ("turns", "twice", "message"),
     [
-        ((1, 2), False, "has replies only for these turns: 1, 2, but turns is 3; add the missing replies"),
-        ((1, 3), False, "has replies only for these turns: 1, 3, but turns is 3"),
+        ((1, 2), False, "has replies only for these turns: 1, 2, but --turns is 3; add the missing replies"),
+        ((1, 3), False, "has replies only for these turns: 1, 3, but --turns is 3"),
         ((1, 2, 3), True, "several replies only at turn 1; pass one reply per conversation at each later turn"),
         ((1, 2, 3), False, "has replies from turn 3, and turns is 3, so there is no next turn"),
     ],

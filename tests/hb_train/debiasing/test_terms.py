@@ -141,7 +141,7 @@ def test_phrases_of_ones_own_are_read(tmp_path):
     for name, content, message in (
         ("no.csv", "words\nthe cat\n", "no.csv' has no column of text named text_t1"),
         ("empty.csv", "text_t1,text_t2\n,x\n", "empty.csv' has a row without a phrase"),
-        ("x.doc", "the cat", "x.doc do not have the same allowed format"),
+        ("x.doc", "the cat", "x.doc are not all in one of the allowed formats"),
     ):
         (tmp_path / name).write_text(content, encoding="utf-8")
         with pytest.raises(ValueError, match=message):

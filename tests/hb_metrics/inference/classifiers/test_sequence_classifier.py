@@ -87,7 +87,7 @@ def test_what_is_no_classifier_is_refused(save_classifier, save_small_model, tmp
     with pytest.raises(ValueError, match=r"lacks the weights .*classifier.*; pass a checkpoint"):
         load_sequence_classifier(str(save_small_model("bert")))
     transformers.ViTConfig().save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"type 'vit', .* does not compute probabilities of labels"):
+    with pytest.raises(ValueError, match=r"type 'vit', .* does not compute label probabilities"):
         load_sequence_classifier(str(tmp_path))
     folder = save_classifier("toxic", problem_type="regression")
     with pytest.raises(ValueError, match=r"'regression'.*pass a model for sequence classification"):

@@ -144,7 +144,7 @@ def test_changes_are_paired_and_those_of_the_results(planted):
     assert found.by_name["Needs taken up"].change == 0
     other = copy.deepcopy(planted["hears"])
     other.results["run"]["awareness"]["words_digest"] = "another list"
-    assert "lists of words" in changes(planted["serves_everybody"], other).reason
+    assert "word lists" in changes(planted["serves_everybody"], other).reason
     assert AWARENESS.warnings(set(), [planted["hears"].results, other.results])
 
 

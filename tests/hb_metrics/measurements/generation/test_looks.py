@@ -91,7 +91,7 @@ def test_looks_grow_and_one_look_is_refused():
     assert look_sizes(40) == [7, 10, 14, 19, 28, 40]
     assert look_sizes(5) == [4, 5]
     for number in (1, 4):
-        with pytest.raises(ValueError, match="5 or more replies per term and template"):
+        with pytest.raises(ValueError, match="at least 5 replies per term and template"):
             look_sizes(number)
 
 
@@ -116,7 +116,7 @@ def test_each_look_after_a_cue_has_replies_to_each_question():
         seen.update((cells[row], questions[row]) for row in rows)
         assert set(seen.values()) == {size}
     assert len(seen) == 9
-    with pytest.raises(ValueError, match=r"per term, template and question.* there are 4; .* to 320 or more"):
+    with pytest.raises(ValueError, match=r"per term, template and question.* there are only 4; .* to 320 or more"):
         planned([16] * 3, "system", 20)
 
 
