@@ -146,7 +146,7 @@ def test_another_base_is_rejected(tmp_path):
     other.save_pretrained(base)
     digest = load_model(str(base)).digest
     for source in (find_source(str(folder)), find_source(str(base), adapter=str(folder))):
-        with pytest.raises(ValueError, match=f"fitted on '{base}'.*digest {digest}.*fit it again"):
+        with pytest.raises(ValueError, match=f"fitted on '{base}'.*digest {digest}.*fit a new erasure"):
             load_model(source)
     (folder / "erasure.safetensors").write_bytes(b"damaged")
     with pytest.raises(OSError, match="cannot be loaded"):

@@ -10,7 +10,7 @@ from hb_metrics.report.changes import run_changes
 from hb_metrics.report.sides import both_sides
 from hb_metrics.runs.finished_run import read_prompts, read_reply_table, read_run
 from hb_train import side_effects
-from tests.hb_train.conftest import PITIED_AXIS
+from tests.hb_train.conftest import AXES
 
 SAMPLED = ["--measurements", "generation", "--replies_per_cell", "2", "--max_new_tokens", "12"]
 RUNS = {
@@ -25,7 +25,7 @@ RUNS = {
 def folders(longer_model, tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     for name, options in RUNS.items():
-        options = [*options, "--context", "plain", "--axes", PITIED_AXIS]
+        options = [*options, "--context", "plain", "--axes", *AXES[:2]]
         measure(["--model", str(longer_model), "--output_dir", str(root / name), *options])
     return root
 
@@ -43,7 +43,7 @@ def test_a_model_that_only_replies_more_randomly_is_seen(folders):
     entropy = effects["entropy"]
     assert 0 < entropy["first"] < entropy["second"]
     assert 0 < entropy["interval"][0] < entropy["second"] - entropy["first"] < entropy["interval"][1]
-    assert (entropy["num_prompts"], effects["drift"]["value"]) == (48, 0)
+    assert (entropy["num_prompts"], effects["drift"]["value"]) == (96, 0)
     assert "Replies became more random." in sides.sentences[0]
     (row,) = [row for row in sides.rows if row.name == "Entropy of replies"]
     assert (row.before, row.after[0][0]) == (f"{entropy['first']:.3f}", f"{entropy['second']:.3f}")
@@ -53,7 +53,7 @@ def test_a_model_that_only_replies_more_randomly_is_seen(folders):
 def test_the_replies_are_those_of_the_run(folders):
     _, settings, engine, loaded = side_effects.load_side(read_run(folders / "before"))
     asked = ask(settings, read_prompts(folders / "before"), engine)
-    plan = engine.plan_replies(asked.requests.take(range(20, 27)), asked.layout)
+    plan = engine.plan_replies(asked.requests.take(range(50, 57)), asked.layout)
     stored = dict(zip(*read_reply_table(folders / "before").select(["id", "reply"]).to_pydict().values(), strict=True))
     expected = [stored[identifier] or "" for identifier in plan.ids]
     assert side_effects.reply_to_rows(plan, loaded, range(7)) == expected
