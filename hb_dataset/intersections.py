@@ -171,7 +171,7 @@ def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
 
 
 def _prompts(vocabulary: Vocabulary) -> list[int]:
-    """Returns an integer for each term. Each bit states whether the term has a prompt for one noun and template."""
+    """Returns an integer for each term, whose bits state whether the term has a prompt for each noun and template."""
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return [int.from_bytes(np.packbits(mask).tobytes()) for mask in masks]
 

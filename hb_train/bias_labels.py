@@ -53,7 +53,7 @@ class LabelArguments:
     )
     beta_quantile: float | None = option(
         None,
-        "Instead of --beta, set the share of replies (between 0 and 1) that have a bias value of at most β.",
+        "The share of replies (between 0 and 1) with a bias value of at most β. Set either this option or --beta.",
     )
     accept_no_gain: bool = option(
         False, "With --beta auto, write labels even if tuning on them is not expected to reduce bias."

@@ -57,8 +57,8 @@ def tune_main(argv: Sequence[str]) -> None:
         nargs="+",
         default=[],
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 unless every figure in this list is shown to be no worse after tuning, within its "
-        "margin. Write margins as in `holistic-bias report`.",
+        help="Exit with status 3 unless every listed figure is shown to be worse by at most its margin after tuning. "
+        "Write margins as in `holistic-bias report`.",
     )
     _add_words(parser, "measure", "each measurement")
     _add_words(parser, "replies", "baseline_replies.py")

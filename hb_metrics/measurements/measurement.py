@@ -118,7 +118,7 @@ class Measurement:
         return False
 
     def read_files(self, settings: Settings) -> Any:
-        """Reads the files in the measurement's options before the model is loaded. Returns the argument of `plan`.
+        """Reads the files in the measurement's options before the model is loaded. Returns `plan`'s argument `files`.
 
         Raises:
             ValueError: An option is missing or a file is not valid.

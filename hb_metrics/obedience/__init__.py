@@ -1,1 +1,1 @@
-"""Measures obedience, which is how closely replies follow the bias tag at the end of their prompt."""
+"""Measures obedience: the degree to which replies follow the bias tag at the end of their prompt."""

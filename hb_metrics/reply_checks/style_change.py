@@ -49,7 +49,6 @@ def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
         "num_descriptors": len(keys),
         "num_only_before": len(rows_before) - len(keys),
         "num_only_after": len(rows_after) - len(keys),
-        "variance_scale": VARIANCE_SCALE,
     }
 
 

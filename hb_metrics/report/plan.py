@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from hb_dataset.markdown_table import markdown_table
 from hb_metrics.report.layout.figure import joined_names
 from hb_metrics.report.layout.numbers import MISSING, bias, count, interval, share
-from hb_metrics.report.layout.plots import ranges_plot
+from hb_metrics.report.layout.plots import half_widths_plot
 from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.report.pilot import (
     FULL,
@@ -62,17 +62,6 @@ _ENDLESS = 1_000_000
 _LEVEL = 0.95
 # A power is printed without its range if both ends are at most this far from it.
 _SURE_POWER = 0.05
-
-
-class Plan(NamedTuple):
-    replies: Sequence[int]
-    rows: list[list[str]]
-    sentences: list[str]
-
-    @property
-    def text(self) -> str:
-        header = ["half-width at … replies per term and template", "value", *map(str, self.replies)]
-        return "\n".join([markdown_table(header, self.rows, numbers=range(1, len(header))), "", *self.sentences])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -117,9 +106,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--pilot_minutes", type=float, help="The number of minutes that the pilot took to generate its replies."
     )
-    parser.add_argument("--output", type=Path, help="The HTML file for a page with the plan and a plot.")
+    parser.add_argument("--output", type=Path, help="The HTML file for a plot of the half-width of Full Gen Bias.")
     arguments = parser.parse_args(argv)
-    print(plan(**vars(arguments)).text)
+    print(plan(**vars(arguments)))
 
 
 def plan(
@@ -135,7 +124,8 @@ def plan(
     pilot_minutes: float | None = None,
     output: Path | None = None,
     second: Path | None = None,
-) -> Plan:
+) -> str:
+    """Returns the plan as a table in Markdown and sentences below it."""
     if (pilot is None) == (assume is None):
         raise ValueError(
             "a plan needs either a pilot or assumptions; pass the folder of a finished run, or "
@@ -198,10 +188,11 @@ def plan(
         aim = f"a half-width of {half_width:g} of {FULL}"
         at = basis.figures[FULL].at
         sentences.append(_needed(aim, lambda number: at(basis.size(number)), lambda found: 1000 * found <= half_width))
-    made = Plan(replies, rows, sentences + _explanations(basis, second is not None, rough))
     if output is not None:
-        _write(output, made, basis, half_width)
-    return made
+        _write(output, replies, basis, half_width)
+    sentences += _explanations(basis, second is not None, rough)
+    header = ["half-width at … replies per term and template", "value", *map(str, replies)]
+    return "\n".join([markdown_table(header, rows, numbers=range(1, len(header))), "", *sentences])
 
 
 class _Basis(NamedTuple):
@@ -301,21 +292,16 @@ def _explanations(basis: _Basis, is_paired: bool, rough: list[str]) -> list[str]
     return sentences
 
 
-def _write(path: Path, made: Plan, basis: _Basis, wanted: float | None) -> None:
-    drawn = np.geomspace(MIN_REPLIES, max(*made.replies, 2 * MIN_REPLIES), _NUM_DRAWN).round().astype(int)
-    plots = {}
-    for name, figure in basis.figures.items():
-        scale, points = 100 if figure.is_share else 1000, []
-        for number in sorted(set(drawn.tolist())):
-            width = figure.at(basis.size(number))
-            if width is not None and width.high < math.inf:
-                points.append((number, scale * width.low, scale * width.middle, scale * width.high))
-        titles = "replies per term and template", "percentage points" if figure.is_share else "half-width"
-        if points:
-            plots[name] = ranges_plot(points, titles, wanted if name == FULL else None)
+def _write(path: Path, replies: Sequence[int], basis: _Basis, wanted: float | None) -> None:
+    drawn = np.geomspace(MIN_REPLIES, max(*replies, 2 * MIN_REPLIES), _NUM_DRAWN).round().astype(int)
+    points = []
+    for number in sorted(set(drawn.tolist())):
+        width = basis.figures[FULL].at(basis.size(number))
+        if width is not None and width.high < math.inf:
+            points.append((number, 1000 * width.low, 1000 * width.middle, 1000 * width.high))
+    plots = {"half-widths": [half_widths_plot(points, wanted)]} if points else {}
     title = "assumptions" if basis.run is None else basis.run.folder.name
-    context = {"title": title, "plan": made, "choices": list(plots)}
-    write_page(Path(__file__).parent / "plan.html.jinja", path, context, {"half-widths": list(plots.values())})
+    write_page(Path(__file__).parent / "plan.html.jinja", path, {"title": title, "plots": plots}, plots)
 
 
 def _middle(width: Range | None) -> float:

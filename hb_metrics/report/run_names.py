@@ -9,7 +9,8 @@ def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[s
     if names is not None:
         if len({name.strip() for name in names} - {""}) != len(runs) or len(names) != len(runs):
             raise ValueError(
-                f"the names are {', '.join(names)}; pass a different name for each of the {len(runs)} runs"
+                f"the names {', '.join(names)} do not match the runs; pass a different name for each of the "
+                f"{len(runs)} runs"
             )
         return list(names)
     models = [model_title(run.results["run"]["model"]) for run in runs]

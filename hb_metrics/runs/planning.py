@@ -130,7 +130,6 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
             "digest": table_digest(prompts),
             "num_prompts": prompts.num_rows,
             **({} if settings.run.sample is None else {"num_cells": num_cells}),
-            "num_distinct_texts": len(prompts["text"].unique()),
             "num_descriptors": len(prompts.group_by(["axis", "descriptor"]).aggregate([])),
             "num_axes": len(prompts["axis"].unique()),
             "num_templates": len(prompts["template"].unique()),

@@ -187,7 +187,8 @@ def gen_bias(
 def plain_and_debiased(cells: CellSums, confidence_level: float) -> tuple[GenBias, GenBias | None]:
     """Computes the plain values, with the intervals, and the debiased values.
 
-    The debiased values are `None` if no cell has a second reply, because the sampling noise is then unknown.
+    The debiased values are `None` if there is a template in which no cell has a second reply, because the sampling
+    noise is then unknown.
     """
     plain = gen_bias(cells, confidence_level=confidence_level)
     return plain, None if plain.noise_floor is None else gen_bias(cells, debias=True)

@@ -123,23 +123,18 @@ def test_a_file_of_pairs(ending, tmp_path):
         read_dialogue(path, num_replies=5)
 
 
-def test_files_that_cannot_be_used_say_why(tmp_path):
-    def refused(name, content, error, message):
-        path = tmp_path / name
-        if content is not None:
-            path.write_text(content)
-        with pytest.raises(error, match=message.replace("PATH", re.escape(str(path)))):
-            read_dialogue(path, num_replies=1)
-
-    refused("none.csv", None, FileNotFoundError, "the file 'PATH' does not exist")
-    refused(
-        "a.csv",
-        "prompt,answer\nHi,Ho\n",
-        ValueError,
-        r"'PATH' has no column of text named reply; add such a column \(the columns are: prompt, answer\)",
-    )
-    refused("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', ValueError, "'PATH' has no column of text named prompt")
-    refused("d.jsonl", '{"prompt": "Hi", ', ValueError, "'PATH' cannot be read")
-    refused("f.docx", "Hi", ValueError, "the files PATH are not all in one of the allowed formats")
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "prompt,answer\nHi,Ho\n", r"named reply; add such a column \(the columns are: prompt, answer\)"),
+        ("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', "has no column of text named prompt"),
+        ("d.jsonl", '{"prompt": "Hi", ', "cannot be read"),
+        ("f.docx", "Hi", "are not all in one of the allowed formats"),
+    ],
+)
+def test_files_that_cannot_be_used_say_why(name, content, message, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}.*{message}"):
+        read_dialogue(tmp_path / name, num_replies=1)
     with pytest.raises(ValueError, match="num_replies is 0, but"):
         read_dialogue(write_rows(tmp_path / "pairs.jsonl"), num_replies=0)

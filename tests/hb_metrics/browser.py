@@ -11,7 +11,7 @@ from tests.hb_metrics.pages import CHROMIUM
 
 OPTIONS = """
     --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
-    --disable-component-update --disable-sync --remote-debugging-pipe
+    --disable-component-update --disable-sync --remote-debugging-pipe --window-size=1200,900
 """
 SECONDS = 60  # for an answer; machines that run tests are busy
 
@@ -54,10 +54,7 @@ class Browser:
         """The parameters of all events of a name so far."""
         return [event["params"] for event in self.events if event.get("method") == method]
 
-    def open(self, path, width=1200, height=900, touch=False):
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": touch}
-        self.call("Emulation.setDeviceMetricsOverride", **metrics)
-        self.call("Emulation.setTouchEmulationEnabled", enabled=touch)
+    def open(self, path):
         self.events = []
         self.call("Page.navigate", url=path.as_uri())
         # Chromium answers before the new page replaces the old one, which scripts would still see.
@@ -88,8 +85,7 @@ class Browser:
         """Taps the middle of an element with a finger, as far as it is on the screen."""
         script = f"document.querySelector({json.dumps(selector)})"
         self.run(f"{script}.scrollIntoView({{block: 'center'}})")
-        box = self.run(f"JSON.stringify({script}.getBoundingClientRect())")
-        box = json.loads(box)
+        box = json.loads(self.run(f"JSON.stringify({script}.getBoundingClientRect())"))
         point = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
         self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
         self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])

@@ -156,6 +156,12 @@ def write_vocabulary(
 
 
 @pytest.fixture(scope="session")
+def vocabulary(tmp_path_factory):
+    """28 prompts."""
+    return write_vocabulary(tmp_path_factory.mktemp("vocabulary"), nouns=("kid", "parent"))
+
+
+@pytest.fixture(scope="session")
 def load():
     """Gives a small model as it is once loaded, by its name."""
     return lambda name: as_loaded(*small_model(name), KINDS.get(name, "causal"), name)
@@ -185,11 +191,9 @@ def save_small_model(tmp_path):
     """Saves a small model as a folder that `--model` takes, and returns its path."""
 
     def save(name):
-        model, tokenizer = small_model(name)
-        folder = tmp_path / name
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        return folder
+        for part in small_model(name):
+            part.save_pretrained(tmp_path / name)
+        return tmp_path / name
 
     return save
 

@@ -52,34 +52,22 @@ def only(prompts, **values):
     return prompts
 
 
-def with_names(prompts, column, names):
-    """The prompts with other names in a column."""
-    changed = pa.array([names.get(name, name) for name in prompts[column].to_pylist()])
-    return prompts.set_column(prompts.schema.get_field_index(column), column, changed)
-
-
 def some_prompts():
     """Those of three axes, each with six terms in four templates."""
     return only(load_table("v1.0-small"), axis=AXES)
 
 
-def run_record(prompts, *, kind="causal", config="v1.0-small", model="tiny-model"):
+def run_record(prompts, model="tiny-model"):
     """results["run"] without the sections of its measurements."""
+    settings = {"model": model, "dataset_config": "v1.0-small", "vocabulary_dir": None, "variations": False, "seed": 0}
     return {
         "layout": {"version": LAYOUT},
-        "settings": {
-            "model": model,
-            "dataset_config": config,
-            "vocabulary_dir": None,
-            "variations": False,
-            "seed": 0,
-        },
-        "model": {"name": model, "kind": kind, "digest": "00ff", "dtype": "float32", "num_parameters": 1234},
+        "settings": settings,
+        "model": {"name": model, "kind": "causal", "digest": "00ff", "dtype": "float32", "num_parameters": 1234},
         "data": {
-            "config": config,
+            "config": "v1.0-small",
             "digest": "ff00",
             "num_prompts": len(prompts),
-            "num_distinct_texts": len(prompts),
             "num_descriptors": len(prompts.group_by(["axis", "descriptor"]).aggregate([])),
             "num_axes": len(prompts["axis"].unique()),
             "num_templates": len(prompts["template"].unique()),
@@ -88,14 +76,14 @@ def run_record(prompts, *, kind="causal", config="v1.0-small", model="tiny-model
     }
 
 
-def likelihood_run(prompts, **about):
+def likelihood_run(prompts):
     """A run of likelihood alone: perplexities are higher in some axes and for some terms."""
     rng = np.random.default_rng(0)
     codes = [prompts[name].combine_chunks().dictionary_encode().indices.to_numpy() for name in ("axis", "descriptor")]
     perplexities = rng.lognormal(3 + 0.1 * codes[0] + 0.3 * (codes[1] % 7), 0.5)
     num_tokens = 5 + codes[1] % 3
     scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": num_tokens})
-    run = run_record(prompts, **about)
+    run = run_record(prompts)
     run["scoring"] = {"path": "tree", "reason": "as asked", "start_token": "<s>", "positions": 9, "predicted_tokens": 8}
     return {"run": run, "likelihood": likelihood_results(prompts, scores)}
 
@@ -122,12 +110,6 @@ def style_vectors(replies, seed=0):
     rng = np.random.default_rng(seed)
     mixes = {term: rng.dirichlet(np.full(len(LABELS), 0.3)) for term in sorted(set(replies.descriptors))}
     return np.stack([rng.dirichlet(8 * mixes[term] + 0.01) for term in replies.descriptors])
-
-
-def refusals_of(replies):
-    """results["generation"]["refusals"], by the shipped rules."""
-    rules = read_refusal_rules()
-    return refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
 
 
 def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vectors=None):
@@ -164,7 +146,8 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
             for index, (axis, name) in enumerate(keys[1:])
         ],
     }
-    found = refusals_of(replies)
+    rules = read_refusal_rules()
+    found = refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
     names = reply_shares(FlaggedReplies(replies, names_terms(replies.texts, replies.descriptors, {}, {})), 0.95)
     named, terms = nouns_of(load_table("v1.0-small"), replies.ids), zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)), 0.95)
@@ -177,19 +160,14 @@ def offensiveness_of(texts, seed=0):
     return as_stored(offensiveness_results(texts, np.random.default_rng(seed).beta(1, 4, len(texts.ids)), 0))
 
 
+def full_run(**how):
+    """A run of likelihood, generation and offensiveness; see `_full_run`."""
+    return copy.deepcopy(_full_run(**how))
+
+
 @cache
-def _default_run(replies_per_cell, seed):
-    return _full_run(some_prompts(), replies_per_cell, seed)
-
-
-def full_run(prompts=None, replies_per_cell=8, seed=0):
-    """A run of likelihood, generation and offensiveness."""
-    if prompts is None:
-        return copy.deepcopy(_default_run(replies_per_cell, seed))
-    return _full_run(prompts, replies_per_cell, seed)
-
-
-def _full_run(prompts, replies_per_cell, seed):
+def _full_run(replies_per_cell=8, seed=0):
+    prompts = some_prompts()
     results, replies = likelihood_run(prompts), replies_to(prompts, replies_per_cell, seed)
     results["run"] |= {
         "generation": {
@@ -356,13 +334,8 @@ def regard_of(
         for number, name in enumerate(names)
     }
     examples = [
-        {
-            "structure": structure,
-            "group": group,
-            "text": f"the {group} was known for",
-            "continuation": continuation if group == groups[0] else "a good song.",
-            "regard": "positive",
-        }
+        {"structure": structure, "group": group, "text": f"the {group} was known for", "regard": "positive"}
+        | {"continuation": continuation if group == groups[0] else "a good song."}
         for structure in names
         for group in groups
     ]
@@ -415,16 +388,28 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
     results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
     results["run"]["settings"]["replies_per_cell"] = replies_per_cell
     write_results(folder, results)
-    (folder / "replies").mkdir()
     pq.write_table(
         prompts.append_column("descriptor_plural", pa.nulls(len(prompts), pa.string())), folder / "prompts.parquet"
     )
     pq.write_table(style_means_table(biases, LABELS), folder / "style_means.parquet")
-    columns = {"id": replies.ids, "text": replies.prompts, "reply": replies.texts}
-    table = pa.table({**columns, "question": pa.nulls(len(replies.ids), pa.string())})
+    write_replies(folder, replies.ids, replies.prompts, replies.texts)
+    return results, replies
+
+
+def write_replies(folder, ids, texts, replies):
+    """The replies of a run, in two shards."""
+    columns = {"id": ids, "text": texts, "reply": pa.array(replies, pa.string())}
+    table = pa.table({**columns, "question": pa.nulls(len(ids), pa.string())})
+    (folder / "replies").mkdir()
     pq.write_table(table.slice(0, 20), folder / "replies" / "00000-of-00002.parquet")
     pq.write_table(table.slice(20), folder / "replies" / "00001-of-00002.parquet")
-    return results, replies
+
+
+def write_vectors(folder, ids, vectors):
+    """The probabilities of a classifier ([replies, labels]), in one shard."""
+    folder.mkdir(parents=True)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+    pq.write_table(pa.table({"id": ids, "probabilities": column}), folder / "00000-of-00001.parquet")
 
 
 def write_results(folder, results):

@@ -19,6 +19,7 @@ from hb_metrics.identity_leakage.leakage import identity_leakage, shipped_senten
 from hb_metrics.measurements.generation import work
 from hb_metrics.runs.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
 from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.run_files import write_dialogue
 
 ROOT = Path(__file__).parents[2]
 ALONE = [sys.executable, "-m", "hb_metrics.measure"]
@@ -37,9 +38,7 @@ OTHERS = [("llama", "beams"), ("bloom", "sample"), ("blenderbot", "beams")]
 @pytest.fixture
 def inputs(tmp_path):
     vocabulary = write_vocabulary(tmp_path / "vocabulary", age=("young", "old", "adult"))
-    pairs, personas = tmp_path / "pairs.jsonl", tmp_path / "personas.yaml"
-    rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(60)]
-    pairs.write_text("\n".join(map(json.dumps, rows)))
+    pairs, personas = write_dialogue(tmp_path / "pairs.jsonl", 60), tmp_path / "personas.yaml"
     personas.write_text("personas: [I like tea., I like maps., I run., I cook.]")
     options = ["--vocabulary_dir", vocabulary, "--dialogue_file", pairs, "--dialogue_replies", 40]
     return [*options, "--personas", 1, "--personas_file", personas, *EVERYTHING]

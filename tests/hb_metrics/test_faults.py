@@ -1,7 +1,6 @@
 """What befalls a run folder: full disks, read-only folders, damaged shards, other runs. Nothing there is ever lost."""
 
 import errno
-import json
 import os
 import shutil
 import signal
@@ -19,13 +18,12 @@ from hb_metrics import measure
 from hb_metrics.inference import shards
 from hb_metrics.inference.engines import local
 from hb_metrics.inference.scoring import scoring_shards
-from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards
+from hb_metrics.inference.shards import fill_shards, plan_row_shards
 from hb_metrics.measurements.dialogue.work import DIALOGUE
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
-    LOCK_FILE,
     PERPLEXITIES,
     PROMPTS_FILE,
     REPLIES,
@@ -37,13 +35,15 @@ from hb_metrics.runs.run_folder import (
     hold_folder,
 )
 from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.run_files import contents, write_dialogue
+from tests.hb_metrics.runs_here import refusal
 
 ROOT = Path(__file__).parents[2]
 # One file of each kind that a run writes, in the order it does.
 WRITTEN = (
     RUN_FILE,
     PROMPTS_FILE,
-    f"{PERPLEXITIES}/00001-of-00003.parquet",
+    f"{PERPLEXITIES}/00001-of-00004.parquet",
     f"{REPLIES}/00000-of-00001.parquet",
     f"{STYLES}/00000-of-00001.parquet",
     STYLE_MEANS_FILE,
@@ -69,14 +69,12 @@ with hold_folder(Path(sys.argv[1])):
 @pytest.fixture(scope="module")
 def options(tmp_path_factory, saved_llama):
     folder = tmp_path_factory.mktemp("inputs")
-    few = {"age": ("young", "old", "adult"), "ability": ("deaf", "blind"), "nouns": ("kid", "parent", "friend")}
+    few = {"age": ("young", "old"), "ability": ("deaf", "blind"), "nouns": ("kid", "parent", "friend", "guy")}
     vocabulary = write_vocabulary(folder / "vocabulary", **few)
-    rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(20)]
-    (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
     options = ["--model", saved_llama, "--vocabulary_dir", vocabulary]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 1]
     options += ["--max_new_tokens", 10]
-    options += ["--dialogue_file", folder / "pairs.jsonl", "--dialogue_replies", 10]
+    options += ["--dialogue_file", write_dialogue(folder / "pairs.jsonl", 20), "--dialogue_replies", 10]
     return list(map(str, options))
 
 
@@ -106,19 +104,6 @@ def run(options, folder):
     measure.main([*options, "--output_dir", str(folder)])
 
 
-def refusal(options, folder):
-    """The one line that a run ends with."""
-    with pytest.raises(SystemExit) as end:
-        run(options, folder)
-    assert str(end.value).startswith("measure.py: ")
-    return str(end.value).removeprefix("measure.py: ")
-
-
-def contents(folder):
-    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in files.items() if name != LOCK_FILE}
-
-
 @pytest.mark.parametrize(
     "files",
     [
@@ -138,7 +123,8 @@ def test_a_full_disk_at_any_write_keeps_what_is_there_and_the_run_goes_on(files,
 
         with monkeypatch.context() as patch:
             patch.setattr(Path, "replace", full)
-            message = refusal(options, out)
+            message = refusal(*options, "--output_dir", out)
+        assert message.startswith("measure.py: ")
         assert "No space left on device" in message
         assert Path(name).name in message
         assert "\n" not in message
@@ -155,10 +141,8 @@ def test_damaged_shards_of_every_stage_are_kept_aside_and_made_again(options, wh
     expected, damaged = contents(whole), {}
     for number, name in enumerate(SHARDS):
         path, content = copy / name, bytearray(expected[name])
-        if number == 0:
-            path.write_bytes(content[: len(content) // 2])
-        elif number == 1:
-            path.write_bytes(b"")
+        if number < 2:
+            path.write_bytes(content[: number * len(content) // 2])
         elif number == 2:
             pq.write_table(pq.read_table(path).slice(1), path)
         elif number == 3:
@@ -291,7 +275,7 @@ def test_what_is_kept_aside_is_not_overwritten_by_the_next(tmp_path):
 
 
 def test_a_shard_that_may_not_be_read_is_not_taken_for_damaged(tmp_path, monkeypatch):
-    parts = [Shard(np.array([0]), tmp_path / "00000-of-00001.parquet")]
+    parts = plan_row_shards(1, 1, tmp_path)
     parts[0].path.write_bytes(b"mine")
 
     def denied(*_, **__):
@@ -308,7 +292,7 @@ def test_a_folder_in_use_is_refused_until_its_process_is_gone_however_it_ends(op
     before = contents(copy)
     holder = subprocess.Popen([sys.executable, "-c", HOLD, str(copy)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert holder.stdout.readline() == "held\n"
-    assert f"output_dir '{copy}' is in use by a run" in refusal(options, copy)
+    assert f"output_dir '{copy}' is in use by a run" in refusal(*options, "--output_dir", copy)
     assert contents(copy) == before
     with pytest.raises(ValueError, match="is in use by a run"), hold_folder(copy):
         pass

@@ -1,6 +1,5 @@
 """Runs killed with `kill -9` and gone on with: nothing lost, nothing half-written, nothing computed twice."""
 
-import json
 import os
 import random
 import signal
@@ -9,15 +8,13 @@ import threading
 import time
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from hb_metrics.measure import LOST_PROCESS, _ended_by_signals
 from tests.hb_metrics.conftest import write_vocabulary
-from tests.hb_metrics.run_files import check_part_of, check_same, identities
+from tests.hb_metrics.run_files import check_part_of, check_same, identities, write_dialogue
 
-ROOT = Path(__file__).parents[2]
 # What a run prints when it begins the stage. In the last one means, results and report are written.
 STAGES = {
     "starting": "",
@@ -59,13 +56,10 @@ class Runs:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, saved_llama, forked_programs):
     folder = tmp_path_factory.mktemp("inputs")
-    vocabulary, pairs = write_vocabulary(folder / "vocabulary"), folder / "pairs.jsonl"
-    rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(150)]
-    pairs.write_text("\n".join(map(json.dumps, rows)))
-    options = ["--model", saved_llama, "--vocabulary_dir", vocabulary]
+    options = ["--model", saved_llama, "--vocabulary_dir", write_vocabulary(folder / "vocabulary")]
     options += ["--measurements", "likelihood,generation,offensiveness,dialogue", "--replies_per_cell", 0]
     options += ["--variations", "--max_new_tokens", 12]
-    options += ["--dialogue_file", pairs, "--dialogue_replies", 120]
+    options += ["--dialogue_file", write_dialogue(folder / "pairs.jsonl", 150), "--dialogue_replies", 120]
     return Runs(options, forked_programs)
 
 

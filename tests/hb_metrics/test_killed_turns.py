@@ -5,18 +5,16 @@ import signal
 import pytest
 
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
-from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.run_files import check_part_of, check_same, contents, identities
 from tests.hb_metrics.test_killed_runs import Runs
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory, forked_programs):
-    folder, tokenizer = tmp_path_factory.mktemp("inputs"), chat_tokenizer("qwen3")
-    untrained_model(tokenizer).save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model")
-    vocabulary = write_vocabulary(folder / "vocabulary", nouns=("kid", "parent"))
-    options = ["--model", folder / "model", "--vocabulary_dir", vocabulary, "--measurements", "generation"]
+def runs(vocabulary, tmp_path_factory, forked_programs):
+    model, tokenizer = tmp_path_factory.mktemp("model"), chat_tokenizer("qwen3")
+    for part in (tokenizer, untrained_model(tokenizer)):
+        part.save_pretrained(model)
+    options = ["--model", model, "--vocabulary_dir", vocabulary, "--measurements", "generation"]
     options += ["--replies_per_cell", 0, "--max_new_tokens", 8, "--max_reasoning_tokens", 0, "--turns", 2]
     return Runs(options, forked_programs)
 

@@ -16,6 +16,7 @@ from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning
 from hb_metrics.report.layout.numbers import bias
 from hb_metrics.runs.run_folder import write_json
 from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.run_files import write_dialogue
 from tests.hb_metrics.runs_here import measure_here, refusal
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +24,6 @@ ACCELERATE = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launc
 
 # Little of what takes time: random models do not end their replies.
 QUICK = ["--replies_per_cell", 2, "--max_new_tokens", 12]
-LIKELIHOOD = ["--measurements", "likelihood"]
 
 
 @pytest.fixture
@@ -86,15 +86,14 @@ def test_other_kinds_of_models_are_measured_too(name, vocabulary, save_small_mod
 
 
 def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(vocabulary, save_small_model, tmp_path):
-    model, pairs, out = save_small_model("llama"), tmp_path / "pairs.jsonl", tmp_path / "run"
+    model, out = save_small_model("llama"), tmp_path / "run"
+    pairs = write_dialogue(tmp_path / "pairs.jsonl", 9)
     point = {"share": 0.9, "full_gen_bias": 3.589, "interval": [1.3, 5.88]}
     ceiling = {"no_bias": point, "all": {"share": 1, "full_gen_bias": 5.391, "interval": None}}
     about = {"labels": {"ceiling": ceiling}, "training": {}, "alpha": 0, "beta": 0.5}
     asked_with = {"system_prompt": "Be brief.", "chat_template_kwargs": None, "cue": "history"}
     tuning = BiasTuning(tag="no_bias", context="plain", asked_with=asked_with, **about)
     write_json(model / TUNING_FILE, asdict(tuning))
-    rows = [{"prompt": f"Do you like number {n}?", "reply": f"I love number {n}."} for n in range(9)]
-    pairs.write_text("\n".join(map(json.dumps, rows)))
     options = ["--model", model, "--vocabulary_dir", vocabulary, "--output_dir", out, *QUICK]
     asked = ["--measurements", "generation,dialogue", "--dialogue_file", pairs, "--dialogue_replies", 6]
     printed = measure_here(*options, *asked)

@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import time
+from copy import copy
 
 import pyarrow.parquet as pq
 import pytest
@@ -36,12 +37,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(engine, "ROWS_PER_SHARD", 8)
 
 
-@pytest.fixture(scope="module")
-def vocabulary(tmp_path_factory):
-    """28 prompts."""
-    return write_vocabulary(tmp_path_factory.mktemp("vocabulary"), nouns=("kid", "parent"))
-
-
 @pytest.fixture
 def run(vocabulary, tmp_path):
     def run(url, *options, out="run", measurements="generation"):
@@ -53,11 +48,14 @@ def run(vocabulary, tmp_path):
     return run
 
 
-def asked_prompts(stand_in):
-    """The texts of the conversations that the server was asked to continue, without those of the probe."""
+def asked_bodies(stand_in):
+    """The requests to continue a conversation, without those of the probe."""
     bodies = [body for path, body, _ in stand_in.requests if path.endswith("chat/completions")]
-    chats = [[message["content"] for message in body["messages"]] for body in bodies]
-    return ["\n".join(chat) for chat in chats if chat[-1] not in QUESTIONS]
+    return [body for body in bodies if body["messages"][-1]["content"] not in QUESTIONS]
+
+
+def asked_prompts(stand_in):
+    return ["\n".join(message["content"] for message in body["messages"]) for body in asked_bodies(stand_in)]
 
 
 def answers(results):
@@ -65,10 +63,12 @@ def answers(results):
     return {name: part for name, part in results.items() if name != "run"}
 
 
-def test_a_served_model_is_measured_by_one_command(run, vocabulary):
+def test_a_served_model_is_measured_by_one_command(run, tmp_path):
     stand_in = StandIn(score=model_score("llama"))
+    vocabulary = write_vocabulary(tmp_path / "vocabulary")
     with serving(stand_in) as url:
-        results, folder = run(url, measurements="likelihood,generation,offensiveness")
+        options = ["--vocabulary_dir", vocabulary]
+        results, folder = run(url, *options, measurements="likelihood,generation,offensiveness")
 
     prompts = load_table("v1.0-small", vocabulary)
     scores = pq.read_table(folder / "perplexities").sort_by("id")
@@ -81,27 +81,18 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert scores["num_tokens"].to_pylist() == expected.num_tokens.tolist()
     replies = pq.read_table(folder / "replies")
     assert sorted(asked_prompts(stand_in)) == sorted(texts.values()) == sorted(replies["text"].to_pylist())
-    bodies = {
-        body["messages"][-1]["content"]: body
-        for path, body, _ in stand_in.requests
-        if path.endswith("chat/completions")
-    }
+    bodies = {body["messages"][-1]["content"]: body for body in asked_bodies(stand_in)}
     for row in replies.to_pylist():
         body = bodies[row["text"]]
         assert row["reply"] == stand_in.chat(body)["choices"][0]["message"]["content"]
-        assert {name: body[name] for name in ("max_tokens", "temperature", "top_p", "top_k")} == {
-            "max_tokens": 40,
-            "temperature": 0.7,
-            "top_p": 0.9,
-            "top_k": 50,
-        }
+        assert [body[name] for name in ("max_tokens", "temperature", "top_p", "top_k")] == [40, 0.7, 0.9, 50]
         assert body["messages"] == [{"role": "user", "content": row["text"]}]
         assert row["num_tokens"] == len(row["reply"].split())
         assert row["served_model"] == MODEL
     assert len({bodies[text]["seed"] for text in texts.values()}) == len(texts)
     assert results["run"]["model"]["served"]["base_url"] == url
     assert results["run"]["generation"]["ignored_settings"] == {"min_new_tokens": 10, "end_after_sentence": True}
-    assert results["generation"]["served"]["num_bad_counts"] == 0
+    assert results["generation"]["served"]["num_without_counts"] == 0
     assert results["generation"]["served"]["tokens_out"] == sum(replies["tokens_out"].to_pylist())
     page = (folder / "report.html").read_text()
     assert f"served by {url}." in page
@@ -119,7 +110,7 @@ def test_faults_lose_nothing_and_count_nothing_twice(run):
     with serving(StandIn()) as url:
         whole, _ = run(url, "--turns", 2)
     stand_in = StandIn()
-    stand_in.faults = lambda number, body: _copied(generator.choice(faults)) if number > PROBED else None
+    stand_in.faults = lambda number, body: copy(generator.choice(faults)) if number > PROBED else None
     with serving(stand_in) as url:
         results, folder = run(url, "--turns", 2, out="faulty")
 
@@ -139,7 +130,7 @@ def test_bad_counts_and_filtered_replies_are_counted(run):
     replies = pq.read_table(folder / "replies").to_pylist()
     assert all((row["num_tokens"] is None) == ("young" in row["text"]) for row in replies)
     served = results["generation"]["served"]
-    assert served["num_bad_counts"] == sum("young" in row["text"] for row in replies) == 4
+    assert served["num_without_counts"] == sum("young" in row["text"] for row in replies) == 4
     assert served["finish_reasons"]["content_filter"] == results["generation"]["num_empty_replies"] == 4
     page = (folder / "report.html").read_text()
     assert "For 4 replies, the server returned no valid number of tokens" in page
@@ -234,16 +225,10 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
         (StandIn(refuses={"top_k"}), ["--top_k", 20], "ignores top_k, .*--top_k 0$"),
         (StandIn(), ["--decoding", "dialogpt"], "num_beams is 10"),
         (StandIn(), ["--context", "dialogpt"], "needs the model's tokenizer"),
-        (
-            StandIn(),
-            ["--measurements", "dialogue", "--dialogue_file", "pairs.jsonl", "--dialogue_replies", 1],
-            "needs the model's weights",
-        ),
+        (StandIn(), ["--measurements", "dialogue"], "needs the model's weights"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(stand_in, options, match, run, tmp_path, monkeypatch):
-    (tmp_path / "pairs.jsonl").write_text('{"prompt": "Hi! How are you?", "reply": "Fine, and you?"}\n')
-    monkeypatch.chdir(tmp_path)
+def test_what_cannot_be_asked_is_refused(stand_in, options, match, run):
     with serving(stand_in) as url, pytest.raises(ValueError, match=match):
         run(url, *options)
 
@@ -384,7 +369,3 @@ def test_a_run_killed_at_random_ends_in_the_same_results(vocabulary, forked_prog
     assert set(asked) == expected
     assert len(asked) - len(set(asked)) <= 2 * 2 * KILLS  # those in flight when it was killed
     assert re.search("prompts scored|replies made", log)
-
-
-def _copied(fault):
-    return dict(fault) if isinstance(fault, dict) else fault

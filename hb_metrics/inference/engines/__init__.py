@@ -1,1 +1,1 @@
-"""Defines engines. An engine answers a run's prompts. It is a model on this machine, a server or files of answers."""
+"""Defines engines, which answer a run's prompts. An engine is a model on this machine, a server or files of answers."""

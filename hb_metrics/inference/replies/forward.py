@@ -243,7 +243,7 @@ def decoder_start(model: PreTrainedModel) -> list[int]:
     start = decoder_start_id(model) if start is None else start
     if start is None:
         raise ValueError(
-            "the model's generation_config has no decoder_start_token_id; add the id of the token with which the "
-            "decoder starts to the model's generation_config.json"
+            "the model's generation_config has no decoder_start_token_id; in the model's generation_config.json, set "
+            "this key to the id of the decoder's start token"
         )
     return [start] if forced is None else [start, forced]

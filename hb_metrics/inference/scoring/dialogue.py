@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import torch
-from scipy.stats import bootstrap
+from scipy import stats
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
@@ -27,6 +27,7 @@ from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME
 from hb_metrics.inference.scoring.scoring_paths import padding_changes, right_padded
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches
+from hb_metrics.paired_changes.paired_change import MIN_PAIRS
 
 DIALOGUE_SCHEMA = pa.schema(
     [
@@ -37,8 +38,6 @@ DIALOGUE_SCHEMA = pa.schema(
         ("num_tokens", pa.int64()),
     ]
 )
-# The maximum number of values that the bootstrap draws at the same time (8 MB).
-_DRAWS_AT_A_TIME = 2**20
 
 
 class DialoguePlan(NamedTuple):
@@ -157,41 +156,28 @@ def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) 
     )
 
 
-def dialogue_results(
-    table: pa.Table,
-    dialogue: Dialogue,
-    *,
-    n_resamples: int = 1000,
-    confidence_level: float = 0.95,
-    seed: int = 0,
-) -> dict[str, Any]:
+def dialogue_results(table: pa.Table, dialogue: Dialogue, confidence_level: float = 0.95) -> dict[str, Any]:
     """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
 
-    The interval is a percentile bootstrap over pairs. Pairs in `dialogue` that are not in the table are counted as too
-    long.
+    The interval is exp of the t-interval of the mean loss per token, for other pairs. It is `None` for fewer than
+    `MIN_PAIRS` pairs. Pairs in `dialogue` that are not in the table are counted as too long.
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
+    number, total = len(nll), tokens.sum()
+    mean = nll.sum() / total
     interval = None
-    if n_resamples and len(nll) > 1:
-        bounds = bootstrap(
-            (nll, tokens),
-            _perplexity,
-            paired=True,
-            vectorized=True,
-            n_resamples=n_resamples,
-            batch=max(1, _DRAWS_AT_A_TIME // len(nll)),
-            confidence_level=confidence_level,
-            method="percentile",
-            rng=np.random.default_rng(seed),
-        ).confidence_interval
-        interval = [float(bounds.low), float(bounds.high)]
+    if number >= MIN_PAIRS:
+        errors = (nll - mean * tokens) / total
+        quantile = stats.t.ppf((1 + confidence_level) / 2, number - 1)
+        half = quantile * np.sqrt(number / (number - 1) * (errors**2).sum())
+        interval = [float(np.exp(mean - half)), float(np.exp(mean + half))]
     return {
-        "perplexity": float(_perplexity(nll, tokens)),
+        "perplexity": float(np.exp(mean)),
         "interval": interval,
         "confidence_level": confidence_level,
-        "num_replies": len(nll),
-        "num_tokens": int(tokens.sum()),
-        "num_skipped": {"too_long": len(dialogue.ids) - len(nll)},
+        "num_replies": number,
+        "num_tokens": int(total),
+        "num_skipped": {"too_long": len(dialogue.ids) - number},
         "source": dialogue.source,
     }
 
@@ -239,7 +225,3 @@ def reply_logits(
         logits[row, start : start + len(reply)]
         for row, (start, (_, reply)) in enumerate(zip(starts, pairs, strict=True))
     ]
-
-
-def _perplexity(nll: np.ndarray, tokens: np.ndarray, axis: int = -1) -> np.ndarray:
-    return np.exp(nll.sum(axis=axis) / tokens.sum(axis=axis))

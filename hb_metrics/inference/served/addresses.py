@@ -41,8 +41,8 @@ def check_address(url: str) -> str:
     plain = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
     if "@" in parts.netloc or "?" in url or "#" in url:
         raise ValueError(
-            "base_url contains a user, a password, a query or a fragment, which the run would record; set base_url to "
-            f"'{plain}', and set the environment variable {KEY_VARIABLE} to the key"
+            "base_url contains a user name, a password, a query or a fragment, which the run would record; set "
+            f"base_url to '{plain}', and set the environment variable {KEY_VARIABLE} to the key"
         )
     return plain
 

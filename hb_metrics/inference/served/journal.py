@@ -40,7 +40,7 @@ class Journal:
         self._file.close()
 
     def add(self, key: str, answer: Any) -> None:
-        """Writes an answer. Once this method has returned, the answer survives a kill of the process."""
+        """Writes an answer. Once this method has returned, the answer survives even if the process is killed."""
         self._file.write(json.dumps({"key": key, "answer": answer}, allow_nan=False).encode() + b"\n")
         self._file.flush()
         self.answers[key] = answer

@@ -14,12 +14,12 @@ FIGURES: dict[str, tuple[str, Unit, str]] = {
     "needs": (
         "Divergence on needs",
         "nats",
-        "How much the descriptor changes the model's replies to questions for which it should matter (nats per token).",
+        "The effect of the descriptor on the model's replies to questions for which it should matter (nats per token).",
     ),
     "neutral": (
         "Divergence on neutral questions",
         "nats",
-        "How much the descriptor changes the model's replies to questions for which it should not matter (nats per "
+        "The effect of the descriptor on the model's replies to questions for which it should not matter (nats per "
         "token).",
     ),
     "taken_up": (

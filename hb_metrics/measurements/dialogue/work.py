@@ -41,9 +41,4 @@ def measure(task: Task, work: DialogueWork, results: Mapping[str, Any]) -> dict[
     scores = dialogue_into_shards(work.plan, task.loaded, task.folder / DIALOGUE)
     if scores is None:
         return {}
-    return dialogue_results(
-        scores,
-        work.dialogue,
-        confidence_level=task.settings.run.confidence_level,
-        seed=task.settings.run.seed,
-    )
+    return dialogue_results(scores, work.dialogue, task.settings.run.confidence_level)

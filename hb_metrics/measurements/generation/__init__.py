@@ -59,9 +59,10 @@ class Generation(Measurement):
             sentences.append(leakage_sentence(leakage))
         counts = (
             f"The run has {count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts. "
-            f"{count(generation['num_truncated_replies'])} were cut at the maximum length. "
             f"{count(generation['num_empty_replies'])} were empty and were left out."
         )
+        if generation["num_truncated_replies"] is not None:
+            counts += f" {count(generation['num_truncated_replies'])} were cut at the maximum length."
         if unclosed:
             counts += f" {count(unclosed)} are missing because of an unfinished thought."
         return [*sentences, counts]
@@ -89,14 +90,17 @@ class Generation(Measurement):
                 "texts, so a difference in Gen Bias may be due to the cue and not to the model."
             )
         elif "generation.questions" in changed:
-            sentences.append("The runs asked different questions after the cue. Gen Bias depends on the questions.")
+            sentences.append(
+                "The runs asked different questions after the cue, so their Gen Bias values are not comparable."
+            )
         if changed & {"style_classifier.digest", "style_classifier.name", "style_classifier.temperature"}:
             sentences.append(
                 "The runs have different style classifiers, so Gen Bias values, styles and clusters are not comparable."
             )
         elif "style_classifier.clusters" in changed:
             sentences.append("The style clusters differ, so clusters with the same name may contain different styles.")
-        if len({run[self.name]["num_prompts"] for run in runs if self.name in run}) > 1:
+        generations = [run[self.name] for run in runs if self.name in run]
+        if len({generation["num_replies"] + generation["num_empty_replies"] for generation in generations}) > 1:
             sentences.append(
                 "The runs have different numbers of replies. Plain Gen Bias is not comparable, because it contains "
                 "more noise if there are fewer replies. Debiased Gen Bias is comparable."
@@ -105,10 +109,12 @@ class Generation(Measurement):
             sentences.append(
                 "Refusals and disclaimers were detected by different rules, so their shares are not comparable."
             )
-        # Tags may differ on purpose. The other settings here only describe the model, or have their own warnings.
-        no_setting = ("num_prompts", "_digest", "_reason", ".tag", ".tuned_with", ".label_ceiling")
-        of_cue = (".cue", ".questions", ".turns", ".follow_ups", ".left_out_templates")
-        if any(name.startswith("generation.") and not name.endswith(no_setting + of_cue) for name in changed):
+        # Tags may differ on purpose. The other settings here only describe the model or its replies, or have their own
+        # warnings.
+        no_setting = ["num_prompts", "_digest", "_reason", ".tag", ".tuned_with", ".label_ceiling"]
+        no_setting += [".replies_from", ".replies_a_prompt", ".num_copied_replies", ".num_cut_to_first_line"]
+        of_cue = [".cue", ".questions", ".turns", ".follow_ups", ".left_out_templates"]
+        if any(name.startswith("generation.") and not name.endswith((*no_setting, *of_cue)) for name in changed):
             sentences.append(
                 "The replies were generated with different settings, so a change may be due to the settings and not to "
                 "the model."

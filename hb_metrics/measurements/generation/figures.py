@@ -17,7 +17,7 @@ _PRINTED = {
     "partial_gen_bias": paper.PARTIAL_GEN_BIAS,
     "summed_cluster_gen_bias": paper.SUMMED_CLUSTER_GEN_BIAS,
 }
-_VARIES = "How much reply styles depend on the term in the prompt"
+_VARIES = "The dependence of reply styles on the term in the prompt"
 _MEANING = {
     "refusals": "The share of replies in which the model declines to respond to the prompt.",
     "disclaimers": "The share of replies in which the model states that it is an AI.",
@@ -64,8 +64,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         known = () if bounds is None else (f"{share(level, 0)} interval {bounds[0]:.6g} to {bounds[1]:.6g}",)
         found.append(
             full._replace(
-                meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means that they do not depend on "
-                "it.",
+                meaning=f"{_VARIES}, minus the estimated sampling noise (×{scale}). 0 means no dependence.",
                 beside={},
                 detail=_own_part(generation.get("identity_leakage")),
                 task="full_gen_bias_debiased",

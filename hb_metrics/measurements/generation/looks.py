@@ -106,7 +106,7 @@ def reply_until(
 ) -> Looked:
     """Generates and classifies replies until a look answers the question or all looks are done.
 
-    `censored` returns the non-empty replies of a table in the form in which the classifier reads them.
+    `censored` returns the non-empty replies of a table as the classifier reads them.
     """
     until, level, folder = planned.until, task.settings.run.confidence_level, task.folder / LOOKS
     cells = CellSums(classifier.labels, keep_replies=True)

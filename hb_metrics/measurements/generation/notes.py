@@ -93,7 +93,7 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
     each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     notes = [
         f"The replies come from the file {asked['replies_from']}, with {each} per prompt. Their author, context and "
-        "settings are unknown. The settings below are those of the exported prompts."
+        "settings are unknown. The settings below belong to the exported prompts."
     ]
     if asked["num_copied_replies"]:
         notes.append(

@@ -16,7 +16,7 @@ class GenerationOptions:
         "The number of replies per term and template. The paper uses about 16. With 0, the model replies once to each "
         "prompt.",
     )
-    decoding: str = option(
+    decoding: Literal["sample", "greedy", "dialogpt", "blenderbot2", "model"] = option(
         "sample",
         "The decoding preset: sample (random replies of about a sentence), greedy, dialogpt or blenderbot2 (the beam "
         "searches in the paper), or model (the model's generation_config).",

@@ -93,9 +93,9 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
     full = whole.get("Full Gen Bias, debiased")
     if full is None:
         return (
-            f"It is unknown whether the style of replies differs significantly between terms. The run has one "
-            f"reply per term and template, so Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains an "
-            f"unknown amount of noise."
+            f"It is unknown whether the style of replies differs significantly between terms. In at least one "
+            f"template, no term has a second reply, so Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains "
+            f"an unknown amount of noise."
         )
     value = f"Full Gen Bias minus sampling noise is {full.words}"
     if full.interval is None:

@@ -1,3 +1,4 @@
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -5,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
-from hb_metrics.runs.replies import Replies
+from hb_metrics.runs.replies import Replies, prompt_ids
 from hb_metrics.stats.bias_values import BiasValues, bias_values
 from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 
@@ -60,7 +62,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
 
     `table` contains all replies (`requests.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with
     an unfinished thought is counted as unclosed and not as empty. Unknown counts are `None`. The replies to show are
-    those with the lowest ids, which are hashes.
+    those with the lowest hashes of their ids.
     """
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
@@ -73,9 +75,9 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
             known_thoughts += [] if number is None else [number]
     frequencies = Counter(replies.texts)
     reasoning_of = dict(zip(table["id"].to_pylist(), reasoning, strict=True))
-    shown = sorted(range(len(replies.ids)), key=lambda row: replies.ids[row])[:NUM_SHOWN]
+    shown = sorted(range(len(replies.ids)), key=lambda row: _draw(replies.ids[row]))[:NUM_SHOWN]
     return {
-        "num_prompts": len(table),
+        "num_prompts": pc.count_distinct(prompt_ids(table["id"])).as_py(),
         "num_replies": len(replies.ids),
         "num_empty_replies": len(table) - len(replies.ids) - sum(unclosed),
         "num_truncated_replies": sum(truncated) if truncated else None,
@@ -105,7 +107,6 @@ def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
         "served": {
             "finish_reasons": dict(sorted(Counter(table["finish_reason"].to_pylist()).items())),
             "fingerprints": dict(sorted(fingerprints.items())),
-            "num_bad_counts": sum(table["bad_counts"].to_pylist()),
             "num_without_counts": sum(number is None for number in tokens["tokens_out"]),
             "num_shortened": _num_shortened(tables),
             **{name: sum(number or 0 for number in numbers) for name, numbers in tokens.items()},
@@ -175,14 +176,14 @@ def _by_descriptor(
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, labels: Sequence[str], vectors: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Selects each descriptor's replies with the highest bias values, and those with the lowest ids (hashes)."""
+    """Selects each descriptor's replies with the highest bias values, and those with the lowest hashes of their ids."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)
     examples = []
     for key, rows in zip(biases.descriptors, rows_of, strict=True):
         rows.sort(key=lambda row: (-biases.values[row], replies.ids[row]))
-        drawn = sorted(rows[NUM_CHARACTERISTIC:], key=lambda row: replies.ids[row])[:NUM_DRAWN]
+        drawn = sorted(rows[NUM_CHARACTERISTIC:], key=lambda row: _draw(replies.ids[row]))[:NUM_DRAWN]
         for place, row in enumerate(rows[:NUM_CHARACTERISTIC] + drawn):
             examples.append(
                 {
@@ -197,3 +198,8 @@ def _examples(
                 }
             )
     return examples
+
+
+def _draw(identifier: str) -> bytes:
+    """Returns a random key. Ids are random too, but those of several replies to the same prompt are alike."""
+    return hashlib.sha256(identifier.encode()).digest()

@@ -103,7 +103,7 @@ def _unlike(first: Run, second: Run) -> str | None:
     generations = first.results["generation"], second.results["generation"]
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
     if any(generation["debiased"] is None for generation in generations):
-        return "in one of the runs, no term has two replies to a template, so sampling noise cannot be subtracted"
+        return "in a template of one of the runs, no term has a second reply, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
         return "different classifiers classified the styles"
     if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:

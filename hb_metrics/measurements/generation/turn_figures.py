@@ -67,8 +67,8 @@ def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
     last, level = len(turns["by_turn"]), turns["confidence_level"]
     if turns["change"] is None:
         return [
-            "This run has one reply per term and template, so the sampling noise is unknown. It is therefore unknown "
-            f"whether replies still depend on the identity of the user at turn {last}."
+            "In at least one template, no term has a second reply, so the sampling noise is unknown. It is therefore "
+            f"unknown whether replies still depend on the identity of the user at turn {last}."
         ]
     value = _value("", turns["by_turn"][-1], level)
     change = change_figure("", turns["change"], level)

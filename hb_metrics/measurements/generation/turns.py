@@ -101,7 +101,8 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
     """Computes Full Gen Bias ×1000 by turn, its change from the first turn to the last, and its slope per turn.
 
     `vectors` contains an array [conversations, styles] for each turn, and `replies` contains the replies of the first
-    turn. If no term has two replies to the same template, the debiased values, the change and the slope are `None`.
+    turn. If there is a template in which no term has two replies, the debiased values, the change and the slope are
+    `None`.
     """
     found: list[dict[str | None, dict[str, Any]]] = []
     for of_turn in vectors:

@@ -20,7 +20,7 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
             f"Gen Bias over the labels of {name}",
             plain["full_gen_bias"] if debiased is None else debiased,
             "bias",
-            "How much the probabilities of the labels differ between terms"
+            "The variance of the label probabilities across terms"
             f"{'' if debiased is None else ', minus sampling noise'}.",
             pair(plain["intervals"]["full_gen_bias"]),
             no_interval=plain["no_intervals"]["full_gen_bias"],
@@ -34,7 +34,7 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
                 f"Identity leakage of the judge, {name}",
                 judged["identity_leakage"]["leakage"],
                 "bias",
-                "How strongly the judge reacts to the term itself: the Gen Bias of its labels for sentences that "
+                "The judge's reaction to the term itself: the Gen Bias of its labels for sentences that "
                 "differ only in the term.",
                 is_main=False,
                 detail=f"{judged['identity_leakage']['num_sentences']} sentences",

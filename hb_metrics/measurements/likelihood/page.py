@@ -47,7 +47,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "extremes": same_length_extremes(perplexity, chosen),
         "papers": beside_paper(bias),
     }
-    by_axis = figures_plot(parts["Likelihood Bias by axis"], "pairs told apart", [ADJUSTED])
+    by_axis = figures_plot(parts["Likelihood Bias by axis"], "share of significant tests", [ADJUSTED])
     plots = {
         "likelihood-bias": [by_axis],
         "perplexities-plot": [perplexity_figure(perplexity, template, measure) for template in templates],

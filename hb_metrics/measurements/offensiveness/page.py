@@ -53,8 +53,8 @@ def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> t
         return notes
     return (
         *notes,
-        f"{count(unanswered)} texts are left out, because the offensiveness judge assigned no label to them, or "
-        "several equally likely labels.",
+        f"{count(unanswered)} texts are left out, because the offensiveness judge gave no answer, or several labels "
+        "were equally likely.",
     )
 
 

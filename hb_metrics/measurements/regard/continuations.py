@@ -1,8 +1,9 @@
-"""Generates continuations, which are texts that continue where a prompt stops.
+"""Generates continuations, which are texts that complete a prompt.
 
 The model continues a prompt such as "The woman worked as", without a chat template or a line break, as in Aggarwal et
-al. (2022, section 3) and Sheng et al. (2019). Prompt and continuation together have at most 40 tokens. Ten seeds give
-ten continuations of a prompt. A continuation depends only on the run's seed, the prompt's id and the index of the seed.
+al. (2022, section 3) and Sheng et al. (2019). Prompt and continuation together have at most 40 tokens. Ten seeds
+produce ten continuations of a prompt. A continuation depends only on the run's seed, the prompt's id and the index of
+the seed.
 
 A continuation ends before a special token, or before the first line break that follows a word, because a new text
 starts there. Line breaks before the first word are removed.

@@ -114,7 +114,6 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
     about = {row["id"]: row for row in prompts.to_pylist()}
     rows = [about[prompt_id] for prompt_id in rows_with_text["prompt_id"].to_pylist()]
     silent = continuations.filter(continuations["continuation"].is_null())
-    blank = [about[prompt_id]["group"] for prompt_id in silent["prompt_id"].to_pylist()]
     mentions = {group.name: group.mentions for group in work.groups}
     texts = mask_groups(texts, [mentions[row["group"]] for row in rows])
     ids = rows_with_text["id"].to_pylist()
@@ -150,7 +149,6 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
         "num_continuations": len(continuations),
         "num_blank": len(silent),
         "num_truncated": sum(continuations["truncated"].to_pylist()),
-        "num_blank_by_group": {group.name: blank.count(group.name) for group in work.groups},
         "num_unanswered": int((~answered).sum()),
         "num_cut_for_classifier": sum(regards["truncated"].to_pylist()),
         "paraphrases": paraphrases,

@@ -138,12 +138,10 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
     )
 
 
-def ranges_plot(
-    points: Sequence[tuple[float, float, float, float]], titles: tuple[str, str], wanted: float | None = None
-) -> Plot:
-    """Plots a number and its range against a size (logarithmic axis), and `wanted` as a horizontal line.
+def half_widths_plot(points: Sequence[tuple[float, float, float, float]], wanted: float | None = None) -> Plot:
+    """Plots a half-width and its range against the replies (logarithmic axis), and `wanted` as a horizontal line.
 
-    `points` contains the size, and the lowest, middle and highest number for this size.
+    `points` contains a number of replies, and the lowest, middle and highest half-width for this number.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
     band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}
@@ -159,8 +157,9 @@ def ranges_plot(
         ends = [sizes[0], sizes[-1]]
         traces.append(scatter(x=ends, y=[wanted] * 2, mode="lines", name="wanted", line=dashed, hoverinfo="skip"))
     ticks = [size for size in (4, 5, 8, 16, 32, 64, 128, 256, 512, 1024, 2048) if sizes[0] <= size <= sizes[-1]]
-    axis = {"type": "log", "title": {"text": titles[0]}, "tickvals": ticks, "ticktext": list(map(str, ticks))}
-    return plot(traces, height=360, xaxis=axis, yaxis={"title": {"text": titles[1]}, "rangemode": "tozero"})
+    title = {"text": "replies per term and template"}
+    axis = {"type": "log", "title": title, "tickvals": ticks, "ticktext": list(map(str, ticks))}
+    return plot(traces, height=360, xaxis=axis, yaxis={"title": {"text": "half-width"}, "rangemode": "tozero"})
 
 
 def _intervals(

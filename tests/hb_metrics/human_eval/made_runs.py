@@ -2,11 +2,11 @@
 
 import json
 
-import pyarrow as pa
+import numpy as np
 import pyarrow.parquet as pq
 
 from hb_dataset import load_table
-from tests.hb_metrics.made_results import as_stored, run_record
+from tests.hb_metrics.made_results import as_stored, run_record, write_replies, write_vectors
 
 LABELS = {"name": "a/classifier", "is_embedded": False, "digest": "12", "notes": []}
 
@@ -32,17 +32,9 @@ def write_run(folder, prompts, reply, offensiveness=lambda row: 0.1, model="tiny
         (folder / name).write_text(json.dumps(as_stored(content)), encoding="utf-8")
     pq.write_table(prompts, folder / "prompts.parquet")
     texts = [row["text"] if text is None else text(row) for row in rows]
-    replies = pa.table({"id": prompts["id"], "text": texts, "reply": pa.array(map(reply, rows), pa.string())})
-    replies = replies.append_column("question", pa.nulls(len(replies), pa.string()))
-    (folder / "replies").mkdir()
-    pq.write_table(replies.slice(0, 50), folder / "replies" / "00000-of-00002.parquet")
-    pq.write_table(replies.slice(50), folder / "replies" / "00001-of-00002.parquet")
+    write_replies(folder, prompts["id"], texts, [reply(row) for row in rows])
     if offensiveness is not None:
         scored = [row for row in rows if reply(row)]
-        scores = pa.table(
-            {"id": [row["id"] for row in scored], "probabilities": [[offensiveness(row)] for row in scored]},
-            schema=pa.schema([("id", pa.string()), ("probabilities", pa.list_(pa.float64(), 1))]),
-        )
-        (folder / "offensiveness" / "replies").mkdir(parents=True)
-        pq.write_table(scores, folder / "offensiveness" / "replies" / "00000-of-00001.parquet")
+        chances = np.array([[offensiveness(row)] for row in scored])
+        write_vectors(folder / "offensiveness" / "replies", [row["id"] for row in scored], chances)
     return folder

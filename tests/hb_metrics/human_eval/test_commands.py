@@ -10,7 +10,7 @@ from hb_metrics.report.__main__ import main as report
 from hb_metrics.report.layout import paper
 from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
 from tests.hb_metrics.human_eval.made_study import answers, attentive, write_lines
-from tests.hb_metrics.made_results import add_dialogue
+from tests.hb_metrics.made_results import add_dialogue, read_results, write_results
 from tests.hb_metrics.pages import HOSTILE, check_sound, read_page
 
 OPTIONS = ["--num_raters", "3", "--pairs_per_rater", "26", "--raters_per_pair", "2", "--checks_per_rater", "2"]
@@ -22,8 +22,7 @@ def root(tmp_path_factory):
     root, prompts = tmp_path_factory.mktemp("human"), small_prompts()
     for name in ("a", "b"):
         folder = write_run(root / name, prompts, lambda row, name=name: f"{name}: {HOSTILE} {row['id']}", model=name)
-        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-        (folder / "results.json").write_text(json.dumps(add_dialogue({"run": results["run"]})), encoding="utf-8")
+        write_results(folder, add_dialogue({"run": read_results(folder)["run"]}))
     export.main([*map(str, (root / "a", root / "b")), "--output_dir", str(root / "out"), *OPTIONS])
     return root
 

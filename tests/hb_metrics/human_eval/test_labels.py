@@ -23,11 +23,11 @@ from hb_metrics.runs.run_folder import REFUSALS_FILE, write_table
 from tests.hb_metrics.browser import open_browser
 from tests.hb_metrics.human_eval.made_runs import write_run
 from tests.hb_metrics.human_eval.made_study import write_lines
-from tests.hb_metrics.made_results import add_dialogue
+from tests.hb_metrics.human_eval.test_page import READY, answer
+from tests.hb_metrics.made_results import add_dialogue, read_results, write_results, write_vectors
 from tests.hb_metrics.pages import HOSTILE, Page, check_sound, needs_browser, read_page
 
 AXES = ("age", "religion")
-READY = "performance.now() - shownAt > TOO_FAST"
 SEED = 4
 
 
@@ -55,10 +55,14 @@ def run(tmp_path_factory, prompts):
     folder = write_run(
         tmp_path_factory.mktemp("labels") / "run", prompts, lambda row: f"{HOSTILE} {row['id']}", offensiveness=judged
     )
-    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    (folder / "results.json").write_text(json.dumps(add_dialogue({"run": results["run"]})), encoding="utf-8")
+    write_results(folder, add_dialogue({"run": read_results(folder)["run"]}))
     labels.main([str(folder), "--judge", "offensiveness", "--num", "200", "--raters", "3", "--seed", str(SEED)])
     return folder
+
+
+@pytest.fixture
+def copied(run, tmp_path):
+    return shutil.copytree(run, tmp_path / "run")
 
 
 @pytest.fixture(scope="module")
@@ -132,20 +136,16 @@ def test_the_page_says_nothing_of_the_judge(study):
     assert len({task for rater in study.sheets for task in study.tasks(rater)}) == 600
 
 
-def corrected(run, study, rows, tmp_path, *options):
-    """Calibrates a copy of the run, and returns the results and the report."""
-    folder = tmp_path / "run"
-    if not folder.exists():
-        shutil.copytree(run, folder)
-    write_lines(tmp_path / "saved.jsonl", rows)
-    path = str(folder / "labels-offensiveness" / "labels.json")
-    calibrate.main([str(folder), str(tmp_path / "saved.jsonl"), "--study", path, *options])
-    results = json.loads((folder / CALIBRATIONS / "offensiveness.json").read_text(encoding="utf-8"))
+def corrected(folder, study, rows, *options):
+    """Calibrates a run, and returns the results and the report."""
+    saved, path = write_lines(folder.parent / "saved.jsonl", rows), folder / f"labels-{study.judge}" / "labels.json"
+    calibrate.main([str(folder), str(saved), "--study", str(path), *options])
+    results = json.loads((folder / CALIBRATIONS / f"{study.judge}.json").read_text(encoding="utf-8"))
     return results, read_page(folder / "report.html")
 
 
-def test_planted_errors_are_corrected(run, study, by_people, tmp_path, capsys):
-    results, page = corrected(run, study, answers(study, by_people), tmp_path, "--gap", "age", "religion")
+def test_planted_errors_are_corrected(copied, study, by_people, capsys):
+    results, page = corrected(copied, study, answers(study, by_people), "--gap", "age", "religion")
     age, religion, gap = results["rates"]["age"], results["rates"]["religion"], results["gaps"][0]
     # Of truly offensive replies 95 % are labelled so, and 5 % of the others: 32 % of either axis.
     for rate in (results["rates"][""], age, religion):
@@ -170,29 +170,28 @@ def test_planted_errors_are_corrected(run, study, by_people, tmp_path, capsys):
     assert page.text.index(shown) < page.text.index(own)
 
 
-def test_the_report_is_rewritten_with_the_labels(run, study, by_people, tmp_path):
-    _, before = corrected(run, study, answers(study, by_people), tmp_path)
-    report([str(tmp_path / "run")])
-    assert read_page(tmp_path / "run" / "report.html").text == before.text
-    record = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+def test_the_report_is_rewritten_with_the_labels(copied, study, by_people):
+    _, before = corrected(copied, study, answers(study, by_people))
+    report([str(copied)])
+    assert read_page(copied / "report.html").text == before.text
+    record = json.loads((copied / "run.json").read_text(encoding="utf-8"))
     record["settings"]["seed"] += 1  # another run than the one calibrated
-    (tmp_path / "run" / "run.json").write_text(json.dumps(record), encoding="utf-8")
-    report([str(tmp_path / "run")])
-    assert "by people's labels" not in read_page(tmp_path / "run" / "report.html").text
+    (copied / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    report([str(copied)])
+    assert "by people's labels" not in read_page(copied / "report.html").text
 
 
-def test_order_and_repeats_change_nothing(run, study, by_people, tmp_path):
+def test_order_and_repeats_change_nothing(copied, study, by_people):
     rows = answers(study, by_people)
-    results, _ = corrected(run, study, rows, tmp_path)
-    again, _ = corrected(run, study, [*rows[::-1], *rows[:7]], tmp_path)
+    results, _ = corrected(copied, study, rows)
+    again, _ = corrected(copied, study, [*rows[::-1], *rows[:7]])
     assert again == results | {"num_duplicates": 7}
 
 
-def test_missing_labels_are_counted(run, study, by_people, tmp_path):
+def test_missing_labels_are_counted(copied, study, by_people):
     """Two raters stop half-way, in orders of their own: what they labelled is still a random part."""
     rows = answers(study, lambda rater, reply: by_people(rater, reply) if rater != "rater-03" else None)
-    halves = rows[:100] + rows[200:300]
-    results, page = corrected(run, study, halves, tmp_path)
+    results, page = corrected(copied, study, rows[:100] + rows[200:300])
     assert results["raters"] == {"rater-01": 100, "rater-02": 100}
     assert 130 < results["num_labelled"] < 170
     assert results["rates"][""]["interval"][0] < 0.32 < results["rates"][""]["interval"][1]
@@ -209,39 +208,33 @@ def test_missing_labels_are_counted(run, study, by_people, tmp_path):
         ({"rater": ""}, "rater is ''"),
     ],
 )
-def test_a_wrong_line_is_named(run, study, tmp_path, change, expected):
+def test_a_wrong_line_is_named(copied, study, change, expected):
     rows = answers(study, lambda rater, reply: 1)
     rows[4] |= change
     with pytest.raises(ValueError, match=f"line 5.*{re.escape(expected)}"):
-        corrected(run, study, rows, tmp_path)
+        corrected(copied, study, rows)
 
 
-def test_groups_that_cannot_be_compared(run, study, tmp_path):
-    rows = answers(study, lambda rater, reply: 1)
-    for gap, expected in ((("age", "agge"), "'agge'"), (("age", "age"), "no term in common")):
-        with pytest.raises(ValueError, match=expected):
-            corrected(run, study, rows, tmp_path, "--gap", *gap)
-
-
-def test_two_groups_of_terms_are_compared(run, study, by_people, tmp_path):
-    terms = sorted(set(read_instrument(read_run(run), "offensiveness").replies.descriptors))
-    groups = ", ".join(terms[:6]), ", ".join(terms[6:])
-    results, _ = corrected(run, study, answers(study, by_people), tmp_path, "--gap", *groups)
+def test_two_groups_of_terms_are_compared(copied, study, by_people):
+    terms = sorted(set(read_instrument(read_run(copied), "offensiveness").replies.descriptors))
+    groups, rows = (", ".join(terms[:6]), ", ".join(terms[6:])), answers(study, by_people)
+    results, _ = corrected(copied, study, rows, "--gap", *groups)
     assert results["gaps"][0]["first"] == groups[0]
     assert results["gaps"][0]["value"] is not None
+    for gap, expected in ((("age", "agge"), "'agge'"), (("age", "age"), "no term in common")):
+        with pytest.raises(ValueError, match=expected):
+            corrected(copied, study, rows, "--gap", *gap)
 
 
-def test_labels_on_one_axis_are_said_to_be(run, by_people, tmp_path, capsys):
+def test_labels_on_one_axis_are_said_to_be(copied, by_people, tmp_path, capsys):
     """Few labels: the page says of each rate and gap how many it lacks."""
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
     for name, axes in (("age", ["age"]), ("both", AXES)):
         out = tmp_path / name
-        labels.main([str(folder), "--judge", "offensiveness", "--num", "24", "--output_dir", str(out), "--axes", *axes])
+        labels.main([str(copied), "--judge", "offensiveness", "--num", "24", "--output_dir", str(out), "--axes", *axes])
         rows = answers(read_label_study(out / "labels.json"), by_people)
         path = write_lines(out / "saved.jsonl", rows)
-        calibrate.main([str(folder), str(path)])
-        page = read_page(folder / "report.html").text
+        calibrate.main([str(copied), str(path)])
+        page = read_page(copied / "report.html").text
         assert ("Labels of 3 people on 24 replies (Age): " in capsys.readouterr().out) == (name == "age")
         assert ("Offensive by people's labels (Age)" in page) == (name == "age")
     assert "Age minus Religion: Age: " in page
@@ -273,63 +266,49 @@ def test_a_changed_study_is_refused(run, tmp_path):
             read_label_study(path)
 
 
-def test_the_labels_of_a_rubric_are_read(run, prompts, tmp_path):
+def test_the_labels_of_a_rubric_are_read(copied, prompts):
     """Of several labels one is the figure; replies without an answer, or with a tie, are left out."""
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
     rows = prompts.to_pylist()
     kinds = ("good", "odd", "bad")
     rubric = Rubric("kinds", "Which?", kinds, ("a", "b", "c"), (("x", "y"),) * 3, "odd")
-    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    results = read_results(copied)
     results["run"]["judge"] = {"kinds": rubric.description()}
-    for name in ("run.json", "results.json"):
-        content = results["run"] if name == "run.json" else results
-        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    write_results(copied, results)
+    (copied / "run.json").write_text(json.dumps(results["run"]), encoding="utf-8")
     answered = [[0.2, 0.5, 0.3, 0], [0.5, 0.25, 0.25, 0], [0.1, 0.3, 0.6, 0], [0, 0, 0, 1], [0.2, 0.4, 0.4, 0]]
-    table = pa.table(
-        {"id": prompts["id"], "probabilities": [answered[row % 5] for row in range(len(rows))]},
-        schema=pa.schema([("id", pa.string()), ("probabilities", pa.list_(pa.float32(), 4))]),
-    )
-    (folder / "judge" / "kinds").mkdir(parents=True)
-    pq.write_table(table, folder / "judge" / "kinds" / "00000-of-00001.parquet")
-    found = read_instrument(read_run(folder), "kinds")
+    vectors = np.array([answered[row % 5] for row in range(len(rows))], np.float32)
+    write_vectors(copied / "judge" / "kinds", prompts["id"], vectors)
+    found = read_instrument(read_run(copied), "kinds")
     assert found.scores[:3].tolist() == [0.5, 0.25, pytest.approx(0.3)]
     assert found.labels[1] == ("odd", "b")
     assert found.figure == 1
     assert found.replies.ids == [row["id"] for number, row in enumerate(rows) if number % 5 < 3]
     assert found.judged[:3].tolist() == [1, 0, 2]
     assert found.verdicts[:3].tolist() == [True, False, False]
-    labels.main([str(folder), "--judge", "kinds", "--num", "40", "--raters", "1"])
-    assert len(read_label_study(folder / "labels-kinds" / "labels.json").labels) == 3
+    labels.main([str(copied), "--judge", "kinds", "--num", "40", "--raters", "1"])
+    assert len(read_label_study(copied / "labels-kinds" / "labels.json").labels) == 3
 
 
-def test_a_judge_in_place_of_the_classifier_guesses_nothing(run, tmp_path):
+def test_a_judge_in_place_of_the_classifier_guesses_nothing(copied):
     """Its second column is 1 where it gave no label, or several."""
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
-    (path,) = (folder / "offensiveness" / "replies").glob("*.parquet")
+    (path,) = (copied / "offensiveness" / "replies").glob("*.parquet")
     ids = pq.read_table(path)["id"]
     rows = [[[0.9, 0.0], [0.0, 1.0], [0.1, 0.0]][row % 3] for row in range(len(ids))]
     pq.write_table(pa.table({"id": ids, "probabilities": pa.array(rows, pa.list_(pa.float64(), 2))}), path)
-    found = read_instrument(read_run(folder), "offensiveness")
+    found = read_instrument(read_run(copied), "offensiveness")
     assert found.replies.ids == [identifier for row, identifier in enumerate(ids.to_pylist()) if row % 3 != 1]
     assert found.verdicts[:2].tolist() == [True, False]
 
 
-def test_refusals_are_corrected(run, prompts, tmp_path):
+def test_refusals_are_corrected(copied, prompts):
     """The rules of refusals as the instrument: they miss half of the refusals about age, and none about religion."""
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
     rows = prompts.to_pylist()
     found = [truth(row) and (row["axis"] != "age" or judged(row) < 0.75) for row in rows]
     table = {"id": prompts["id"], "refusal": found, "disclaimer": [False] * len(rows)}
-    write_table(folder / REFUSALS_FILE, pa.table(table))
-    labels.main([str(folder), "--judge", "refusals", "--num", "200", "--raters", "1"])
-    study, true = read_label_study(folder / "labels-refusals" / "labels.json"), {row["id"]: truth(row) for row in rows}
-    write_lines(tmp_path / "saved.jsonl", answers(study, lambda rater, reply: 1 if true[reply["id"]] else 2))
-    path = str(folder / "labels-refusals" / "labels.json")
-    calibrate.main([str(folder), str(tmp_path / "saved.jsonl"), "--study", path])
-    results = json.loads((folder / CALIBRATIONS / "refusals.json").read_text(encoding="utf-8"))
+    write_table(copied / REFUSALS_FILE, pa.table(table))
+    labels.main([str(copied), "--judge", "refusals", "--num", "200", "--raters", "1"])
+    study, true = read_label_study(copied / "labels-refusals" / "labels.json"), {row["id"]: truth(row) for row in rows}
+    results, _ = corrected(copied, study, answers(study, lambda rater, reply: 1 if true[reply["id"]] else 2))
     age, religion = results["rates"]["age"], results["rates"]["religion"]
     assert results["label"] == "refusal"
     assert age["judged"] < 0.2 < 0.25 < religion["judged"]
@@ -338,18 +317,16 @@ def test_refusals_are_corrected(run, prompts, tmp_path):
     assert religion["value"] == pytest.approx(religion["judged"])  # the rules are right there
 
 
-def test_labels_of_another_run_are_rejected(run, study, tmp_path):
+def test_labels_of_another_run_are_rejected(copied, study, tmp_path):
     """Two runs without a record, or with the same record and other replies."""
-    folder = tmp_path / "run"
-    shutil.copytree(run, folder)
-    for path in sorted((folder / "replies").iterdir()):
+    for path in sorted((copied / "replies").iterdir()):
         table = pq.read_table(path)
         pq.write_table(table.set_column(2, "reply", pa.array(["Another reply."] * len(table))), path)
     with pytest.raises(ValueError, match="from which they were drawn"):
-        corrected(run, study, answers(study, lambda rater, reply: 1), tmp_path)
-    (folder / "run.json").unlink()
+        corrected(copied, study, answers(study, lambda rater, reply: 1))
+    (copied / "run.json").unlink()
     with pytest.raises(ValueError, match=r"lacks run\.json"):
-        labels.main([str(folder), "--judge", "offensiveness", "--output_dir", str(tmp_path / "labels")])
+        labels.main([str(copied), "--judge", "offensiveness", "--output_dir", str(tmp_path / "labels")])
 
 
 @needs_browser
@@ -363,11 +340,9 @@ def test_a_rater_labels_with_keys_and_resumes(study, tmp_path):
         browser.tap("#start")
         assert browser.text("#question") == study.question
         for key in ("2", "1"):
-            before = browser.text("#count")
             browser.wait(READY)
             browser.press("3")  # no such label
-            browser.press(key)
-            browser.wait(f"document.getElementById('count').textContent !== {json.dumps(before)} && {READY}")
+            answer(browser, key)
         browser.open(path)
         browser.wait("!document.getElementById('rating').hidden")
         assert browser.text("#count") == "3 of 3"

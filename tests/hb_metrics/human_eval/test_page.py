@@ -67,9 +67,9 @@ def answer(browser, *keys):
     return browser.run("state.session")
 
 
-def open_page(browser, path, **options):
+def open_page(browser, path):
     """Opens the page, starts, and returns the number of answers that it kept."""
-    browser.open(path, **options)
+    browser.open(path)
     browser.wait("document.querySelector('section:not([hidden])') !== null")
     if not browser.run("document.getElementById('intro').hidden"):
         browser.press("Enter")

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.human_eval.win_rate import degrees_of_freedom, win_rate
+from tests.hb_metrics.stats.coverage import coverage
 
 LARGE = 200_000
 
@@ -77,24 +78,18 @@ def true_rate(kind):
     return np.mean([choices(kind, each, each, np.full(LARGE, first), rng).mean() for first in (0, 1)])
 
 
-def coverage(kind, design, number):
-    """How often intervals hold the true share, and how wide they are in standard deviations of the estimate / 3.92."""
+def outcome(kind, design, number):
     rng = np.random.default_rng(0)
     raters, pairs, first = drawn(design, rng)
-    truth, held, widths, values = true_rate(kind), [], [], []
-    for _ in range(number):
-        value, (low, high), _ = win_rate(choices(kind, raters, pairs, first, rng), raters, pairs)
-        held.append(low <= truth <= high)
-        widths.append(high - low)
-        values.append(value)
-    return np.mean(held), np.mean(widths) / (3.92 * np.std(values))
+    rates = [win_rate(choices(kind, raters, pairs, first, rng), raters, pairs) for _ in range(number)]
+    return coverage([rate.value for rate in rates], [rate.interval for rate in rates], true_rate(kind))
 
 
 @pytest.mark.parametrize("name", ["one who stopped early", "12 heavy-tailed"])
 def test_intervals_cover_what_unequal_raters_prefer(name):
-    covered, width = coverage(KINDS["unlike both"], DESIGNS[name], 500)
-    assert 0.925 <= covered <= 0.98
-    assert width < 1.7
+    found = outcome(KINDS["unlike both"], DESIGNS[name], 500)
+    assert 0.925 <= found.held <= 0.98
+    assert found.width < 1.7
 
 
 @pytest.mark.long
@@ -102,8 +97,9 @@ def test_intervals_cover_what_unequal_raters_prefer(name):
 def test_intervals_cover_in_all_designs(name):
     covered = {}
     for kind, about in KINDS.items():
-        covered[kind], width = coverage(about, DESIGNS[name], 1000)
-        print(f"{name}; {kind}: {covered[kind]:.3f} ({width:.2f})")
+        found = outcome(about, DESIGNS[name], 1000)
+        covered[kind] = found.held
+        print(f"{name}; {kind}: {found.held:.3f} ({found.width:.2f})")
     assert min(covered.values()) >= 0.915
     assert max(covered.values()) <= 0.99  # the narrowest are those of independent ratings, and leaning raters vary less
     assert 0.93 <= np.mean(list(covered.values())) <= 0.98

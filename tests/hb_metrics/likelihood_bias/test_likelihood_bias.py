@@ -1,3 +1,4 @@
+import json
 import re
 from itertools import combinations
 from statistics import median
@@ -102,6 +103,7 @@ def test_every_result_equals_a_double_loop_over_scipy(ties, alpha):
     results = likelihood_bias(**rows_to_columns(rows), alpha=alpha)
 
     assert results == brute_force(rows, alpha)
+    assert json.dumps(likelihood_bias(**rows_to_columns(rows[::-1]), alpha=alpha)) == json.dumps(results)
     for medians in results["median_perplexity"].values():
         assert list(medians.values()) == sorted(medians.values())
     # The data reach what they are made for.

@@ -22,6 +22,7 @@ from hb_metrics.obedience.values import (
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.stats.bias_values import DescriptorKey, RunStyles, bias_values
 from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair
+from tests.hb_metrics.stats.coverage import coverage
 
 NUM_STYLES = 6
 
@@ -159,7 +160,7 @@ class Design(NamedTuple):
     own: bool = True
 
     def outcome(self, sets, seed=1):
-        """Of the mean of the first run, of the second, and their change: see `Outcome`."""
+        """The coverage of the mean of the first run, of the second, and of their change."""
         some = np.where(np.arange(self.terms) < self.terms / 5, 2.0, 0.2)[:, None] if self.few else 1.0
         effects = [effect * some for effect in self.effects]
         shape = {"templates": self.templates, "terms": self.terms, "number": self.number}
@@ -181,41 +182,14 @@ class Design(NamedTuple):
             first, second = (self._along(run, runs[0], given) for run in runs)
             for index, mean in enumerate((mean_value(first), mean_value(second), mean_change(first, second))):
                 found[index].append(mean)
-        return [Outcome.of(means, truth) for means, truth in zip(found, truths, strict=True)]
+        pairs = zip(found, truths, strict=True)
+        return [coverage([each.value for each in of], [each.interval for each in of], truth) for of, truth in pairs]
 
     def _along(self, run, first, given):
         if not self.own:
             return values_along(styles_of(run), given, with_ids(run))
         along = values_along(styles_of(run), styles_of(first), with_ids(run))
         return less_shared_noise(along, along.replies if run is first else with_ids(first))
-
-
-class Outcome(NamedTuple):
-    """What intervals did to a known value.
-
-    Attributes:
-        given: The share of sets with an interval.
-        held: That of these whose interval holds the value.
-        width: The mean width in parts of 3.92 standard deviations of the estimate.
-        error: How far the mean of the estimates is from the value, in standard errors.
-    """
-
-    given: float
-    held: float
-    width: float
-    error: float
-
-    @classmethod
-    def of(cls, means, truth):
-        """The outcome of estimates of one value."""
-        values = np.array([mean.value for mean in means])
-        known = [mean.interval for mean in means if mean.interval is not None]
-        return cls(
-            len(known) / len(means),
-            float(np.mean([low <= truth <= high for low, high in known])),
-            float(np.mean([high - low for low, high in known])) / 3.92 / values.std(),
-            abs(values.mean() - truth) / values.std() * np.sqrt(len(values)),
-        )
 
 
 DESIGNS = {

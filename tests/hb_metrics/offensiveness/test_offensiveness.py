@@ -119,20 +119,14 @@ def test_without_axes_a_term_in_two_axes_is_one_descriptor():
 
 
 def test_templates_are_in_declining_order_of_deviation_and_then_of_the_alphabet():
-    values = {"even": (0.5, 0.5), "wide": (0.0, 1.0), "also even": (0.2, 0.2), "narrow": (0.4, 0.5)}
-    results = offensiveness(
-        [p for pair in values.values() for p in pair], ["a", "b"] * 4, [name for name in values for _ in range(2)]
-    )
+    values = {"alone": (0.9,), "even": (0.5, 0.5), "wide": (0.0, 1.0), "also even": (0.2, 0.2), "narrow": (0.4, 0.5)}
+    rows = [(p, "ab"[row], name) for name, pair in values.items() for row, p in enumerate(pair)]
 
-    assert list(results["by_template"]) == ["wide", "narrow", "also even", "even"]
-    assert results["by_template"]["wide"]["std"] == 0.5
+    results = offensiveness(*map(list, zip(*rows, strict=True)), ddof=1)
 
-
-def test_a_single_descriptor_has_no_sample_deviation_and_comes_last():
-    results = offensiveness(**make_columns(), ddof=1)
-
-    assert results["by_template"]["lonely"]["std"] is None
-    assert list(results["by_template"])[-1] == "lonely"
+    assert list(results["by_template"]) == ["wide", "narrow", "also even", "even", "alone"]
+    assert results["by_template"]["wide"]["std"] == pytest.approx(0.5**0.5)
+    assert results["by_template"]["alone"]["std"] is None  # as a single descriptor has no sample deviation
 
 
 def test_the_order_of_the_rows_does_not_change_a_byte():

@@ -14,6 +14,7 @@ from hb_metrics.paired_changes.paired_change import (
     share_change,
 )
 from tests.hb_metrics.paired_changes.test_gen_bias_covariance import Pair, debiased
+from tests.hb_metrics.stats.coverage import coverage
 
 
 class Outcome(NamedTuple):
@@ -36,7 +37,7 @@ def outcome(changes, change, relative):
     """What intervals did to changes whose true value is known: one for all sets, or one for each."""
     truths, ratios = (np.broadcast_to(values, len(changes)) for values in (change, relative))
     known = [(each, *truth) for each, *truth in zip(changes, truths, ratios, strict=True) if each.interval is not None]
-    held = [each.interval[0] - 1e-12 <= truth <= each.interval[1] + 1e-12 for each, truth, _ in known]
+    found = coverage([each.change for each in changes], [each.interval for each in changes], change)
     # The lowest ratio less 1 is -1 where nothing is left, and rounding may move that.
     percent = [
         each.relative_interval[0] - 1e-9 <= ratio <= each.relative_interval[1] + 1e-9
@@ -46,12 +47,11 @@ def outcome(changes, change, relative):
     for each, *_ in known:
         if each.relative_interval is not None:  # a change in percent is beyond chance exactly if the change is
             assert each.beyond_chance == (not each.relative_interval[0] <= 0 <= each.relative_interval[1])
-    spread = np.std([each.change for each in changes] - truths)
     return Outcome(
-        len(known) / len(changes),
-        float(np.mean(held)) if held else np.nan,
+        found.given,
+        found.held,
         float(np.mean([each.beyond_chance for each, *_ in known])) if known else np.nan,
-        float(np.mean([np.diff(each.interval) for each, *_ in known])) / 3.92 / spread if known else np.nan,
+        found.width,
         len(percent) / len(changes),
         float(np.mean(percent)) if percent else np.nan,
         float(np.mean([each.interval[1] < truth - 1e-12 for each, truth, _ in known])) if known else np.nan,

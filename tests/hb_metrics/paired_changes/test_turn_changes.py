@@ -7,6 +7,7 @@ import pytest
 
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from tests.hb_metrics.paired_changes.test_gen_bias_covariance import debiased, dirichlet, softmax
+from tests.hb_metrics.stats.coverage import coverage
 
 LEVEL = 0.95
 
@@ -118,7 +119,7 @@ class Conversations:
 
 
 def outcome(design, sets, seed):
-    """Of the change and of the slope: the shares of sets with an interval, with one that holds the truth, and width."""
+    """The coverage of the change and of the slope."""
     conversations = Conversations(design, seed)
     turns = len(design.effects)
     slope = float(np.polyfit(np.arange(turns), conversations.truth, 1)[0])
@@ -127,24 +128,21 @@ def outcome(design, sets, seed):
     outcomes = []
     for kind, truth in enumerate(truths):
         changes = [changes[kind][None] for changes in found]
-        bounds = np.array([change.interval for change in changes if change.interval is not None])
-        held = np.mean((bounds[:, 0] <= truth) & (truth <= bounds[:, 1]))
-        width = np.mean(bounds[:, 1] - bounds[:, 0]) / 3.92 / np.std([change.change for change in changes])
-        outcomes.append((len(bounds) / sets, float(held), float(width)))
+        outcomes.append(coverage([each.change for each in changes], [each.interval for each in changes], truth))
     return outcomes
 
 
 def test_intervals_hold_the_change_and_the_slope():
-    for given, held, width in outcome(DESIGNS["three terms"], 60, 0):
-        assert given > 0.8
-        assert held > 0.88
-        assert width < 1.3
+    for found in outcome(DESIGNS["three terms"], 60, 0):
+        assert found.given > 0.8
+        assert found.held > 0.88
+        assert found.width < 1.3
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", DESIGNS)
 def test_intervals_hold_them_in_all_designs(name):
-    for given, held, width in outcome(DESIGNS[name], 500, 1):
-        assert given > 0.9
-        assert 0.92 < held < 0.985
-        assert width < 1.2
+    for found in outcome(DESIGNS[name], 500, 1):
+        assert found.given > 0.9
+        assert 0.92 < found.held < 0.985
+        assert found.width < 1.2

@@ -10,26 +10,23 @@ from hb_metrics.regard_bias import intervals
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.structure_results import Pair
 from tests.hb_metrics.regard_bias.interval_designs import DESIGNS, SMALL, simulate
+from tests.hb_metrics.regard_bias.rows import SCORES
+from tests.hb_metrics.regard_bias.rows import made as made_columns
 
 PAIR = {"gender": ("man", "woman")}
-SCORES = {"negative": -1, "neutral": 0, "positive": 1}
 LABELS = {score: label for label, score in SCORES.items()}
 
 
-def made(num_structures=12, num_seeds=10, num_prompts=3, seed=0, lean=0.3, kept=1.0):
+def made(num_structures=12, num_seeds=10, num_prompts=3, seed=0, kept=1.0):
     """Rows of man and woman, [(group, structure, prompt, seed, score)]; of a design that is whole where `kept` is 1."""
-    generator = np.random.default_rng(seed)
-    structures = ["original", *(f"s{number}" for number in range(1, num_structures))]
-    tilt = dict(zip(structures, generator.normal(0, 0.3, num_structures), strict=True))
-    rows = []
-    for group, sign in (("man", lean), ("woman", -lean)):
-        for structure in structures:
-            for prompt in range(num_prompts):
-                for drawn in range(num_seeds):
-                    if generator.random() < kept:
-                        value = generator.normal(tilt[structure] + sign / 2, 0.8)
-                        rows.append((group, structure, f"p{prompt}", drawn, int(np.clip(round(value), -1, 1))))
-    return rows
+    columns = made_columns(num_structures, num_prompts, num_seeds, tuple(PAIR["gender"]), seed, other=0)
+    is_kept = np.random.default_rng(seed).random(len(columns["seeds"])) < kept
+    rows = zip(*(columns[name] for name in ("groups", "structures", "prompts", "seeds", "predictions")), strict=True)
+    return [
+        (group, structure, prompt[-1], drawn, SCORES[label])
+        for (group, structure, prompt, drawn, label), keep in zip(rows, is_kept, strict=True)
+        if keep
+    ]
 
 
 def computed(rows, **options):
@@ -192,7 +189,7 @@ def test_without_an_interval_there_is_a_reason_and_no_verdict(rows, reason):
 
 def test_one_text_of_a_structure_is_no_reason_where_others_tell_of_seeds():
     few = made(num_structures=6, num_prompts=1, seed=6)
-    mostly_single = [row for row in few if row[1] == "original" or row[3] == int(row[1][1:])]
+    mostly_single = [row for row in few if row[1] == "original" or row[3] == int(row[1][-3:])]
 
     assert computed(few)["gaps"]["gender"]["interval_seeds"] is not None
     results = computed(mostly_single)["gaps"]["gender"]

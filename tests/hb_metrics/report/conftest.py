@@ -17,13 +17,8 @@ from tests.hb_metrics.made_results import (
     write_results,
     write_run,
     write_tuning_runs,
+    write_vectors,
 )
-
-
-def write_vectors(folder, ids, vectors):
-    folder.mkdir(parents=True)
-    column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-    pq.write_table(pa.table({"id": ids, "probabilities": column}), folder / "00000-of-00001.parquet")
 
 
 def write_files(folder, seed):

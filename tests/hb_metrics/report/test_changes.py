@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hb_metrics.measurements.generation.figures import value_at
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.report.changes import ChangeRow, run_changes
 from hb_metrics.report.layout.numbers import axis_label
@@ -31,12 +32,7 @@ def test_changes_are_of_the_values_in_the_results(made_runs):
     runs = [read_run(folder).results for folder in made_runs]
 
     def values(*path):
-        found = []
-        for value in runs:
-            for name in path:
-                value = value[name]
-            found.append(value)
-        return pytest.approx(found)
+        return pytest.approx([value_at(results, path) for results in runs])
 
     def shown(name):
         return [rows[name].first, rows[name].second]

@@ -5,6 +5,7 @@ import re
 import shutil
 from collections import Counter
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,6 +24,7 @@ from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import check_sound, number, read_page
 
 ASSUMED = ["value=10", "noise=220", "styles=12"]
+SIZED = ["--terms", "9", "--templates", "4"]
 
 
 @pytest.fixture
@@ -41,24 +43,16 @@ def ends_of(cell):
     return ends[0], ends[-1]
 
 
-def bounds_of(pilot, kind):
-    """The interval of a share in the pilot."""
-    run = read_run(pilot)
-    if kind == "uptake":
-        return run.results["generation"]["uptake"]["interval"]
-    flagged = classified_replies(run, run.results["offensiveness"]["replies"]["threshold"])
-    _, hits, sizes = cell_counts(flagged)
-    return share_interval(hits, sizes, 0.95)
-
-
 def test_the_pilots_own_size_has_its_own_intervals(pilot):
-    results = read_run(pilot).results["generation"]["gen_bias"]
-    rows = rows_of(plan(pilot, replies=[8, 32]).text)
+    run = read_run(pilot)
+    results = run.results["generation"]["gen_bias"]
+    rows = rows_of(plan(pilot, replies=[8, 32]))
     expected = {"Full Gen Bias": results["intervals"]["full_gen_bias"]}
     expected["Full Gen Bias, Ability"] = results["intervals"]["by_axis"]["ability"]
     expected["Partial Gen Bias, Care"] = results["intervals"]["partial_gen_bias"]["Care"]
-    for kind, name in (("uptake", "Replies that name the term"), ("offensive", "Offensive replies")):
-        expected[name] = [100 * end for end in bounds_of(pilot, kind)]
+    _, hits, sizes = cell_counts(classified_replies(run, run.results["offensiveness"]["replies"]["threshold"]))
+    expected["Offensive replies"] = 100 * np.array(share_interval(hits, sizes, 0.95))
+    expected["Replies that name the term"] = 100 * np.array(run.results["generation"]["uptake"]["interval"])
     for name, (low, high) in expected.items():
         now, later = (ends_of(cell) for cell in rows[name][1:])
         assert now[0] < 1.03 * (high - low) / 2
@@ -67,7 +61,7 @@ def test_the_pilots_own_size_has_its_own_intervals(pilot):
 
 
 def test_replies_tokens_minutes_and_money_add_up(pilot):
-    text = plan(pilot, replies=[8, 16], price_in=1000.0, price_out=2000.0, pilot_minutes=3.0).text
+    text = plan(pilot, replies=[8, 16], price_in=1000.0, price_out=2000.0, pilot_minutes=3.0)
     names = ["replies", "minutes", "tokens of prompts (about)", "tokens of replies (about)", "price (about)"]
     rows = {name: [number(cell) for cell in rows_of(text)[name][1:]] for name in names}
     assert rows["replies"] == [18 * 4 * 8, 18 * 4 * 16]
@@ -88,7 +82,7 @@ def test_a_conversation_costs_its_later_turns_too(pilot, tmp_path):
     later = later.append_column("num_tokens", pa.array([7] * len(later)))
     (turn_folder(folder, 2) / "replies").mkdir(parents=True)
     pq.write_table(later, turn_folder(folder, 2) / "replies" / "00000-of-00001.parquet")
-    rows = rows_of(plan(folder, replies=[8], price_in=1000.0, price_out=2000.0).text)
+    rows = rows_of(plan(folder, replies=[8], price_in=1000.0, price_out=2000.0))
     sizes = [len(row["text"]) for row in first.to_pylist()]
     sizes += [len(row["text"]) + len(row["reply"]) + 9 for row in first.slice(0, len(later)).to_pylist()]
     expected = {"conversations": len(first), "tokens of prompts (about)": sum(sizes) / 4}
@@ -113,7 +107,7 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
     pq.write_table(replies, folder / "replies" / "00000-of-00001.parquet")
     full = pilot_spreads(read_run(folder), read_reply_table(folder))[0]["Full Gen Bias"]
     assert full.size == (4, 8, 18)
-    text = plan(folder, replies=[8, 16, 32]).text
+    text = plan(folder, replies=[8, 16, 32])
     rows = rows_of(text)
     assert [number(cell) for cell in rows["replies"][1:]] == [18 * 4 * replies for replies in (8, 16, 32)]
     assert "for 4 templates and 18 terms" in text
@@ -123,7 +117,7 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
         assert ends_of(cell)[0] < 1.03 * middle
         assert ends_of(cell)[1] > 0.97 * middle
     name = "Likelihood Bias, for other terms"
-    assert rows[name] == rows_of(plan(pilot, replies=[8, 16, 32]).text)[name]
+    assert rows[name] == rows_of(plan(pilot, replies=[8, 16, 32]))[name]
 
 
 def test_assumptions_need_no_pilot(capsys):
@@ -133,7 +127,7 @@ def test_assumptions_need_no_pilot(capsys):
     needed = int(re.search(r"half-width of 2 of Full Gen Bias, generate (\d+)", text)[1])
     assert widths[0] < 2 < 2 * widths[0]
     assert needed == 7
-    larger = plan(None, ASSUMED, [8, 16], 16, 78).text
+    larger = plan(None, ASSUMED, [8, 16], 16, 78)
     assert number(rows_of(larger)["Full Gen Bias"][1]) == pytest.approx(widths[0] / 2, rel=0.02)
 
 
@@ -149,7 +143,7 @@ def test_the_replies_needed_for_a_half_width_are_the_fewest(pilot, capsys):
 
 def test_no_power_is_printed_where_there_is_no_interval(pilot):
     for replies, size in (([2, 16], {}), ([4, 8], {"templates": 1, "terms": 2})):
-        text = plan(pilot, replies=replies, **size).text
+        text = plan(pilot, replies=replies, **size)
         rows = rows_of(text)
         power, widths = rows["power to detect a fall of 30 %"][1:], rows["Full Gen Bias"][1:]
         assert [cell == "–" for cell in power] == [cell == "–" for cell in widths]
@@ -165,13 +159,13 @@ def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):
     names = [trace.get("name") for trace in first["data"]]
     at = first["data"][names.index("expected")]
     width = dict(zip(at["x"], at["y"], strict=True))[16]
-    assert width == pytest.approx(ends_of(rows_of(found.text)["Full Gen Bias"][2])[0], rel=0.02)
+    assert width == pytest.approx(ends_of(rows_of(found)["Full Gen Bias"][2])[0], rel=0.02)
     assert set(first["data"][names.index("wanted")]["y"]) == {9.0}
 
 
 def test_a_second_pilot_shows_paired_changes(made_runs):
     pilot, second = made_runs
-    rows = rows_of(plan(pilot, replies=[8], second=second).text)
+    rows = rows_of(plan(pilot, replies=[8], second=second))
     changes = {row.name: row.change for row in run_changes(read_run(pilot), read_run(second), ("a", "b")).rows}
     for name, scale in (("Full Gen Bias, Ability", 1), ("Offensive replies", 100)):
         low, high = changes[name].interval
@@ -191,10 +185,10 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
     unknown = known | {"label": "sly", "rates": {"": {"value": None, "interval": None, "num_labelled": 2}}}
     (folder / CALIBRATIONS / "sly.json").write_text(json.dumps(unknown))
     name = "Rude by people's labels (200)"
-    rows = rows_of(plan(folder, replies=[8, 32]).text)
+    rows = rows_of(plan(folder, replies=[8, 32]))
     assert rows[name] == ["12.5%", "3.00 points", "3.00 points"]
     assert rows["Sly by people's labels (2)"] == ["–"] * 3
-    assert rows_of(plan(folder, replies=[8], terms=30).text)[name][1] == "–"
+    assert rows_of(plan(folder, replies=[8], terms=30))[name][1] == "–"
 
 
 @pytest.mark.parametrize(
@@ -203,23 +197,17 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         ([], "a plan needs either a pilot or assumptions; pass the folder of a finished run, or --assume"),
         (["--assume", *ASSUMED, "--second", "runs/tuned"], "--second needs a first pilot; pass"),
         (["--assume", *ASSUMED], "needs the size of the planned run; set --templates and --terms"),
-        (["--assume", "value=1", "noise=a", "styles=3", "--terms", "9", "--templates", "4"], "write value=10"),
-        (["--assume", "value=1", "noise=0", "styles=3", "--terms", "9", "--templates", "4"], "noise of 0.001"),
-        (["--assume", "value=1e300", *ASSUMED[1:], "--terms", "9", "--templates", "4"], "value of 0 to 1000"),
-        (
-            ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--output", "no/plan.html"],
-            "existing, writable folder",
-        ),
-        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--replies", "1"], "--replies contains 1"),
+        (["--assume", "value=1", "noise=a", "styles=3", *SIZED], "write value=10"),
+        (["--assume", "value=1", "noise=0", "styles=3", *SIZED], "noise of 0.001"),
+        (["--assume", "value=1e300", *ASSUMED[1:], *SIZED], "value of 0 to 1000"),
+        (["--assume", *ASSUMED, *SIZED, "--output", "no/plan.html"], "existing, writable folder"),
+        (["--assume", *ASSUMED, *SIZED, "--replies", "1"], "--replies contains 1"),
         (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "-4"], "--templates is -4; pass 1"),
-        (["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--half_width", "nan"], "--half_width is nan"),
+        (["--assume", *ASSUMED, *SIZED, "--half_width", "nan"], "--half_width is nan"),
         (["runs/pilot", "--price_in", "1"], "only one of --price_in and --price_out is set; set both"),
         (["runs/pilot", "--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
-        (
-            ["--assume", *ASSUMED, "--terms", "9", "--templates", "4", "--pilot_minutes", "3"],
-            "--assume cannot be combined with prices",
-        ),
+        (["--assume", *ASSUMED, *SIZED, "--pilot_minutes", "3"], "--assume cannot be combined with prices"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(words, error):

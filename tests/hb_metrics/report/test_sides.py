@@ -29,10 +29,10 @@ from tests.hb_metrics.made_results import (
     some_prompts,
     write_results,
     write_run,
+    write_vectors,
 )
 from tests.hb_metrics.measurements.awareness.test_awareness import hears, ignores, said, serves_everybody
 from tests.hb_metrics.pages import read_page
-from tests.hb_metrics.report.conftest import write_vectors
 
 
 def hears_most(prompt):
@@ -126,11 +126,8 @@ def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
     names = list(folders)
     shown, _ = write_comparison(list(folders.values()), tmp_path / "c.html", names)
     assert shown == sides
-    page, card, lines = (
-        read_page(tmp_path / "c.html"),
-        overview_markdown(list(folders.values()), names),
-        sides_lines(sides),
-    )
+    page, lines = read_page(tmp_path / "c.html"), sides_lines(sides)
+    card = overview_markdown(list(folders.values()), names)
     (head, *rows) = page.table("Both sides")
     assert head[1:] == names
     assert "sides" in page.links

@@ -14,6 +14,7 @@ import torch
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA
 from hb_metrics.measure import main, measure
+from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.runs.answer_files import (
     GivenReply,
     read_log_probabilities_file,
@@ -200,6 +201,9 @@ def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, 
     assert len(stored.texts) == bias["num_replies"]
     record = results["run"]["generation"]
     assert (record["replies_a_prompt"], record["num_copied_replies"]) == ([2, 2], 1)
+    assert results["generation"]["num_prompts"] == len(replied)
+    assert len({row["prompt"] for row in results["generation"]["shown_replies"]}) > 6  # 5, if shown in pairs
+    assert "–" not in " ".join(GENERATION.card_sentences(results))
 
 
 def by_prompt(rows, *, greedy=False):

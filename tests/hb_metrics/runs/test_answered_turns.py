@@ -8,7 +8,6 @@ import pytest
 
 from hb_metrics.export_prompts import main as export
 from hb_metrics.runs.run_folder import turn_folder
-from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.runs.test_answer_files import lines, results_of, write
 from tests.hb_metrics.runs_here import measure_here, refusal
@@ -17,8 +16,7 @@ TURNS = 3
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    vocabulary = write_vocabulary(tmp_path_factory.mktemp("inputs") / "vocabulary", nouns=("kid", "parent"))
+def shared(vocabulary):
     shared = ["--vocabulary_dir", vocabulary, "--context", "chat", "--replies_per_cell", 0, "--cue", "history"]
     return [*shared, "--measurements", "generation", "--decoding", "greedy", "--turns", TURNS]
 

@@ -124,15 +124,9 @@ def test_replies_stand_beside_what_their_prompts_are_about_in_the_order_of_the_p
     stored = read_stored_replies(finished.folder)
     nonempty = [row for row in expected if row["reply"] is not None]
     assert len(nonempty) == 5
-    for column, name in (
-        (stored.ids, "id"),
-        (stored.axes, "axis"),
-        (stored.descriptors, "descriptor"),
-        (stored.templates, "template"),
-        (stored.prompts, "text"),
-        (stored.texts, "reply"),
-    ):
-        assert column == [row[name] for row in nonempty]
+    columns = stored.ids, stored.axes, stored.descriptors, stored.templates, stored.prompts, stored.texts
+    names = "id", "axis", "descriptor", "template", "text", "reply"
+    assert list(columns) == [[row[name] for row in nonempty] for name in names]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -0.5, 7.0, None])

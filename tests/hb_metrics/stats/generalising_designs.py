@@ -5,25 +5,13 @@ truth is the expected figure over all such draws, from draws of thousands.
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from hb_metrics.stats.generalising import gen_bias_influences, generalised, pair_share_influences, share_influences
+from tests.hb_metrics.stats.coverage import coverage
 
 MANY = 20_000
-
-
-class Outcome(NamedTuple):
-    """The share of sets with an interval; of these, with one that holds the truth; and how often it lies above.
-
-    The width is in parts of 3.92 standard deviations of the figure about the truth.
-    """
-
-    given: float
-    held: float
-    above: float
-    width: float
 
 
 @dataclass(frozen=True)
@@ -75,7 +63,7 @@ class Design:
         return rng.uniform(1 - self.differ, 1 + self.differ, number)
 
     def outcome(self, sets, seed=0):
-        """Of `sets` sets."""
+        """The coverage in `sets` sets."""
         rng = np.random.default_rng(seed)
         codes, drawn = self.codes(), self.over
         terms = self.effects(rng, self.terms, codes, self.size)
@@ -90,17 +78,7 @@ class Design:
             influences = self.influences(rng, terms, templates)
             values.append(influences.value - (influences.noise or 0.0))
             found.append(generalised(influences, drawn, 0.95))
-        bounds = np.array([each.interval for each in found if each.interval is not None]).reshape(-1, 2)
-        ideal = 3.92 * float(np.sqrt(np.mean((np.array(values) - truth) ** 2)))
-        if not len(bounds):
-            return Outcome(0.0, np.nan, np.nan, np.nan)
-        held = (bounds[:, 0] <= truth) & (truth <= bounds[:, 1])
-        return Outcome(
-            len(bounds) / sets,
-            float(held.mean()),
-            float((truth > bounds[:, 1]).mean()),
-            float(np.median(bounds[:, 1] - bounds[:, 0])) / ideal,
-        )
+        return coverage(values, [each.interval for each in found], truth)
 
 
 @dataclass(frozen=True)

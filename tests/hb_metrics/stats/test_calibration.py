@@ -167,11 +167,7 @@ def test_error_rates_cover_the_truth(name):
     design, rng = BY_NAME[name], np.random.default_rng(5)
     hit, alarm = np.mean(design.raters, axis=0)
     for verdict in (True, False):
-        finds, calls = (
-            (np.array(design.hits), np.array(design.alarms))
-            if verdict
-            else (1 - np.array(design.hits), 1 - np.array(design.alarms))
-        )
+        finds, calls = (np.array(of) if verdict else 1 - np.array(of) for of in (design.hits, design.alarms))
         rates = np.array(design.rates)
         true, others = (rates * finds).mean(), ((1 - rates) * calls).mean()
         expected = (true * hit + others * alarm) / (true + others)

@@ -48,16 +48,8 @@ def test_the_covariances_are_those_within_cells():
 def test_single_replies_of_a_term_go_together():
     sizes = np.array([[1, 1, 1, 5], [1, 4, 0, 0], [1, 2, 2, 2]])
     hits = np.array([[1, 0, 1, 2], [1, 2, 0, 0], [0, 1, 2, 0]])
-    groups = [
-        ([1, 0, 1], 1),
-        ([1, 1, 0, 0, 0], 1),
-        ([1, 0], 1),
-        ([1, 1, 0, 0], 1),
-        ([1, 0], 1),
-        ([1, 1], 1),
-        ([0, 0], 1),
-    ]
-    expected = sum(len(flags) * np.var(flags, ddof=1) for flags, _ in groups) / sizes.sum() ** 2
+    groups = [[1, 0, 1], [1, 1, 0, 0, 0], [1, 0], [1, 1, 0, 0], [1, 0], [1, 1], [0, 0]]
+    expected = sum(len(flags) * np.var(flags, ddof=1) for flags in groups) / sizes.sum() ** 2
     assert share_covariances([hits], sizes)[0, 0] == pytest.approx(expected)
 
 

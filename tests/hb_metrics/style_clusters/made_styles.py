@@ -3,26 +3,18 @@
 import json
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hb_metrics.measurements.generation.results import generation_results
-from hb_metrics.runs.replies import Replies
-from tests.hb_metrics.made_results import as_stored, full_run, replies_to, some_prompts, write_results
-
-
-def made_replies(num_descriptors=10, num_templates=3, sizes=8, seed=0):
-    """Replies to each cell: `sizes` of them, or as many as `sizes(descriptor, template)` gives."""
-    rows = [
-        (f"term {descriptor}", f"template {template}")
-        for descriptor in range(num_descriptors)
-        for template in range(num_templates)
-        for _ in range(sizes(descriptor, template) if callable(sizes) else sizes)
-    ]
-    ids = [f"{number:06d}" for number in np.random.default_rng(seed).permutation(len(rows))]
-    descriptors, templates = zip(*rows, strict=True)
-    texts = [f"reply {number}" for number in ids]
-    return Replies(ids, ["axis"] * len(rows), list(descriptors), list(templates), texts, texts)
+from tests.hb_metrics.made_results import (
+    as_stored,
+    full_run,
+    replies_to,
+    some_prompts,
+    write_replies,
+    write_results,
+    write_vectors,
+)
 
 
 def planted(replies, groups, *, strength=0.8, of_terms=0.0, seed=0):
@@ -61,14 +53,7 @@ def write_run(folder, labels, groups, *, tag=None, clusters=None, replies_per_ce
     write_results(folder, results)
     (folder / "run.json").write_text(json.dumps(results["run"]), encoding="utf-8")
     pq.write_table(some_prompts(), folder / "prompts.parquet")
-    for name in ("replies", "style_probabilities"):
-        (folder / name).mkdir()
-    columns = {"id": replies.ids, "text": replies.prompts, "reply": replies.texts}
-    table = pa.table({**columns, "question": pa.nulls(len(replies.ids), pa.string())})
-    pq.write_table(table, folder / "replies" / "00000-of-00001.parquet")
+    write_replies(folder, replies.ids, replies.prompts, replies.texts)
     rows = np.random.default_rng(0).permutation(len(styles))  # shards may have replies in another order
-    for index, part in enumerate(np.array_split(rows, 2)):
-        column = pa.FixedSizeListArray.from_arrays(pa.array(styles[part].ravel()), len(labels))
-        shard = pa.table({"id": [replies.ids[row] for row in part], "probabilities": column})
-        pq.write_table(shard, folder / "style_probabilities" / f"{index:05d}-of-00002.parquet")
+    write_vectors(folder / "style_probabilities", [replies.ids[row] for row in rows], styles[rows])
     return replies, styles

@@ -3,6 +3,7 @@ from collections import Counter, defaultdict
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import psutil
@@ -25,10 +26,11 @@ from hb_metrics.inference.replies.decoding_shards import (
     fitting_batch_size,
     read_decoded,
 )
-from hb_metrics.inference.replies.presets import PRESETS, decoding_preset
+from hb_metrics.inference.replies.presets import MODEL_PRESET, PRESETS, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, make_requests, select_prompts
 from hb_metrics.inference.replies.sampling import draw_keys
+from hb_metrics.measurements.generation.options import GenerationOptions
 from tests.hb_metrics.conftest import encode_contexts
 
 SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
@@ -338,7 +340,7 @@ def test_the_presets_are_the_papers():
         assert (preset.num_beams, preset.min_new_tokens, preset.no_repeat_ngram_size) == (beams, 20, 3)
         assert not preset.sample
         assert not preset.end_after_sentence
-    assert set(PRESETS) == {"sample", "greedy", "dialogpt", "blenderbot2"}
+    assert {*PRESETS, MODEL_PRESET} == {*get_args(GenerationOptions.__annotations__["decoding"])}
     assert PRESETS["sample"].sample
     assert (PRESETS["greedy"].num_beams, PRESETS["greedy"].sample) == (1, False)
 

@@ -100,11 +100,11 @@ def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, tag, dialogu
     assert [table[column].to_pylist() for column in ("id", "prompt", "reply")] == [*map(list, dialogue[:3])]
     assert table["num_tokens"].to_pylist() == num_tokens
     np.testing.assert_allclose(table["log_likelihood"].to_numpy(), log_likelihoods, rtol=1e-5)
-    results = dialogue_results(table, dialogue, n_resamples=0)
+    results = dialogue_results(table, dialogue)
     assert results["perplexity"] == pytest.approx(math.exp(-sum(log_likelihoods) / sum(num_tokens)), rel=1e-5)
     assert results == {
         "perplexity": results["perplexity"],
-        "interval": None,
+        "interval": results["interval"],
         "confidence_level": 0.95,
         "num_replies": len(num_tokens),
         "num_tokens": sum(num_tokens),
@@ -155,7 +155,7 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
     plan = plan_dialogue(dialogue, loaded, layout(context))
     assert plan.ids == [dialogue.ids[row] for row in fitting]
     table = dialogue_into_shards(plan, loaded, tmp_path)  # the model really takes them
-    results = dialogue_results(table, dialogue, n_resamples=0)
+    results = dialogue_results(table, dialogue)
     assert results["num_skipped"] == {"too_long": len(lengths) - len(fitting)}
     assert results["num_replies"] == len(fitting)
     if name != "t5":
@@ -190,27 +190,29 @@ def results_of(log_likelihoods, num_tokens, **options):
     return dialogue_results(table, made_up(table["prompt"].to_pylist(), table["reply"].to_pylist()), **options)
 
 
-def test_the_interval_is_the_percentile_bootstrap_over_pairs():
+def draw_pairs(generator, number):
+    tokens = generator.integers(2, 40, size=number)
+    return tokens * generator.gamma(8, 0.4, size=number) + generator.gamma(2, 5, size=number), tokens
+
+
+def test_the_interval_is_close_to_a_bootstrap_over_pairs():
     generator = np.random.default_rng(1)
-    tokens = generator.integers(2, 40, size=60)
-    nll = tokens * generator.gamma(8, 0.4, size=60) + generator.gamma(2, 5, size=60)
-    resampled = []
-    for _ in range(8000):
-        total_nll = total_tokens = 0
-        for row in generator.integers(60, size=60):
-            total_nll += nll[row]
-            total_tokens += tokens[row]
-        resampled.append(math.exp(total_nll / total_tokens))
+    nll, tokens = draw_pairs(generator, 300)
+    drawn = generator.integers(300, size=(8000, 300))
+    resampled = np.exp(nll[drawn].sum(axis=1) / tokens[drawn].sum(axis=1))
     for confidence_level in (0.5, 0.95):
         tail = (1 - confidence_level) / 2
         expected = np.quantile(resampled, [tail, 1 - tail])
-        options = {"n_resamples": 8000, "confidence_level": confidence_level}
-        results = results_of(-nll, tokens, **options)
-        width = expected[1] - expected[0]
-        np.testing.assert_allclose(results["interval"], expected, atol=0.05 * width)
-        # Draws of nll and tokens apart from each other would give another width, and so would means of perplexities.
-        assert results["interval"][0] < results["perplexity"] < results["interval"][1]
+        results = results_of(-nll, tokens, confidence_level=confidence_level)
+        np.testing.assert_allclose(results["interval"], expected, atol=0.07 * (expected[1] - expected[0]))
         assert results["perplexity"] == pytest.approx(math.exp(nll.sum() / tokens.sum()), rel=1e-12)
         assert results["confidence_level"] == confidence_level
-    assert results == results_of(-nll, tokens, **options)
-    assert results["interval"] != results_of(-nll, tokens, seed=1, **options)["interval"]
+
+
+def test_an_interval_of_few_pairs_contains_the_truth_or_is_none():
+    generator = np.random.default_rng(2)
+    nll, tokens = draw_pairs(generator, 1_000_000)
+    truth = math.exp(nll.sum() / tokens.sum())
+    bounds = np.array([results_of(-nll[rows], tokens[rows])["interval"] for rows in np.arange(40_000).reshape(-1, 20)])
+    assert 0.93 <= np.mean((bounds[:, 0] <= truth) & (truth <= bounds[:, 1])) <= 0.975
+    assert results_of(-nll[:19], tokens[:19])["interval"] is None

@@ -47,10 +47,8 @@ class Scripted(PreTrainedModel):
         super().__init__(PretrainedConfig(vocab_size=len(tokenizer), eos_token_id=tokenizer.eos_token_id))
         self.generation_config = GenerationConfig(eos_token_id=tokenizer.eos_token_id)
         self.rule, self.tokenizer = rule, tokenizer
-        self.head, self.embedding = (
-            torch.nn.Linear(1, len(tokenizer), bias=False),
-            torch.nn.Embedding(len(tokenizer), 1),
-        )
+        self.head = torch.nn.Linear(1, len(tokenizer), bias=False)
+        self.embedding = torch.nn.Embedding(len(tokenizer), 1)
         self.replies, self.line_break = {}, tokenizer.encode("\n")[-1]
 
     def get_input_embeddings(self):

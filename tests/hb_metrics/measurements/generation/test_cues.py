@@ -114,10 +114,7 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
 
 
 def test_groups_of_names_from_the_command_line(runs, tmp_path):
-    names = "".join(
-        f"{name},{['DEAF', 'Blind'][row % 2]}\n"
-        for row, name in enumerate(["Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal"])
-    )
+    names = "Ada,DEAF\nBo,Blind\nCy,DEAF\nDi,Blind\nEd,DEAF\nFlo,Blind\nGus,DEAF\nHal,Blind\n"
     (tmp_path / "names.csv").write_text(f"name,group\n{names}")
     (tmp_path / "questions.yaml").write_text("questions: ['Why?', 'When?']")
     tokenizer = chat_tokenizer("llama3")

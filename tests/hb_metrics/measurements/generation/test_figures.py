@@ -5,7 +5,7 @@ import re
 import pytest
 from scipy.stats import spearmanr
 
-from hb_metrics.measurements.generation import terms
+from hb_metrics.measurements.generation import GENERATION, terms
 from hb_metrics.measurements.generation.figures import figures
 from hb_metrics.measurements.generation.page import generation_answer, rank_correlations
 from hb_metrics.measurements.generation.plots import frequency_figure
@@ -98,9 +98,16 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
     )
     answer = generation_answer(listed, [])
     assert answer.startswith(
-        "It is unknown whether the style of replies differs significantly between terms. The run has one reply "
-        "per term and template, so Full Gen Bias"
+        "It is unknown whether the style of replies differs significantly between terms. In at least one "
+        "template, no term has a second reply, so Full Gen Bias"
     )
+
+
+def test_other_files_of_replies_are_no_other_settings():
+    runs = [full_run(), full_run()]
+    files = {f"generation.{name}" for name in ("replies_from", "replies_a_prompt", "num_cut_to_first_line")}
+    assert GENERATION.warnings(files, runs) == []
+    assert "different settings" in GENERATION.warnings({*files, "generation.temperature"}, runs)[0]
 
 
 def test_with_too_few_replies_the_reason_is_named():

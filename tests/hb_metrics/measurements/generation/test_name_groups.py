@@ -8,6 +8,7 @@ import pytest
 from hb_metrics.inference.classifiers.censoring import masked_texts, term_mentioned
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.runs.replies import Replies
+from tests.hb_metrics.stats.coverage import coverage
 
 STYLES, QUESTIONS, REPLIES = 8, 6, 4
 NULLS = {
@@ -115,42 +116,40 @@ def test_the_value_is_that_of_loops(sizes):
 
 
 def outcome(design, sets, seed):
-    """Shares of sets with p ≤ 5 % and with an interval that holds the truth; the mean error and its own error."""
-    rng, significant, held, errors = np.random.default_rng(seed), [], [], []
+    """The share of sets with p ≤ 5 %, and the coverage."""
+    rng, results = np.random.default_rng(seed), []
     for _ in range(sets):
         arguments, truth = draw(rng, **design)
-        found = name_groups(*arguments, 0.95)
-        significant.append(found["p"] <= 0.05)
-        held.append(found["interval"][0] <= truth <= found["interval"][1])
-        errors.append(found["value"] - truth)
-    return np.mean(significant), np.mean(held), np.mean(errors), np.std(errors) / np.sqrt(sets)
+        results.append(name_groups(*arguments, 0.95))
+    values, intervals, p_values = ([found[key] for found in results] for key in ("value", "interval", "p"))
+    return np.mean(np.array(p_values) <= 0.05), coverage(values, intervals, truth)
 
 
 def test_a_difference_between_groups_is_found_and_no_other():
-    significant, held, error, uncertainty = outcome(DESIGNS["strong"], 40, 3)
+    significant, found = outcome(DESIGNS["strong"], 40, 3)
     assert significant > 0.9
-    assert held > 0.85
-    assert abs(error) < 4 * uncertainty
+    assert found.held > 0.85
+    assert found.error < 4
     assert outcome(NULLS["even"], 60, 4)[0] < 0.15
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NULLS)
 def test_false_alarms(name):
-    significant, held, error, uncertainty = outcome(NULLS[name], 1000, 5)
-    print(name, significant, held)
+    significant, found = outcome(NULLS[name], 1000, 5)
+    print(name, significant, found)
     assert significant <= 0.065
-    assert held > 0.92
-    assert abs(error) < 4 * uncertainty
+    assert found.held > 0.92
+    assert found.error < 4
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", DESIGNS)
 def test_intervals_hold_the_truth(name):
-    significant, held, error, uncertainty = outcome(DESIGNS[name], 500, 6)
-    print(name, significant, held)
-    assert held > 0.92
-    assert abs(error) < 4 * uncertainty
+    significant, found = outcome(DESIGNS[name], 500, 6)
+    print(name, significant, found)
+    assert found.held > 0.92
+    assert found.error < 4
 
 
 def test_few_names_have_no_verdict():

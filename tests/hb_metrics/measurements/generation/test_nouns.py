@@ -5,45 +5,39 @@ of each descriptor and template anew, as `select_prompts` does, and the replies.
 """
 
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from hb_metrics.measurements.generation.nouns import FEW_REASON, NEITHER, Noun, covariance, noun_bias, noun_kernels
 from hb_metrics.paired_changes.paired_change import change_from_covariance
+from tests.hb_metrics.stats.coverage import coverage
 
 STYLES, TEMPLATES, NOUNS, SETS = 8, 4, 12, 300
 GENDERS = ["female", "male", NEITHER]
 
 
-class Model(NamedTuple):
-    """A model with known truth: means is [templates, descriptors, nouns, styles]."""
-
-    means: np.ndarray
-
-    @property
-    def truth(self):
-        """Full Gen Bias over nouns, ×1000, of their means over all descriptors."""
-        return 1000 * self.means.mean(axis=1).var(axis=1).sum(axis=1).mean()
+def truth_of(means):
+    """Full Gen Bias over nouns, ×1000, of their means over all descriptors."""
+    return 1000 * means.mean(axis=1).var(axis=1).sum(axis=1).mean()
 
 
 def made_model(of_descriptors, of_nouns, num_descriptors, seed=0):
-    """A model whose logits shift with the descriptor and with the noun by so much."""
+    """[templates, descriptors, nouns, styles] means; their logits shift with the descriptor and the noun by so much."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(0, 0.7, (TEMPLATES, 1, 1, STYLES))
     logits = logits + of_descriptors * rng.normal(size=(1, num_descriptors, 1, STYLES))
     logits = logits + of_nouns * rng.normal(size=(1, 1, NOUNS, STYLES))
     weights = np.exp(logits)
-    return Model(weights / weights.sum(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def replies_of(model, per_cell, rng):
+def replies_of(means, per_cell, rng):
     """Style vectors, nouns and templates of replies to `per_cell` nouns of each descriptor and template."""
-    templates, descriptors, nouns, _ = model.means.shape
+    templates, descriptors, nouns, _ = means.shape
     order = rng.permuted(np.broadcast_to(np.arange(nouns), (templates, descriptors, nouns)), axis=2)[..., :per_cell]
     index = np.ix_(range(templates), range(descriptors), range(per_cell))
-    chosen = model.means[index[0], index[1], order].reshape(-1, STYLES)
+    chosen = means[index[0], index[1], order].reshape(-1, STYLES)
     draws = rng.gamma(4 * chosen) + 1e-12
     named = [Noun(GENDERS[noun % 3], f"noun {noun}") for noun in order.ravel().tolist()]
     names = [f"template {name}" for name in np.repeat(np.arange(templates), descriptors * per_cell).tolist()]
@@ -72,14 +66,12 @@ DESIGNS = {
 )
 def test_a_planted_noun_bias_is_in_its_interval(design):
     of_descriptors, of_nouns, descriptors, per_cell = design
-    rng, model, rows = np.random.default_rng(1), made_model(of_descriptors, of_nouns, descriptors), []
-    for _ in range(SETS):
-        results = noun_bias(noun_kernels(*replies_of(model, per_cell, rng)), 0.95)
-        rows.append([results["value"], *results["interval"]])
-    truth, (values, low, high) = model.truth, np.array(rows).T
+    rng, model = np.random.default_rng(1), made_model(of_descriptors, of_nouns, descriptors)
+    results = [noun_bias(noun_kernels(*replies_of(model, per_cell, rng)), 0.95) for _ in range(SETS)]
+    found = coverage([each["value"] for each in results], [each["interval"] for each in results], truth_of(model))
 
-    assert abs(values.mean() - truth) < 3 * values.std() / np.sqrt(SETS)
-    assert 0.91 <= np.mean((low <= truth) & (truth <= high)) <= 0.985  # 95 % ± chance in as many sets
+    assert found.error < 3
+    assert 0.91 <= found.held <= 0.985  # 95 % ± chance in as many sets
 
 
 def test_terms_that_change_nouns_alike_in_all_templates():
@@ -139,5 +131,5 @@ def test_the_interval_of_a_change_holds_it():
         rng.bit_generator.state = state  # the same prompts, and replies that have much in common
         second = noun_kernels(*replies_of(after, 4, rng))[None]
         change = change_from_covariance(first.value, second.value, covariance(first, second), first.freedom, 0.95)
-        held.append(change.interval[0] <= after.truth - before.truth <= change.interval[1])
+        held.append(change.interval[0] <= truth_of(after) - truth_of(before) <= change.interval[1])
     assert 0.91 <= np.mean(held) <= 0.985

@@ -104,15 +104,8 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
 def small_replies(num_cells=6, per_cell=3):
     rng = np.random.default_rng(3)
     rows = [(f"d{cell % 3}", f"t{cell // 3}") for cell in range(num_cells) for _ in range(per_cell)]
-    ids = [f"{index:04x}" for index in range(len(rows))]
-    replies = Replies(
-        ids,
-        ["ability"] * len(rows),
-        [d for d, _ in rows],
-        [t for _, t in rows],
-        ["Hi."] * len(rows),
-        ["Hi!"] * len(rows),
-    )
+    ids, (descriptors, templates) = [f"{index:04x}" for index in range(len(rows))], map(list, zip(*rows, strict=True))
+    replies = Replies(ids, ["ability"] * len(ids), descriptors, templates, ["Hi."] * len(ids), ["Hi!"] * len(ids))
     return replies, rng.dirichlet([1] * 4, len(rows)).astype(np.float32)
 
 

@@ -17,7 +17,7 @@ from hb_metrics.measurements.judge import work
 from hb_metrics.report.changes import run_changes
 from hb_metrics.runs.finished_run import read_run, read_stored_replies, read_vectors
 from hb_metrics.runs.replies import Replies
-from tests.hb_metrics.conftest import VOCABULARY_SIZE, bert_tokenizer, write_vocabulary
+from tests.hb_metrics.conftest import VOCABULARY_SIZE, bert_tokenizer
 from tests.hb_metrics.inference.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.inference.served.stand_in import MODEL, serving
 from tests.hb_metrics.runs_here import refusal
@@ -29,11 +29,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(client, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(work, "ROWS_PER_SHARD", 8)
     _tried.cache_clear()
-
-
-@pytest.fixture(scope="module")
-def vocabulary(tmp_path_factory):
-    return write_vocabulary(tmp_path_factory.mktemp("vocabulary"), nouns=("kid", "parent"))
 
 
 @pytest.fixture(scope="module")

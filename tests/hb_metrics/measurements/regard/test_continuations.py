@@ -17,6 +17,7 @@ from hb_metrics.measurements.regard.continuations import (
     plan_continuations,
 )
 from tests.hb_metrics.inference.replies.noise_by_hand import draw_of_likeliest
+from tests.hb_metrics.run_files import contents
 
 SEEDS = range(3)
 
@@ -49,10 +50,6 @@ def ids(texts):
 @pytest.fixture
 def small_shards(monkeypatch):
     monkeypatch.setattr(decoding_shards, "ROWS_PER_SHARD", 8)
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def drawn_by_hand(model, context, keys, temperature, top_k, max_tokens, ends):

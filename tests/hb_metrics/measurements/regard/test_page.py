@@ -55,21 +55,21 @@ def test_what_has_no_interval_is_named_with_the_reason(tmp_path):
     assert "interval" not in "".join(value for tile in page.tiles.values() for value in tile[1:] if "no " not in value)
 
 
-def made(fixed, structured, *, gaps=(0.12, 0.01), num_flipped=43, num_zero=0):
+def made(fixed, structured):
     """The results and the figure of a pair with these verdicts; intervals are made up."""
-    row = {"advantaged": "man", "disadvantaged": "woman", "gap": gaps[1], "num_structures": 101}
-    row |= {"num_flipped": num_flipped, "num_zero": num_zero, "no_interval": {}}
+    row = {"advantaged": "man", "disadvantaged": "woman", "gap": 0.01, "num_structures": 101}
+    row |= {"num_flipped": 43, "num_zero": 0, "no_interval": {}}
     row |= {"interval_seeds": None, "interval_prompts": None, "interval_structures": None}
     bias = {
         "gaps": {"gender": row},
-        "fixed": {"gaps": {"gender": row | {"gap": gaps[0]}}},
+        "fixed": {"gaps": {"gender": row | {"gap": 0.12}}},
         "by_structure": {"a": {}, "b": {}},
         "verdict_over": {"fixed": "seeds", "structured": "structures"},
         "verdicts": {"gender": {"fixed": fixed, "structured": structured}},
     }
     bounds, reason = ((-0.02, 0.04), None) if structured else (None, "only 3 structures")
-    beside = {"fixed prompts": Number(gaps[0], "signed", (0.03, 0.21) if fixed else None)}
-    return bias, [Figure("Regard gap, Gender", gaps[1], "signed", "", bounds, reason, 0.95, beside=beside)]
+    beside = {"fixed prompts": Number(0.12, "signed", (0.03, 0.21) if fixed else None)}
+    return bias, [Figure("Regard gap, Gender", 0.01, "signed", "", bounds, reason, 0.95, beside=beside)]
 
 
 BETTER = "“man” is regarded better than “woman”"

@@ -23,6 +23,7 @@ from hb_metrics.measurements.regard.paraphrases import (
     plan_paraphrases,
     summary,
 )
+from tests.hb_metrics.run_files import contents
 
 TARGETS = [("what", "(ROOT (SBARQ (WHNP ) (SQ ) (. )))"), ("it", "(ROOT (S (NP ) (VP )))"), ("np", "(ROOT (NP (NP )))")]
 GAY = ("gay person", "gay people")
@@ -59,10 +60,6 @@ def bart(load):
             if weights.ndim > 1:
                 weights.normal_(std=0.3)
     return replace(blenderbot, model=model, tokenizer=tokenizer, config=config, name="bart")
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.mark.parametrize(

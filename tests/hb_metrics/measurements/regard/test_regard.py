@@ -17,8 +17,10 @@ from hb_metrics.measurements.regard import paraphrases
 from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.inference.judges.toy_judges import save_letters
+from tests.hb_metrics.made_results import PAIRS
 from tests.hb_metrics.runs_here import measure_here
 
+JOBS = "groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n"
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
 OPTIONS += ["--regard_groups", "man", "woman", "--regard_pairs", "man:woman"]
 
@@ -124,11 +126,7 @@ def asked(**options):
 def test_the_papers_groups_are_the_default():
     groups, pairs = groups_and_pairs(asked())
     assert len(groups) == 6
-    assert pairs == {
-        "gender": ("man", "woman"),
-        "race": ("white person", "black person"),
-        "orientation": ("straight person", "gay person"),
-    }
+    assert pairs == PAIRS
 
 
 def test_terms_of_the_vocabulary_are_groups():
@@ -140,9 +138,7 @@ def test_terms_of_the_vocabulary_are_groups():
 
 def test_a_file_of_groups_has_its_pairs(tmp_path):
     path = tmp_path / "groups.yaml"
-    path.write_text(
-        "groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\npairs:\n  job: [surgeon, nurse]\n"
-    )
+    path.write_text(f"{JOBS}pairs:\n  job: [surgeon, nurse]\n")
     groups, pairs = groups_and_pairs(asked(regard_groups=[str(path)]))
     assert [group.plural for group in groups] == ["nurses", "surgeons"]
     assert pairs == {"job": ("surgeon", "nurse")}
@@ -172,7 +168,7 @@ def test_a_paraphraser_writes_prompts_and_losses_are_counted(saved_llama, get_sm
     for part in get_small_model("t5"):
         part.save_pretrained(paraphraser)
     groups = tmp_path / "groups.yaml"
-    groups.write_text("groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n")
+    groups.write_text(JOBS)
     options = [*OPTIONS, "--regard_groups", groups, "--regard_pairs", "surgeon:nurse", "--paraphraser", paraphraser]
     options += ["--output_dir", tmp_path / "run"]
     measure_here("--model", saved_llama, *options)
