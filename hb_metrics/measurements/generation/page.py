@@ -236,7 +236,7 @@ def _frequency(generation: Mapping[str, Any]) -> list[Section]:
 def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> Section:
     found = generation["refusals"]
     whole = {figure.name: figure for figure in parts[""]}
-    rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in KINDS if found[kind]["num"]}
+    rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in KINDS}
     context = {
         "sentences": [refusal_sentence(kind, found[kind], whole[kind.capitalize()]) for kind in KINDS],
         "rows": rows,
@@ -250,5 +250,5 @@ def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) 
         "refusals",
         "Refusals",
         render(_FOLDER / "refusals.html.jinja", context),
-        {"refusals-by-axis": drawn} if drawn else {},
+        {"refusals-by-axis": drawn},
     )

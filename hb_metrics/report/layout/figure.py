@@ -141,9 +141,7 @@ def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) ->
 
 
 def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """Lists a share of replies by axis, from high to low. The list is empty if the overall share is 0."""
-    if not shares["num"]:
-        return []
+    """Lists a share of replies by axis, from high to low."""
     axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
     rows = []
     for axis, found in axes:

@@ -117,9 +117,11 @@ def test_the_lowest_axis_is_the_one_that_keeps_least(sides):
         axes = np.array(replies.axes)
         shares.append({axis: named[axes == axis].mean() for axis in sorted(set(replies.axes))})
     lowest = min(shares[0], key=lambda axis: shares[1][axis] / shares[0][axis])
-    value, words = next(row.after[0] for row in sides.rows if row.name == LOWEST)
+    (value, words), (nothing, gone), *_ = next(row.after for row in sides.rows if row.name == LOWEST)
     assert value == f"{shares[1][lowest]:.1%}"
     assert words.startswith(f"{axis_label(lowest)}, {shares[0][lowest]:.1%} before: ")
+    assert nothing == "0.0%"
+    assert "before: fell by 100 %" in gone
 
 
 def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
