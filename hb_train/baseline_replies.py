@@ -96,12 +96,13 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def reply(arguments: BaselineArguments) -> None:
-    prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
-    if arguments.method == "counterfactual" and "first_descriptor" in prompts.column_names:
+    columns = find_config(arguments.dataset_config).schema.names
+    if arguments.method == "counterfactual" and "first_descriptor" in columns:
         raise ValueError(
             f"method counterfactual cannot replace the combined terms of {arguments.dataset_config}; set "
             "--dataset_config to a config with single terms, such as 'next', or set --method distill"
         )
+    prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
     version = version_of(arguments.dataset_config)
     baseline = load_table(f"{version}-baseline")
     baseline = baseline.filter(pc.is_in(baseline["template"], value_set=pc.unique(prompts["template"])))
