@@ -2,9 +2,10 @@
 
 import gc
 import json
+import math
 import os
 import random
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +20,18 @@ from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 
 from hb_dataset import load_table
-from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.inference.models.contexts import encode_rendered, render_messages, with_tag
+from hb_metrics.inference.models.loading import load_model
 from hb_metrics.measure import main as measure
+from hb_train.baseline_replies import FOLDERS
+from hb_train.baseline_replies import main as reply_main
 from hb_train.bias_labels import main as label
-from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA
+from hb_train.tuning.ceiling import label_ceiling
+from hb_train.tuning.distill import PREFIX
+from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS
 from tests.hb_metrics.conftest import byte_level, get_small_model, quick_styles, save_small_model  # noqa: F401 - fixtures
+from tests.hb_metrics.inference.conftest import save_classifier  # noqa: F401 - a fixture
 
 # Not ours: what TRL's options are called changes from one release of transformers to the next.
 WARNINGS_OF_TRL = [
@@ -67,6 +75,14 @@ def quick_training():
         for name in ("fingerprint.update_fingerprint", "arrow_dataset.update_fingerprint"):
             patch.setattr(f"datasets.{name}", lambda *_: generate_random_fingerprint())
         patch.setattr("datasets.arrow_dataset.generate_fingerprint", lambda _: generate_random_fingerprint())
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_splits():
+    """What the ceiling is, tuning/test_ceiling.py tells; elsewhere its twenty splits would take seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hb_train.bias_labels.label_ceiling", partial(label_ceiling, num_splits=4))
         yield
 
 
@@ -134,7 +150,8 @@ def teach_pity(folder):
 def teach(folder, texts, replies, *, steps=200):
     """Writes a model that is taught replies in a few seconds."""
     tokenizer = pitying_tokenizer()
-    rendered = render_contexts(texts, tokenizer, "plain", is_encoder_decoder=False)
+    conversations = [chat_messages(text, [], DEFAULT_CHAT) for text in texts]
+    rendered = render_messages(conversations, tokenizer, "plain", is_encoder_decoder=False)
     contexts = encode_rendered(rendered, tokenizer, "plain", is_encoder_decoder=False)
     answers = [[*tokens, tokenizer.eos_token_id] for tokens in tokenizer(list(replies))["input_ids"]]
     pairs = list(zip(contexts, answers, strict=True))
@@ -188,10 +205,13 @@ def multi_woz(tmp_path_factory):
             log.append({"text": f"I would like {semi[slot]} .", "metadata": {}})
             log.append({"text": f"What {domain} do you like ?", "metadata": {domain: {"semi": semi, "book": {}}}})
         dialogues[str(number)] = {"log": log}
-    folder = tmp_path_factory.mktemp("multi-woz")
+    return write_dialogues(tmp_path_factory.mktemp("multi-woz"), dialogues, range(1100, 1200))
+
+
+def write_dialogues(folder, dialogues, tested):
     (folder / "data.json").write_text(json.dumps(dialogues), encoding="utf-8")
     (folder / "valListFile.json").touch()
-    (folder / "testListFile.json").write_text("\n".join(map(str, range(1100, 1200))), encoding="utf-8")
+    (folder / "testListFile.json").write_text("\n".join(map(str, tested)), encoding="utf-8")
     return folder
 
 
@@ -206,12 +226,7 @@ def word_model(tmp_path_factory):
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     folder = tmp_path_factory.mktemp("words")
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", eos_token="</s>")
-    fast.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = transformers.GPT2Config(
-        vocab_size=len(vocabulary), n_embd=64, n_layer=2, n_head=4, n_positions=64, bos_token_id=1, eos_token_id=1
-    )
-    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    learn(folder, fast, [], [], steps=0, bos_token_id=1)
     return folder
 
 
@@ -252,6 +267,50 @@ def labels(before, tmp_path_factory):
     folder = tmp_path_factory.mktemp("labels") / "labels"
     label(["--run_dir", str(before[0]), "--beta_quantile", "0.8", "--output_dir", str(folder)])
     return folder
+
+
+def rows_of(folder):
+    """The rows of both splits."""
+    return [row for split in SPLITS for row in pq.read_table(folder / "data" / f"{split}.parquet").to_pylist()]
+
+
+def replied(method, model, folder, *options):
+    """Writes the rows of a method that learns a model's own replies, and returns their record."""
+    asked = ["--model", str(model), "--dataset_config", "v1.0-small", "--max_new_tokens", "8", "--context", "plain"]
+    reply_main(["--method", method, *asked, *options, "--output_dir", str(folder)])
+    return json.loads((folder / FOLDERS[method].record).read_text(encoding="utf-8"))
+
+
+def shaken(loaded):
+    """The model, with other weights."""
+    torch.manual_seed(1)
+    model = load_model(loaded.source).model.eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+def learnt_distributions(tokens, teacher, student, *, is_causal=True):
+    """The teacher's and the student's probabilities at each label, one by one in float64."""
+    tables = []
+    for model, side in ((teacher, PREFIX), (student, "")):
+        inputs = {name: torch.tensor([tokens[f"{side}{name}"]]) for name in ("input_ids", "labels")}
+        labels = inputs["labels"][0].tolist()
+        logits = model(**inputs).logits[0].detach().double()
+        if is_causal:
+            logits, labels = logits[:-1], labels[1:]
+        tables.append([(logits[i] / 0.7).softmax(-1).tolist() for i, label in enumerate(labels) if label != -100])
+    return list(zip(*tables, strict=True))
+
+
+def divergence(target, given):
+    return sum(p * math.log(p / q) for p, q in zip(target, given, strict=True) if p > 0)
+
+
+def trainer_of(kind, model, teacher, folder, *, is_causal=True):
+    args = transformers.TrainingArguments(output_dir=str(folder), use_cpu=True, report_to="none")
+    return kind(model=model, teacher=teacher, is_causal=is_causal, args=args)
 
 
 def options_for(model, labels, folder, *options):
@@ -298,10 +357,8 @@ def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24)
     texts = [f"Hi! I'm number {index}." for index in range(number)]
     rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
     tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
-    rendered = [
-        render_contexts([text], tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)[0]
-        for text, tag in zip(texts, tags, strict=True)
-    ]
+    conversations = [chat_messages(with_tag(*row), [], DEFAULT_CHAT) for row in zip(texts, tags, strict=True)]
+    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
     rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}
     rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
     rows |= {"bias_value": [float(tag == "bias") for tag in tags], "truncated": [False] * number}

@@ -3,13 +3,12 @@
 import json
 import shutil
 from copy import deepcopy
-from functools import partial
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-import transformers
 from datasets import Dataset, load_dataset
 
 from hb_dataset import load_table
@@ -17,7 +16,6 @@ from hb_metrics.arguments import settings_of
 from hb_metrics.inference.models.chats import DEFAULT_CHAT
 from hb_metrics.inference.models.contexts import encode_rendered, end_tokens, render_messages
 from hb_metrics.inference.models.loading import load_tokenizer
-from hb_metrics.inference.models.sources import folder_digest
 from hb_metrics.inference.models.thoughts import split_tokens
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.cues import cue_messages
@@ -25,14 +23,13 @@ from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.runs.planning import load, model_source, read_prompts
-from hb_train import bias_labels
 from hb_train.bias_labels import LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows
-from hb_train.tuning.ceiling import label_ceiling
 from hb_train.tuning.label_rows import Asked, rendered_prompts
-from hb_train.tuning.labels import SPLITS, read_labels
+from hb_train.tuning.labels import read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
-from tests.hb_train.conftest import with_chat
+from tests.hb_metrics.conftest import as_loaded
+from tests.hb_train.conftest import rows_of, with_chat
 
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")
@@ -45,66 +42,28 @@ ASKED = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_splits():
-    """What the ceiling is, tuning/test_ceiling.py tells; here it is in the way of all that labels are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bias_labels, "label_ceiling", partial(label_ceiling, num_splits=2))
-        yield
-
-
 @pytest.fixture(scope="module")
-def classifier(tmp_path_factory, get_small_model):
-    """A small BERT with random weights that classifies five styles."""
-    folder = tmp_path_factory.mktemp("classifier")
-    config = transformers.BertConfig(
-        vocab_size=400,
-        id2label=dict(enumerate(STYLES)),
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    torch.manual_seed(0)
-    model = transformers.BertForSequenceClassification(config)
-    with torch.no_grad():  # far from uniform
-        for weights in model.parameters():
-            if weights.ndim > 1:
-                weights.normal_(std=0.3)
-    model.save_pretrained(folder)
-    get_small_model("bert")[1].save_pretrained(folder)
-    return folder
-
-
-def save_model(name, context, folder, get_small_model):
-    model, tokenizer = (deepcopy(part) for part in get_small_model(name))
-    if context == "chat":
-        with_chat(tokenizer)
-        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-        model.config.max_position_embeddings = 512
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory, get_small_model, classifier):
+def measured(tmp_path_factory, get_small_model, save_classifier):
     """Makes the run of a context once, and returns its folder; its model is beside it."""
-    made = {}
+    classifier = save_classifier(*STYLES)
 
+    @cache
     def run(context):
-        if context not in made:
-            name, options, _ = ASKED[context]
-            folder = tmp_path_factory.mktemp(context)
-            model = save_model(name, context, folder / "model", get_small_model)
-            asked = ["--model", model, "--output_dir", folder / "run", "--context", context, *options]
-            asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2]
-            asked += ["--max_new_tokens", 12, "--style_classifier", classifier]
-            asked += ["--temperature", 1, "--top_k", 400, "--top_p", 1]
-            measure([str(word) for word in asked])
-            made[context] = folder / "run"
-        return made[context]
+        name, options, _ = ASKED[context]
+        folder = tmp_path_factory.mktemp(context)
+        model, tokenizer = (deepcopy(part) for part in get_small_model(name))
+        if context == "chat":
+            with_chat(tokenizer)
+            model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+            model.config.max_position_embeddings = 512
+        model.save_pretrained(folder / "model")
+        tokenizer.save_pretrained(folder / "model")
+        asked = ["--model", folder / "model", "--output_dir", folder / "run", "--context", context, *options]
+        asked += ["--measurements", "generation", "--axes", *AXES, "--replies_per_cell", 2]
+        asked += ["--max_new_tokens", 12, "--style_classifier", classifier]
+        asked += ["--temperature", 1, "--top_k", 400, "--top_p", 1]
+        measure([str(word) for word in asked])
+        return folder / "run"
 
     return run
 
@@ -112,20 +71,14 @@ def measured(tmp_path_factory, get_small_model, classifier):
 @pytest.fixture(scope="module")
 def labelled(measured, tmp_path_factory):
     """Labels of the run of a context, made once."""
-    made = {}
 
+    @cache
     def run(context):
-        if context not in made:
-            folder = tmp_path_factory.mktemp("labels") / context
-            label(LabelArguments(run_dir=str(measured(context)), output_dir=str(folder), beta_quantile=0.7))
-            made[context] = folder
-        return made[context]
+        folder = tmp_path_factory.mktemp("labels") / context
+        label(arguments(measured(context), folder))
+        return folder
 
     return run
-
-
-def rows_of(folder):
-    return [row for name in SPLITS for row in pq.read_table(folder / "data" / f"{name}.parquet").to_pylist()]
 
 
 def results_of(run):
@@ -140,13 +93,10 @@ def replies_of(run):
     return {key: {**about[key], **row, "style": styles[key]} for key, row in replies.items()}
 
 
-def altered(run, folder, *, model=None, change=lambda results: None):
-    """A copy of a run, with other results or as if another model had replied."""
+def altered(run, folder, change=lambda results: None):
+    """A copy of a run, with other results."""
     shutil.copytree(run, folder)
     results = results_of(folder)
-    if model is not None:
-        results["run"]["model"]["digest"] = folder_digest(model)
-        results["run"]["settings"]["model"] = str(model)
     change(results)
     (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
     return folder
@@ -192,18 +142,15 @@ def test_bias_values_and_tags_are_the_papers(measured, tmp_path):
 @pytest.mark.parametrize("context", ASKED)
 def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, labelled):
     run, labels, rows = measured(context), read_labels(labelled(context)), rows_of(labelled(context))
-    plans = {}
-    for tag in ("none", "bias", "no_bias"):
+    given_ids = {}  # as the run has them, not as the labels do
+    for tag in ("bias", "no_bias", "none"):
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
-        source = model_source(asked)
-        engine = load(asked, source, process_state().device)
+        engine = load(asked, model_source(asked), process_state().device)
         task = Task(asked, read_prompts(asked), engine, process_state(), ("generation",), run)
-        plans[tag] = GENERATION.plan(task, None).plan
+        plan = GENERATION.plan(task, None).plan
+        given_ids[tag] = dict(zip(plan.ids, plan.contexts, strict=True))
     recorded = results_of(run)["run"]["generation"]
-    assert plans["none"].description() | {"tag_reason": "", "ignored_settings": None} == recorded | {"tag_reason": ""}
-    given_ids = {
-        tag: dict(zip(plan.ids, plan.contexts, strict=True)) for tag, plan in plans.items()
-    }  # as the run has them, not as the labels do
+    assert plan.description() | {"tag_reason": "", "ignored_settings": None} == recorded | {"tag_reason": ""}
     how = {
         "tokenizer": engine.loaded.tokenizer,
         "context": context,
@@ -241,7 +188,7 @@ def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
     """What it is given when it is measured, a thought that is over, and the reply, which alone is learnt."""
     tokenizer = chat_tokenizer(style)
     model = untrained_model(tokenizer)
-    loaded = load_tokenizer_of(model, tokenizer, "causal")
+    loaded = as_loaded(model, tokenizer)
     text, question, tag = "Hi! I'm a deaf kid.", "Why?", "no_bias"
     rows = pa.table({"text": [text], "personas": [["I like soup."]], "question": [question]})
     messages = cue_messages(cue, text, None if cue == "prompt" else question, ["I like soup."], tag=tag)
@@ -267,13 +214,6 @@ def test_a_thinking_model_learns_where_its_reply_begins(style, cue):
     learnt = [token for token in row["labels"] if token != IGNORED]
     assert tokenizer.decode(learnt).strip() == f"So sad.{tokenizer.eos_token}" or style == "harmony"
     assert tokenizer.decode(learnt).strip().startswith("So sad.<|")
-
-
-def load_tokenizer_of(model, tokenizer, kind):
-    from hb_metrics.inference.models.loading import LoadedTokenizer
-
-    about = {"name": "small", "source": "", "revision": None, "digest": ""}
-    return LoadedTokenizer(tokenizer=tokenizer, config=model.config, kind=kind, **about)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -331,9 +271,7 @@ def test_other_settings_in_a_used_folder_are_rejected(measured, tmp_path, capsys
     assert contents(folder) == first
 
     # What was sampled depends on the run's seed, though all prompts may be the same.
-    other = altered(
-        measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(seed=5)
-    )
+    other = altered(measured("plain"), tmp_path / "run", lambda results: results["run"]["settings"].update(seed=5))
     with pytest.raises(SystemExit, match=r"labelled_run\.seed is 0 there and 5 here"):
         main([*options, "--run_dir", str(other)])
     # Where the run and its model lie is no setting.
@@ -378,7 +316,7 @@ def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
     def without_generation(results):
         del results["run"]["generation"]
 
-    run = altered(measured("plain"), tmp_path / "scored", change=without_generation)
+    run = altered(measured("plain"), tmp_path / "scored", without_generation)
     refused(run, "scored' has no replies; pass the folder of a run with --measurements generation", tmp_path)
     run = altered(measured("plain"), tmp_path / "directionless")
     (run / "style_means.parquet").unlink()
@@ -393,7 +331,7 @@ def test_a_model_that_moved_is_found_and_another_is_refused(measured, labelled, 
     model = measured("plain").parent / "model"
     shutil.copytree(model, tmp_path / "moved")
     run = altered(
-        measured("plain"), tmp_path / "run", change=lambda results: results["run"]["settings"].update(model="gone/x")
+        measured("plain"), tmp_path / "run", lambda results: results["run"]["settings"].update(model="gone/x")
     )
     refused(
         run, r"cannot load the tokenizer of the model that wrote the replies \(there is no model 'gone/x'", tmp_path

@@ -2,16 +2,13 @@
 
 import itertools
 import json
-import math
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 import torch
 from datasets import Dataset
-from transformers import TrainingArguments
 
 from hb_dataset import load_table
 from hb_dataset.versions import read_version
@@ -24,7 +21,20 @@ from hb_train.tune import main as tune_main
 from hb_train.tuning.counterfactual import CounterfactualTrainer, move_names, naming_divergence
 from hb_train.tuning.distill import NO_TOKEN, PREFIX, PairCollator, encode
 from hb_train.tuning.swap import first_words, swap_term
-from tests.hb_train.conftest import AXES, PITIED_AXIS, WARNINGS_OF_TRL, options_for, planted_replies, teach
+from tests.hb_train.conftest import (
+    AXES,
+    PITIED_AXIS,
+    WARNINGS_OF_TRL,
+    divergence,
+    learnt_distributions,
+    options_for,
+    planted_replies,
+    replied,
+    rows_of,
+    shaken,
+    teach,
+    trainer_of,
+)
 
 pytestmark = WARNINGS_OF_TRL
 
@@ -98,38 +108,21 @@ def label_loss_by_hand(teacher, student, pairs):
     return loss
 
 
-def divergence(target, given):
-    return sum(p * math.log(p / q) for p, q in zip(target, given, strict=True) if p > 0)
-
-
 def loss_by_hand(tokens, teacher, student):
     """The losses of a row's labels, one by one."""
-    tables = []
-    for model, side in ((teacher, PREFIX), (student, "")):
-        logits = model(input_ids=torch.tensor([tokens[f"{side}input_ids"]])).logits[0].detach().double()
-        learnt = [place for place, label in enumerate(tokens[f"{side}labels"]) if label != IGNORED]
-        tables.append([(logits[place - 1] / 0.7).softmax(-1).tolist() for place in learnt])
     weight = 8 if tokens["input_ids"] == tokens[f"{PREFIX}input_ids"] else 1  # an anchor has one prompt
-    return [weight * label_loss_by_hand(known, given, tokens["moved"]) for known, given in zip(*tables, strict=True)]
+    distributions = learnt_distributions(tokens, teacher, student)
+    return [weight * label_loss_by_hand(known, given, tokens["moved"]) for known, given in distributions]
 
 
 def test_the_loss_is_that_of_the_definition(save_small_model, tmp_path):
     loaded = load_model(str(save_small_model("gpt2")))
     encoded = list(encode(Dataset.from_list(ROWS), loaded, {"context": "plain"}, False, None).dataset)
-    torch.manual_seed(1)
-    tuned = load_model(loaded.source).model
-    with torch.no_grad():
-        for parameter in tuned.parameters():
-            parameter += 0.1 * torch.randn_like(parameter)
-    expected = [loss_by_hand(tokens, loaded.model.eval(), tuned.eval()) for tokens in encoded]
+    tuned = shaken(loaded)
+    expected = [loss_by_hand(tokens, loaded.model, tuned) for tokens in encoded]
     for side in ("left", "right"):
         loaded.tokenizer.padding_side = side  # as many chat models' is left, which reply in batches
-        trainer = CounterfactualTrainer(
-            model=tuned,
-            teacher=loaded.model,
-            is_causal=True,
-            args=TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none"),
-        )
+        trainer = trainer_of(CounterfactualTrainer, tuned, loaded.model, tmp_path)
         collate = PairCollator(padding_tokenizer(loaded))
         for size in (1, 4, len(encoded)):
             for first in range(0, len(encoded), size):
@@ -159,26 +152,10 @@ def test_a_distribution_without_a_token_gives_no_nan():
     assert logits.grad.isfinite().all()
 
 
-def replied(model, folder, *options):
-    reply_main(
-        [
-            *("--model", str(model), "--dataset_config", "v1.0-small", "--max_new_tokens", "8", "--context", "plain"),
-            *options,
-            *("--output_dir", str(folder)),
-        ]
-    )
-    return json.loads((folder / "counterfactual.json").read_text(encoding="utf-8"))
-
-
-def rows_of(folder):
-    splits = [pq.read_table(folder / "data" / f"{split}.parquet") for split in ("train", "validation")]
-    return splits[0].to_pylist() + splits[1].to_pylist()
-
-
 def test_rows_have_the_reply_to_another_descriptor(save_small_model, tmp_path):
     model = save_small_model("gpt2")
     options = ("--num_replies", "60", "--num_anchors", "8")
-    record = replied(model, tmp_path / "rows", *options)
+    record = replied("counterfactual", model, tmp_path / "rows", *options)
     rows = rows_of(tmp_path / "rows")
     anchors = [row for row in rows if row["descriptor"] is None]
     assert len(anchors) == record["num_anchors"] <= 8
@@ -192,7 +169,7 @@ def test_rows_have_the_reply_to_another_descriptor(save_small_model, tmp_path):
             source, target = TERMS[row["teacher_descriptor"]], TERMS[row["descriptor"]]
             swapped = swap_term(row["teacher_completion"], source, target, VOCABULARY)
             assert (swapped.text, swapped.spans) == (row["completion"], row["spans"])
-    assert replied(model, tmp_path / "again", *options) == record
+    assert replied("counterfactual", model, tmp_path / "again", *options) == record
 
 
 def test_replies_that_say_more_are_dropped_and_counted(save_small_model, tmp_path, monkeypatch):
@@ -203,7 +180,8 @@ def test_replies_that_say_more_are_dropped_and_counted(save_small_model, tmp_pat
         return None if len(asked) % 3 == 0 else swap_term(reply, source, target, vocabulary)
 
     monkeypatch.setattr("hb_train.baseline_replies.swap_term", swap)
-    record = replied(save_small_model("gpt2"), tmp_path / "rows", "--num_replies", "30", "--num_anchors", "0")
+    options = ("--num_replies", "30", "--num_anchors", "0")
+    record = replied("counterfactual", save_small_model("gpt2"), tmp_path / "rows", *options)
     refused = [
         number
         for number, (reply, source, target) in enumerate(asked, 1)
@@ -241,19 +219,12 @@ def heard(made_once):
 
 
 def replies_of(loaded, texts, **settings):
-    """Replies to prompts, those of one length together."""
     torch.manual_seed(0)
-    tokens = loaded.tokenizer([f"{text}\n" for text in texts])["input_ids"]
-    replies = [""] * len(texts)
-    for length in {len(each) for each in tokens}:
-        rows = [row for row, each in enumerate(tokens) if len(each) == length]
-        given = torch.tensor([tokens[row] for row in rows])
-        made = loaded.model.generate(given, attention_mask=torch.ones_like(given), pad_token_id=0, **settings)
-        for row, reply in zip(
-            rows, loaded.tokenizer.batch_decode(made[:, length:], skip_special_tokens=True), strict=True
-        ):
-            replies[row] = reply.strip()
-    return replies
+    loaded.tokenizer.pad_token, loaded.tokenizer.padding_side = loaded.tokenizer.eos_token, "left"
+    tokens = loaded.tokenizer([f"{text}\n" for text in texts], padding=True, return_tensors="pt")
+    made = loaded.model.generate(**tokens, pad_token_id=loaded.tokenizer.eos_token_id, **settings)
+    replies = loaded.tokenizer.batch_decode(made[:, tokens["input_ids"].shape[1] :], skip_special_tokens=True)
+    return [reply.strip() for reply in replies]
 
 
 def heard_by(folder):
@@ -293,13 +264,8 @@ def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeyp
     found = {"before": heard_by(heard)}
     for method, num_anchors in (("counterfactual", "80"), ("distill", "0")):
         rows, model = tmp_path / f"{method}-rows", tmp_path / method
-        reply_main(
-            [
-                *("--model", str(heard), "--method", method, "--dataset_config", "v1.0-small", "--num_replies", "400"),
-                *("--num_anchors", num_anchors, "--context", "plain", "--max_new_tokens", "36"),
-                *("--output_dir", str(rows)),
-            ]
-        )
+        asked = ("--num_replies", "400", "--num_anchors", num_anchors, "--max_new_tokens", "36")
+        replied(method, heard, rows, *asked)
         steps = ("--max_steps", "80", "--eval_steps", "80", "--save_steps", "80", "--per_device_train_batch_size", "32")
         tune_main(options_for(heard, rows, model, "--method", method, "--learning_rate", "2e-3", *steps))
         found[method] = heard_by(model)

@@ -10,13 +10,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-import torch
 import transformers
 from scipy.stats import ttest_rel
 
 from hb_train.debias import main as debias_main
 from hb_train.debiasing.arguments import DEBIAS_FILE
 from tests.hb_metrics.conftest import byte_level
+from tests.hb_metrics.inference.scoring.test_perplexity import one_at_a_time
 from tests.hb_train.conftest import TRAINERS, learn, same, weights
 
 pytestmark = [
@@ -108,18 +108,9 @@ def run(data, folder, method, *more):
 
 
 def perplexities(folder, texts):
-    """By the definition, one text at a time in float64: tokens 2…n."""
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder).double()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    values = []
-    for text in texts:
-        tokens = torch.tensor([tokenizer(text)["input_ids"]])
-        with torch.no_grad():
-            logs = model(tokens).logits[0].log_softmax(-1)
-        values.append(
-            np.exp(-np.mean([logs[index - 1, tokens[0, index]].item() for index in range(1, tokens.shape[1])]))
-        )
-    return np.array(values)
+    """By the definition, one text at a time: tokens 2…n."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    return one_at_a_time(texts, model, transformers.AutoTokenizer.from_pretrained(folder), start_token=False)
 
 
 # The largest of the rates tried (1e-4 to 2e-3) that leaves LMP within a tenth; hd moves nothing with any of them.

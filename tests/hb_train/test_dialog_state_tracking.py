@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hb_train.dialog_state_tracking import DST_FILE, main
+from tests.hb_train.conftest import write_dialogues
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # not ours: of transformers' own trainer
@@ -27,9 +28,7 @@ def test_a_new_model_is_taught_to_track_states(word_model, tmp_path):
         food = ("thai", "greek")[index % 2]
         answer = {"text": "", "metadata": {"restaurant": {"semi": {"food": food}, "book": {}}}}
         dialogues[str(index)] = {"log": [{"text": f"I feel like {food} food."}, answer]}
-    (tmp_path / "data.json").write_text(json.dumps(dialogues), encoding="utf-8")
-    (tmp_path / "valListFile.json").touch()
-    (tmp_path / "testListFile.json").write_text("\n".join(map(str, range(360, 400))), encoding="utf-8")
+    write_dialogues(tmp_path, dialogues, range(360, 400))
     taught = [
         *("--learning_rate", "3e-3", "--num_train_epochs", "5", "--dialogues", str(tmp_path), "--num_test", "40"),
         *("--per_device_train_batch_size", "32"),

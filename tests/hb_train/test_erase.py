@@ -16,7 +16,7 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from hb_train.erase import fit_erasures, leace
 from hb_train.erase import main as erase_main
-from tests.hb_metrics.conftest import sentences
+from tests.hb_metrics.conftest import sentences, small_model
 from tests.hb_metrics.inference.small_architectures import small_architecture
 from tests.hb_train.conftest import measured, sympathy
 
@@ -95,12 +95,20 @@ def test_layers_above_are_fitted_to_changed_ones(family, save_small_model):
     assert max(after) < 1e-4
 
 
-@pytest.fixture
-def erased(save_small_model, tmp_path):
-    base, folder = save_small_model("llama"), tmp_path / "erased"
-    options = ["--dataset_config", "v1.0-small", "--num_prompts", "80", "--rank", "8", "--context", "plain"]
-    erase_main(["--model", str(base), *options, "--output_dir", str(folder)])
-    return base, folder
+FIT = ["--dataset_config", "v1.0-small", "--num_prompts", "80", "--rank", "8", "--context", "plain"]
+
+
+def erase(folder):
+    """The folders of a small model and of an erasure of it."""
+    for part in small_model("llama"):
+        part.save_pretrained(folder / "base")
+    erase_main(["--model", str(folder / "base"), *FIT, "--output_dir", str(folder / "erased")])
+    return folder / "base", folder / "erased"
+
+
+@pytest.fixture(scope="module")
+def erased(tmp_path_factory):
+    return erase(tmp_path_factory.mktemp("erase"))
 
 
 def test_a_folder_loads_on_its_base(erased):
@@ -131,14 +139,14 @@ def test_replies_are_the_same_in_any_batch(erased):
     assert together != before
 
 
-def test_another_base_is_rejected(erased):
-    base, folder = erased
+def test_another_base_is_rejected(tmp_path):
+    base, folder = erase(tmp_path)
     other = transformers.AutoModelForCausalLM.from_pretrained(base)
     other.lm_head.weight.data += 0.1
     other.save_pretrained(base)
     digest = load_model(str(base)).digest
     for source in (find_source(str(folder)), find_source(str(base), adapter=str(folder))):
-        with pytest.raises(ValueError, match=f"fitted on '{base}'.*digest {digest}.*fit it again"):
+        with pytest.raises(ValueError, match=f"fitted on '{base}'.*digest {digest}.*fit a new erasure"):
             load_model(source)
     (folder / "erasure.safetensors").write_bytes(b"damaged")
     with pytest.raises(OSError, match="cannot be loaded"):
@@ -146,7 +154,7 @@ def test_another_base_is_rejected(erased):
 
 
 def test_other_models_are_rejected(erased, save_small_model, tmp_path):
-    options = ["--dataset_config", "v1.0-small", "--output_dir", str(tmp_path / "other")]
+    options = [*FIT, "--output_dir", str(tmp_path / "other")]
     for folder, kind in ((save_small_model("t5"), "encoder-decoder"), (erased[1], "an adapter")):
         with pytest.raises(SystemExit, match=f"is {kind}[;,]"):
             erase_main(["--model", str(folder), *options])
@@ -165,20 +173,8 @@ def test_layers_without_one_activation_per_token_are_rejected(family):
 
 @pytest.mark.long
 def test_a_planted_axis_is_hidden(pitying_model, before, tmp_path):
-    options = [
-        "--dataset_config",
-        "v1.0-small",
-        "--layers",
-        "0",
-        "0.5",
-        "--rank",
-        "8",
-        "--num_prompts",
-        "520",
-        "--context",
-        "plain",
-    ]
-    erase_main(["--model", str(pitying_model), *options, "--output_dir", str(tmp_path / "erased")])
+    options = [*FIT, "--layers", "0", "0.5", "--num_prompts", "520", "--output_dir", str(tmp_path / "erased")]
+    erase_main(["--model", str(pitying_model), *options])
     after = measured(tmp_path / "erased", tmp_path / "after")
     assert (np.array(sympathy(after)) < np.array(sympathy(before[1])) / 2).all()
     run = json.loads((tmp_path / "after" / "run.json").read_text())

@@ -28,6 +28,8 @@ save_steps: 2
 per_device_train_batch_size: 6
 """
 
+WHY = "failed or are excluded for the reasons in sweep.md; set --grid to other values"
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -97,8 +99,7 @@ def test_the_lowest_perplexity_wins_and_keeps_its_weights(folder, monkeypatch, c
     main(words)  # a second call changes nothing that has ended
     assert swept(folder / "out") == first
     assert capsys.readouterr().out.rstrip().endswith(f"model: {(folder / 'out' / names[1]).resolve()}")
-    why = "failed or are excluded for the reasons in sweep.md; set --grid to other values"
-    with pytest.raises(SystemExit, match=re.escape(f"all 4 runs in '{folder / 'out'}' {why}")):
+    with pytest.raises(SystemExit, match=re.escape(f"all 4 runs in '{folder / 'out'}' {WHY}")):
         main([*words, "--seed", "1"])  # the folder's runs have another seed
 
 
@@ -144,8 +145,7 @@ def test_a_run_is_a_process_that_sees_one_graphics_card(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
     seen = []
     monkeypatch.setattr(subprocess, "run", lambda command, env: seen.append((command, env)) or failed(command))
-    why = "failed or are excluded for the reasons in sweep.md; set --grid to other values"
-    with pytest.raises(SystemExit, match=re.escape(f"all 2 runs in '{tmp_path}' {why}")):
+    with pytest.raises(SystemExit, match=re.escape(f"all 2 runs in '{tmp_path}' {WHY}")):
         main(["--output_dir", str(tmp_path), "--grid", "seed=1,2", "--use_peft"])
     commands = [command for command, _ in seen]
     assert [command[3:] for command in commands] == [

@@ -43,10 +43,11 @@ ROOT = Path(__file__).parents[2]
 pytestmark = WARNINGS_OF_TRL
 
 
-def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, labels, tmp_path, capsys):
+def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, labels, tmp_path):
     planted = np.array(sympathy(before[1]))
     assert (planted > [30, 30, 0.4]).all()
-    counts = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["by_axis"]
+    recorded = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))
+    counts = recorded["by_axis"]
     assert counts[PITIED_AXIS]["bias"] > 3 * max(tags["bias"] for axis, tags in counts.items() if axis != PITIED_AXIS)
 
     tuned = tmp_path / "tuned"
@@ -74,10 +75,9 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     write_card(["--model", str(tuned), "--runs", runs[0]])
     assert OTHER_MODELS in (tuned / "README.md").read_text(encoding="utf-8")
     table = {line.split(" | ")[0].strip("| "): line for line in card.splitlines() if line.startswith("| ")}
-    recorded = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["ceiling"]
     tagged = r'ceiling: the 80% tagged "no\_bias"'
-    assert table[tagged].split(" | ")[1] == bias(recorded["no_bias"]["full_gen_bias"])
-    assert table["replies that were labelled"].split(" | ")[1] == bias(recorded["all"]["full_gen_bias"])
+    assert table[tagged].split(" | ")[1] == bias(recorded["ceiling"]["no_bias"]["full_gen_bias"])
+    assert table["replies that were labelled"].split(" | ")[1] == bias(recorded["ceiling"]["all"]["full_gen_bias"])
     # The mean bias value falls when the model is asked with "no_bias", and not with "bias".
     rows = tuned_rows([read_run(Path(run)) for run in runs], names, labels, None)
     first, obedient, other = (row.obeys for row in rows)
@@ -88,11 +88,9 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     assert other.change.value > 0
     assert rows[1].relative == pytest.approx(obedient.mean.value / first.mean.value - 1)
     assert table["asked with no_bias".replace("_", r"\_")].split(" | ")[5] == bias(obedient.mean.value)
-    other = shutil.copytree(labels, tmp_path / "other labels")
-    about = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))
-    about["model"] |= {"name": "<b>another</b>", "digest": "d"}
-    (other / LABELS_FILE).write_text(json.dumps(about), encoding="utf-8")
-    (note,) = other_model_notes(other, [read_run(Path(run)) for run in runs])
+    recorded["model"] |= {"name": "<b>another</b>", "digest": "d"}
+    (tmp_path / LABELS_FILE).write_text(json.dumps(recorded), encoding="utf-8")
+    (note,) = other_model_notes(tmp_path, [read_run(Path(run)) for run in runs])
     assert note == "The labels belong to replies by <b>another</b>, which none of these runs measured."
 
 
@@ -145,16 +143,6 @@ def short(pitying_model, labels, tmp_path_factory):
     return folder
 
 
-def test_the_same_seed_gives_the_same_weights(short, pitying_model, labels, tmp_path):
-    def run(name, *options):
-        tune_main(options_for(pitying_model, labels, tmp_path / name, *few_steps(), *KEEP, *options))
-        return weights(tmp_path / name)
-
-    assert same(weights(short), run("again"))
-    assert not same(weights(short), run("other", "--seed", "1"))
-    assert not same(weights(short), weights(pitying_model))
-
-
 @pytest.mark.parametrize("last", [2, 4])
 def test_a_run_resumes_where_it_stopped(last, short, pitying_model, labels, tmp_path):
     """As after a kill: checkpoints are there, and nothing that is saved at the end."""
@@ -182,18 +170,24 @@ def test_a_finished_tuning_is_left(short, pitying_model, labels, tmp_path, capsy
         tune_main([*options, "--labels", "none"])
 
 
-def validation_perplexity(folder, labels, *, with_tags=True):
+def validation_perplexity(folder, labels, context="plain", *, with_tags=True):
     """exp of the mean NLL per reply token of the validation rows, one row at a time in float64."""
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder).double(), AutoTokenizer.from_pretrained(folder)
+    has_encoder = context == "blenderbot"
+    kind = AutoModelForSeq2SeqLM if has_encoder else AutoModelForCausalLM
+    model, tokenizer = kind.from_pretrained(folder).double(), AutoTokenizer.from_pretrained(folder)
     nll, num_tokens = 0.0, 0
     for row in load_dataset(str(labels), split="validation"):
         prompt = row["prompt"] if with_tags else row["prompt"].replace(f" {row['tag']}\n", "\n")
-        context = tokenizer(prompt)["input_ids"]
-        (reply,) = encode_replies([prompt], [row["completion"]], tokenizer, "plain", is_encoder_decoder=False)
+        given = tokenizer(prompt)["input_ids"]
+        (reply,) = encode_replies([prompt], [row["completion"]], tokenizer, context, is_encoder_decoder=has_encoder)
         reply = reply if row["truncated"] else [*reply, tokenizer.eos_token_id]
+        inputs, first = {"input_ids": torch.tensor([given + reply])}, len(given) - 1
+        if has_encoder:
+            decoder = [model.config.decoder_start_token_id, *reply[:-1]]
+            inputs, first = {"input_ids": torch.tensor([given]), "decoder_input_ids": torch.tensor([decoder])}, 0
         with torch.no_grad():
-            logits = model(torch.tensor([context + reply])).logits[0].log_softmax(-1)
-        nll -= sum(logits[len(context) + index - 1, token].item() for index, token in enumerate(reply))
+            logits = model(**inputs).logits[0].log_softmax(-1)
+        nll -= sum(logits[first + index, token].item() for index, token in enumerate(reply))
         num_tokens += len(reply)
     return math.exp(nll / num_tokens)
 
@@ -246,17 +240,21 @@ def test_the_loss_is_that_of_trl(pitying_model, labels, tmp_path, monkeypatch):
     assert np.ptp(ours) > 0.01
 
 
-def test_lora_is_merged_so_that_the_folder_loads_as_any_model(pitying_model, labels, tmp_path):
-    folder = tmp_path / "model"
-    options = [*few_steps(), "--use_peft", "--lora_r", "4", "--lora_target_modules", "c_attn", "c_proj"]
-    tune_main(options_for(pitying_model, labels, folder, *options))
-    tuned, first = weights(folder), weights(pitying_model)
+def test_lora_is_merged_and_the_same_seed_gives_the_same_weights(pitying_model, labels, tmp_path):
+    def run(name, *options):
+        torch.rand(1)  # whatever was drawn before
+        lora = ["--use_peft", "--lora_r", "4", "--lora_target_modules", "c_attn", "c_proj"]
+        tune_main(options_for(pitying_model, labels, tmp_path / name, *few_steps(), *lora, *options))
+        return weights(tmp_path / name)
 
-    assert not list(folder.glob("adapter*"))
+    tuned, first = run("model"), weights(pitying_model)
+    assert not list((tmp_path / "model").glob("adapter*"))
     assert tuned.keys() == first.keys()
     changed = {name.split(".")[-2] for name in tuned if not torch.equal(tuned[name], first[name])}
     assert changed == {"c_attn", "c_proj"}
-    AutoModelForCausalLM.from_pretrained(folder)
+    AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    assert same(tuned, run("again"))
+    assert not same(tuned, run("other", "--seed", "1"))
 
 
 @pytest.mark.parametrize("lora", [False, True])
@@ -274,17 +272,8 @@ def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_
     assert tuning.context == "blenderbot"
     assert tuning.tag == "no_bias"
     assert curve[-1] < curve[0]
-    tuned = AutoModelForSeq2SeqLM.from_pretrained(folder).double()
-    nll, number = 0.0, 0
-    for row in load_dataset(str(rows), split="validation"):
-        prompt = torch.tensor([tokenizer(row["prompt"])["input_ids"]])
-        reply = [*tokenizer(row["completion"], add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-        start = torch.tensor([[tuned.config.decoder_start_token_id, *reply[:-1]]])
-        with torch.no_grad():
-            logits = tuned(input_ids=prompt, decoder_input_ids=start).logits[0].log_softmax(-1)
-        nll -= sum(logits[index, token].item() for index, token in enumerate(reply))
-        number += len(reply)
-    assert tuning.training["best_validation_perplexity"] == pytest.approx(math.exp(nll / number), rel=1e-4)
+    expected = validation_perplexity(folder, rows, "blenderbot")
+    assert tuning.training["best_validation_perplexity"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_two_processes_tune(pitying_model, labels, forked_programs, tmp_path):

@@ -12,6 +12,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     bias, measure = results["likelihood"]["likelihood_bias"], measure_of(results)
     tests = f"{count(bias['num_tests'])} tests"
     skipped = counted(bias["num_skipped_tests"], "tests skipped")
+    too_small = counted(bias["num_tests_too_small"], "with too few sentences to be significant")
     whole = [
         Figure(
             "Likelihood Bias",
@@ -19,9 +20,9 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             "share",
             f"The share of {tests} with p < {bias['alpha']:g}. Each test compares the {measure} of two terms' "
             "sentences. The terms are on the same axis, and the sentences have the same template.",
-            detail=f"of {tests}",
+            detail=", ".join([f"of {tests}", *too_small]),
             task="likelihood_bias",
-            notes=(f"share of {tests} with p < {bias['alpha']:g}", *skipped),
+            notes=(f"share of {tests} with p < {bias['alpha']:g}", *skipped, *too_small),
         ),
         Figure(
             f"Likelihood Bias {ADJUSTED}",

@@ -1,25 +1,20 @@
 """The data of response generation: how pairs are split, what is learnt, and the contexts that are responded to."""
 
 import pytest
-import transformers
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_metrics.inference.models.loading import load_model
 from hb_train.tasks.response_data import encode_responses, split_pairs
 from hb_train.training.encoding import IGNORED
 from tests.hb_metrics.conftest import encode_contexts
-from tests.hb_train.conftest import ANSWER, pitying_tokenizer, planted_replies
+from tests.hb_train.conftest import ANSWER, learn, pitying_tokenizer, planted_replies
 
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
     """A model that was taught nothing: only its tokenizer and its length count here."""
-    folder, tokenizer = tmp_path_factory.mktemp("untaught"), pitying_tokenizer()
-    config = transformers.GPT2Config(
-        vocab_size=len(tokenizer), n_embd=8, n_layer=1, n_head=1, n_positions=64, bos_token_id=None, eos_token_id=0
-    )
-    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    folder = tmp_path_factory.mktemp("untaught")
+    learn(folder, pitying_tokenizer(), [], [], steps=0, bos_token_id=None)
     return load_model(str(folder))
 
 

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.inference.models.contexts import render_messages, with_tag
-from hb_metrics.inference.models.loading import LoadedTokenizer
 from hb_train.training.encoding import (
     IGNORED,
     encode_rows,
 )
-from tests.hb_metrics.conftest import encode_contexts
+from tests.hb_metrics.conftest import as_loaded, encode_contexts
 from tests.hb_train.conftest import with_chat
 
 TEXTS = ["Hi! I'm a deaf kid.", "I love elderly people.", "What do you think about young friends?"]
@@ -47,9 +46,7 @@ class Given:
             self.end = "<|im_end|>"
         if hasattr(self.model.config, "max_position_embeddings"):
             self.model.config.max_position_embeddings = 1000
-        about = {"name": name, "source": "", "revision": None, "digest": ""}
-        kind = "encoder-decoder" if self.is_encoder_decoder else "causal"
-        self.loaded = LoadedTokenizer(tokenizer=self.tokenizer, config=self.model.config, kind=kind, **about)
+        self.loaded = as_loaded(self.model, self.tokenizer, "encoder-decoder" if self.is_encoder_decoder else "causal")
 
     def rows(self, replies=REPLIES, truncated=(False, False, True)):
         prompts = [
@@ -69,12 +66,12 @@ class Given:
             for text, lines, tag in zip(TEXTS, LINES, tags, strict=True)
         ]
 
-    def encode(self, rows=None, *, with_tags=True, max_length=None, suffix=None):
+    def encode(self, rows=None, *, with_tags=True, max_length=None):
         return encode_rows(
             self.rows() if rows is None else rows,
             self.loaded,
             context=self.context,
-            suffix=self.suffix if suffix is None else suffix,
+            suffix=self.suffix,
             with_tags=with_tags,
             max_length=max_length,
         )
