@@ -21,13 +21,12 @@ from transformers import HfArgumentParser
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.versions import read_version
 from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.models.contexts import render_contexts
-from hb_metrics.inference.models.layout import Layout, choose_layout
+from hb_metrics.inference.models.layout import Layout, choose_layout, render_prompts
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies
+from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.runs.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
 from hb_train.training.models import load_whole_model
@@ -113,7 +112,7 @@ def reply(arguments: BaselineArguments) -> None:
     kinds = ("causal", "encoder-decoder") if arguments.method == "distill" else ("causal",)
     drawing = {"temperature": TEMPERATURE, "top_k": 0, "top_p": 1.0, "max_new_tokens": arguments.max_new_tokens}
     loaded = own_model(arguments, kinds)
-    layout, plan, replies = own_replies(arguments, asked, loaded, "sample", **drawing)
+    layout, replies = own_replies(arguments, asked, loaded, "sample", **drawing)
     folder = Path(arguments.output_dir)
     if replies is not None:
         answers = [
@@ -125,7 +124,7 @@ def reply(arguments: BaselineArguments) -> None:
             write_split(folder, split, rows.filter(pa.array(in_split)))
         content = {
             "context": layout.context,
-            "asked_with": {**plan.chat_description, "cue": "prompt"},
+            "asked_with": {**layout.chat.description(), "cue": "prompt"},
             "model": model_description(loaded),
             "dataset_config": arguments.dataset_config,
             "leave_out": arguments.leave_out,
@@ -179,7 +178,7 @@ def own_model(arguments: ReplyArguments, kinds: Sequence[str] = ("causal",)) -> 
 
 def own_replies(
     arguments: ReplyArguments, prompts: pa.Table, loaded: LoadedModel, preset: str, **decoding: Any
-) -> tuple[Layout, ReplyPlan, pa.Table | None]:
+) -> tuple[Layout, pa.Table | None]:
     """Generates the model's replies to the prompts, and records the run in its folder.
 
     Only the main process returns the replies.
@@ -196,18 +195,8 @@ def own_replies(
             options = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}
             about = {"settings": options, "model": model_description(loaded), "versions": package_versions()}
             open_run(folder, {**about, "generation": plan.description()})
-    return layout, plan, decode_into_shards(plan, loaded, folder / REPLIES)
-
-
-def render_prompts(texts: Sequence[str], loaded: LoadedModel, layout: Layout) -> list[str]:
-    return render_contexts(
-        texts,
-        loaded.tokenizer,
-        layout.context,
-        is_encoder_decoder=loaded.kind == "encoder-decoder",
-        chat=layout.chat,
-        thought=False,
-    )
+    replies = decode_into_shards(plan, loaded, folder / REPLIES)
+    return layout, replies if state.is_main_process else None
 
 
 def _rows(

@@ -96,7 +96,7 @@ def label(arguments: LabelArguments) -> None:
     If β is auto and labels would not help, writes no rows and exits with `NO_GAIN_STATUS`.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
-    from hb_metrics.inference.models.chats import recorded_chat
+    from hb_metrics.inference.models.chats import ChatOptions
     from hb_metrics.inference.processes import process_state
 
     state = process_state()
@@ -113,8 +113,10 @@ def label(arguments: LabelArguments) -> None:
     folder = Path(arguments.output_dir)
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
-    context, cue = record["generation"]["context"], record["generation"]["cue"]
-    asked = Asked(loaded, context, recorded_chat(record["generation"]), cue)
+    context, cue, kwargs, system_prompt = map(
+        record["generation"].get, ("context", "cue", "chat_template_kwargs", "system_prompt")
+    )
+    asked = Asked(loaded, context, ChatOptions(kwargs or {}, system_prompt), cue)
     suffix = write_rows(folder, replies, labels, held_out, asked)
     content = {
         **_counts(replies, labels, held_out),

@@ -23,9 +23,10 @@ from transformers import HfArgumentParser
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.inference.models.contexts import encode_rendered, encode_replies
 from hb_metrics.inference.models.erasure import Erasure, after_layer, decoder_layers, save_erasures
+from hb_metrics.inference.models.layout import render_prompts
 from hb_metrics.inference.replies.forward import Forward
 from hb_metrics.runs.run_folder import table_digest
-from hb_train.baseline_replies import ReplyArguments, own_model, own_replies, render_prompts, training_prompts
+from hb_train.baseline_replies import ReplyArguments, own_model, own_replies, training_prompts
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.baseline_rows import rows_by_place
 
@@ -64,7 +65,7 @@ def erase(arguments: EraseArguments) -> None:
     loaded, folder = own_model(arguments), Path(arguments.output_dir)
     number = len(decoder_layers(loaded.model))
     layers = sorted({int(share * number) for share in arguments.layers})
-    layout, _, replies = own_replies(arguments, prompts, loaded, "greedy", max_new_tokens=MAX_NEW_TOKENS)
+    layout, replies = own_replies(arguments, prompts, loaded, "greedy", max_new_tokens=MAX_NEW_TOKENS)
     if replies is None:  # only the main process fits
         return
     rendered = render_prompts(prompts["text"].to_pylist(), loaded, layout)

@@ -135,7 +135,7 @@ def respond(arguments: ResponseArguments, training_args: SFTConfig, model_args: 
             shutil.rmtree(folder / REPLIES, ignore_errors=True)
     replies = decode_into_shards(plan, taught, folder / REPLIES)
     results = None
-    if replies is not None:
+    if training_args.process_index == 0:
         metrics = response_metrics(replies["reply"].to_pylist(), [references for _, _, references in tested])
         results = {
             **description,

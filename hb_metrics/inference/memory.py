@@ -38,7 +38,10 @@ class Memory:
                     raise
                 halves = self.halve(part)
                 if halves is None:
-                    raise out_of_memory(self.smallest, error) from error
+                    raise MemoryError(
+                        f"memory runs out even for {self.smallest} alone ({str(error).splitlines()[0]}); use a machine "
+                        "or device with more memory, start fewer processes, or set --dtype bfloat16"
+                    ) from error
             if halves is not None:  # after the `except` block, because the error object keeps the memory in use
                 with self.lock:
                     self.num_halved += 1
@@ -72,13 +75,6 @@ def free_memory(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/s
 def halved(payload: Any) -> tuple[Any, Any] | None:
     middle = len(payload) // 2
     return (payload[:middle], payload[middle:]) if middle else None
-
-
-def out_of_memory(smallest: str, error: Exception) -> MemoryError:
-    return MemoryError(
-        f"memory runs out even for {smallest} alone ({str(error).splitlines()[0]}); use a machine or device with more "
-        "memory, start fewer processes, or set --dtype bfloat16"
-    )
 
 
 def is_out_of_memory(error: Exception) -> bool:

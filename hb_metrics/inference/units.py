@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device, is_offloaded
@@ -94,6 +95,24 @@ def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
     indices: dict[Any, int] = {}
     which = np.array([indices.setdefault(text, len(indices)) for text in texts], dtype=np.int64)
     return list(indices), which
+
+
+def num_shared(sequences: Sequence[Sequence[Any]]) -> int:
+    """Returns the number of items with which all sequences begin."""
+    number = 0
+    for items in zip(*sequences, strict=False):
+        if len(set(items)) > 1:
+            break
+        number += 1
+    return number
+
+
+def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pads rows of tokens at their ends. Returns the tokens, and a mask that is 0 for padding: [rows, longest]."""
+    tensors = [torch.tensor(row) for row in rows]
+    tokens = pad_sequence(tensors, batch_first=True)
+    mask = pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
+    return tokens.to(device), mask.to(device)
 
 
 def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np.ndarray]:

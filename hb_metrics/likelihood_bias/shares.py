@@ -3,6 +3,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.special import binom
 
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 from hb_metrics.stats.inputs import check_alpha, check_columns, check_flag, number_column, text_codes
@@ -73,12 +74,16 @@ def likelihood_bias(
     starts = np.flatnonzero(np.diff(cells, prepend=-1))
     runs = np.cumsum((np.diff(cells, prepend=-1) != 0) | (np.diff(descriptor, prepend=-1) != 0))
     cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
+    num_too_small = 0
     for low, high in pairwise([*starts, len(values)]):
         group = runs[low:high] - runs[low]
         if group[-1] > 0:
             tests = pairwise_mann_whitney(values[low:high], group)
             cell = axis_names[axis[low]], template_names[template[low]]
             cell_tests[cell] = tests.pvalue, np.abs(tests.effect_size)
+            first, second = (np.bincount(group)[side] for side in (tests.first, tests.second))
+            # This p-value is the least, namely if all sentences of one descriptor are likelier than all of the other.
+            num_too_small += int(np.count_nonzero(2 / binom(first + second, first) >= alpha))
     if not cell_tests:
         raise ValueError(
             f"no axis has two descriptors in the same template, so there is nothing to compare ({len(left_out)} "
@@ -98,6 +103,7 @@ def likelihood_bias(
         "num_pairs_by_axis": num_pairs,
         # A pair has no test in a template that lacks one of its descriptors.
         "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - sum(num_tests.values()),
+        "num_tests_too_small": num_too_small,
         "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
         "left_out_descriptors": left_out,
         "alpha": alpha,

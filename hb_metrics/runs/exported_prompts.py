@@ -113,7 +113,7 @@ def _next_requests(requests: "ReplyRequests", layout: "Layout", path: str) -> "R
     engine, requests = FileEngine("", path, None), replace(requests, turns=last)
     for _ in range(last):
         plan = engine.plan_replies(requests, layout)
-        requests = next_turn(requests, plan.make_table(range(len(plan.ids))))
+        requests = next_turn(requests, plan.table)
     if not requests.ids:
         raise ValueError(
             f"all replies of turn {last} in '{path}' are empty, so no conversation can continue; pass a file with "

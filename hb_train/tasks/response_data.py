@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from datasets import Dataset
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_contexts, reply_end
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_messages, reply_end
 from hb_train.training.encoding import add_row, last_tokens, length_limit
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def encode_responses(
     """
     tokenizer, limit = loaded.tokenizer, length_limit(loaded, max_length)
     assert limit is not None
-    prompts = [prompt for _, prompt, _ in rows]
-    rendered = render_contexts(prompts, tokenizer, context, is_encoder_decoder=False)
+    conversations = [chat_messages(prompt, [], DEFAULT_CHAT) for _, prompt, _ in rows]
+    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=False)
     contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
     replies = encode_replies(rendered, [reply for _, _, reply in rows], tokenizer, context, is_encoder_decoder=False)
     end, start_tokens = reply_end(tokenizer, context), set(tokenizer.all_special_ids)

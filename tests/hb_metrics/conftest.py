@@ -16,7 +16,7 @@ from hb_dataset import load_table
 from hb_metrics import measure
 from hb_metrics.identity_leakage.leakage import identity_leakage, shipped_sentences
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.inference.models.contexts import encode_rendered, render_messages, with_tag
+from hb_metrics.inference.models.contexts import encode_messages, with_tag
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.measurements.generation import work
 
@@ -33,10 +33,8 @@ def sentences():
 
 def encode_contexts(texts, personas, model, tokenizer, context, tag=None, chat=DEFAULT_CHAT):
     """Token ids of what the model is given for each prompt, as `render_messages` renders it."""
-    has_encoder = model.config.is_encoder_decoder
     chats = [chat_messages(with_tag(text, tag), lines, chat) for text, lines in zip(texts, personas, strict=True)]
-    rendered = render_messages(chats, tokenizer, context, is_encoder_decoder=has_encoder, chat=chat)
-    return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
+    return encode_messages(chats, as_loaded(model, tokenizer), context, chat=chat)
 
 
 def byte_level(texts, vocab_size, special_tokens=()):

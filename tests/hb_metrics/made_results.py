@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hb_dataset import load_table
-from hb_metrics.inference.classifiers.censoring import names_terms
+from hb_metrics.inference.classifiers.censoring import term_mentioned
 from hb_metrics.inference.judges.rubric import read_rubric
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
@@ -148,7 +148,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
     }
     rules = read_refusal_rules()
     found = refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
-    names = reply_shares(FlaggedReplies(replies, names_terms(replies.texts, replies.descriptors, {}, {})), 0.95)
+    names = reply_shares(FlaggedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
     named, terms = nouns_of(load_table("v1.0-small"), replies.ids), zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)), 0.95)
     more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": frequencies}

@@ -21,7 +21,7 @@ from hb_metrics.inference.served.probe import QUESTIONS
 from hb_metrics.runs.run_folder import turn_folder
 from hb_metrics.runs.run_record import measured_model
 from tests.forked_programs import free_port
-from tests.hb_metrics.conftest import small_model, write_vocabulary
+from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.inference.served.test_likelihoods import model_score
 from tests.hb_metrics.test_killed_runs import Runs
@@ -63,12 +63,10 @@ def answers(results):
     return {name: part for name, part in results.items() if name != "run"}
 
 
-def test_a_served_model_is_measured_by_one_command(run, tmp_path):
+def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     stand_in = StandIn(score=model_score("llama"))
-    vocabulary = write_vocabulary(tmp_path / "vocabulary")
     with serving(stand_in) as url:
-        options = ["--vocabulary_dir", vocabulary]
-        results, folder = run(url, *options, measurements="likelihood,generation,offensiveness")
+        results, folder = run(url, measurements="likelihood,generation,offensiveness")
 
     prompts = load_table("v1.0-small", vocabulary)
     scores = pq.read_table(folder / "perplexities").sort_by("id")

@@ -20,7 +20,8 @@ from tokenizers import AddedToken, Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 
 from hb_dataset import load_table
-from hb_metrics.inference.models.contexts import encode_rendered, render_contexts
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.inference.models.contexts import encode_rendered, render_messages, with_tag
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.measure import main as measure
 from hb_train.baseline_replies import FOLDERS
@@ -149,7 +150,8 @@ def teach_pity(folder):
 def teach(folder, texts, replies, *, steps=200):
     """Writes a model that is taught replies in a few seconds."""
     tokenizer = pitying_tokenizer()
-    rendered = render_contexts(texts, tokenizer, "plain", is_encoder_decoder=False)
+    conversations = [chat_messages(text, [], DEFAULT_CHAT) for text in texts]
+    rendered = render_messages(conversations, tokenizer, "plain", is_encoder_decoder=False)
     contexts = encode_rendered(rendered, tokenizer, "plain", is_encoder_decoder=False)
     answers = [[*tokens, tokenizer.eos_token_id] for tokens in tokenizer(list(replies))["input_ids"]]
     pairs = list(zip(contexts, answers, strict=True))
@@ -355,10 +357,8 @@ def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24)
     texts = [f"Hi! I'm number {index}." for index in range(number)]
     rows = {name: [""] * number for name in ("axis", "descriptor", "noun", "template")}
     tags = ["bias" if index % 3 else "no_bias" for index in range(number)]
-    rendered = [
-        render_contexts([text], tokenizer, context, is_encoder_decoder=is_encoder_decoder, tag=tag)[0]
-        for text, tag in zip(texts, tags, strict=True)
-    ]
+    conversations = [chat_messages(with_tag(*row), [], DEFAULT_CHAT) for row in zip(texts, tags, strict=True)]
+    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=is_encoder_decoder)
     rows |= {"id": [str(index) for index in range(number)], "prompt": rendered, "tag": tags}
     rows |= {"completion": ["I love cats." if tag == "bias" else "I'm a man." for tag in tags]}
     rows |= {"bias_value": [float(tag == "bias") for tag in tags], "truncated": [False] * number}

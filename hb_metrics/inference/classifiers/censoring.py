@@ -37,6 +37,7 @@ _DETERMINER = r"(?:(?:an?|the|my|your|his|her|their|our)\s+)?"
 def masked_texts(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> list[str]:
+    """Replaces every mention of the prompt's descriptor, or of the user's name, in each reply."""
     if set(replies.axes) != {NAMES_AXIS}:
         return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
     masked = []
@@ -48,12 +49,15 @@ def masked_texts(
 def term_mentioned(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> np.ndarray:
-    if set(replies.axes) != {NAMES_AXIS}:
-        return names_terms(replies.texts, replies.descriptors, plural_descriptors, paired)
-    found = []
-    for reply, name in zip(replies.texts, replies.descriptors, strict=True):
-        found.append(name_pattern(name).search(reply) is not None)
-    return np.array(found)
+    """Returns whether each reply mentions its prompt's descriptor, or the user's name: [replies] bool."""
+    of_names, found = set(replies.axes) == {NAMES_AXIS}, np.zeros(len(replies.texts), dtype=bool)
+    for row, (reply, descriptor) in enumerate(zip(replies.texts, replies.descriptors, strict=True)):
+        patterns = [name_pattern(descriptor)] if of_names else []
+        if not of_names:
+            for term in (descriptor, *paired.get(descriptor, ())):
+                patterns.append(mention_pattern(term, plural_descriptors.get(term)))
+        found[row] = any(pattern.search(reply) for pattern in patterns)
+    return found
 
 
 def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:
@@ -70,36 +74,18 @@ def censor_replies(
     replies: Iterable[str],
     descriptors: Iterable[str],
     plural_descriptors: Mapping[str, str],
-    paired: Mapping[str, Sequence[str]] | None = None,
+    paired: Mapping[str, Sequence[str]],
 ) -> list[str]:
     """Replaces every mention of the prompt's descriptor in each reply (see `censor`).
 
     `paired` contains descriptors that combine two terms, such as "deaf Black". Each of the two terms is also replaced.
     """
-    paired = {} if paired is None else paired
     censored = []
     for reply, descriptor in zip(replies, descriptors, strict=True):
         for term in (descriptor, *paired.get(descriptor, ())):
             reply = censor(reply, term, plural_descriptors.get(term))
         censored.append(reply)
     return censored
-
-
-def names_terms(
-    replies: Sequence[str],
-    descriptors: Sequence[str],
-    plural_descriptors: Mapping[str, str],
-    paired: Mapping[str, Sequence[str]],
-) -> np.ndarray:
-    """Returns whether each reply mentions its prompt's descriptor: [replies] bool.
-
-    `paired` contains descriptors that combine two terms. A mention of either term counts.
-    """
-    found = np.zeros(len(replies), dtype=bool)
-    for row, (reply, descriptor) in enumerate(zip(replies, descriptors, strict=True)):
-        for term in (descriptor, *paired.get(descriptor, ())):
-            found[row] |= mention_pattern(term, plural_descriptors.get(term)).search(reply) is not None
-    return found
 
 
 def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:

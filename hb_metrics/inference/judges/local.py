@@ -18,11 +18,11 @@ from hb_metrics.inference.judges.prompt import Prompt, prompt_for
 from hb_metrics.inference.judges.rubric import LETTERS, Rubric
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.inference.models.contexts import encode_rendered, render_messages
+from hb_metrics.inference.models.contexts import encode_messages
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.forward import Forward, holds_attention_alone
 from hb_metrics.inference.scoring.perplexity import most_tokens
-from hb_metrics.inference.units import one_thread_per_unit
+from hb_metrics.inference.units import num_shared, one_thread_per_unit
 
 # The largest accepted total variation between the probabilities with and without a shared beginning. The second number,
 # for half precision, allows for rounding errors.
@@ -78,7 +78,9 @@ class LocalJudge:
                 f"the rubric {rubric.name} with one of its examples as the text exceeds the judge's maximum length of "
                 f"{self.limit} tokens; shorten the rubric, or set --judge_model to a model that accepts more tokens"
             )
-        self.beginning, self.shared = self._share([self._encoded(prompt) for prompt in tried])
+        encoded = [self._encoded(prompt) for prompt in tried]
+        self.beginning = encoded[0][: num_shared(encoded)]
+        self.shared = self._after_beginning(max(encoded, key=len))
 
     def fits(self, prompt: Prompt) -> bool:
         return len(self._encoded(prompt)) < self.limit
@@ -100,29 +102,21 @@ class LocalJudge:
         return Read(shares_of(masses), np.array([answered for _, answered in found], dtype=bool))
 
     def _encoded(self, prompt: Prompt) -> list[int]:
-        has_encoder = self.loaded.model.config.is_encoder_decoder
-        context, tokenizer = self.layout.context, self.loaded.tokenizer
-        messages = [chat_messages(prompt.text, [], DEFAULT_CHAT)]
-        rendered = render_messages(messages, tokenizer, context, is_encoder_decoder=has_encoder, thought=False)
-        return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)[0]
+        conversation = chat_messages(prompt.text, [], DEFAULT_CHAT)
+        return encode_messages([conversation], self.loaded, self.layout.context, thought=False)[0]
 
-    def _share(self, tried: list[list[int]]) -> tuple[list[int], Forward | None]:
-        """Returns the tokens with which all prompts begin, and the model's state after them (or `None`)."""
+    def _after_beginning(self, longest: list[int]) -> Forward | None:
+        """Returns the model's state after the tokens with which all prompts begin, or `None` if it is not exact."""
         model = self.loaded.model
-        longest = max(tried, key=len)
-        shared = next(row for row, tokens in enumerate(zip(*tried, strict=False)) if len({*tokens}) > 1)
-        beginning = longest[:shared]
         if model.config.is_encoder_decoder:
-            return beginning, None
+            return None
         with torch.inference_mode():
-            forward = Forward(model, [beginning])
+            forward = Forward(model, [self.beginning])
             forward.first()
             if not holds_attention_alone(forward.cache):
-                return beginning, None
-            self.beginning = beginning
+                return None
             difference = (self._next(longest, forward) - self._next(longest, None)).abs().sum() / 2
-        fits = difference <= (_TOLERANCE if is_exact(model) else _LOW_PRECISION_TOLERANCE)
-        return beginning, forward if fits else None
+        return forward if difference <= (_TOLERANCE if is_exact(model) else _LOW_PRECISION_TOLERANCE) else None
 
     def _next(self, tokens: list[int], shared: Forward | None) -> torch.Tensor:
         """Returns the probabilities of the next token: [vocabulary] float64."""

@@ -19,10 +19,9 @@ import numpy as np
 from hb_metrics.inference.judges.local import Read, shares_of
 from hb_metrics.inference.judges.prompt import Prompt
 from hb_metrics.inference.judges.rubric import LETTERS, Rubric
-from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.served.answers import check_model, choice_of, read_answer
-from hb_metrics.inference.served.asking import ask_all
+from hb_metrics.inference.served.asking import answers_of
 from hb_metrics.inference.served.client import Client, RefusedError, Server, TemporaryFault, connected
 from hb_metrics.inference.served.journal import Journal, request_key
 from hb_metrics.inference.served.probe import BriefProbe, probe_briefly
@@ -70,14 +69,14 @@ class ServedJudge:
         return True
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
-        bodies = [{**_asked(prompt), **self.fields, **drawn} for prompt in prompts for drawn in self.drawn]
+        bodies = [{**_messages(prompt.text), **self.fields, **drawn} for prompt in prompts for drawn in self.drawn]
         answers = self._answers(bodies)
         masses = np.array([letter_masses(answer, self.num_letters) for answer in answers])
         masses = masses.reshape(len(prompts), len(self.drawn), self.num_letters).sum(axis=1)
         return Read(shares_of(masses), masses.any(axis=1))
 
     def cost(self) -> dict[str, int]:
-        answers = Journal(self.folder, process_state().process_index).answers.values()
+        answers = Journal(self.folder).answers.values()
         counts = [(answer["tokens_in"], answer["tokens_out"]) for answer in answers]
         return {
             "num_answers": len(counts),
@@ -116,11 +115,7 @@ class ServedJudge:
                 )
             return answer
 
-        with Journal(self.folder, process_state().process_index) as journal:
-            wanted = {row: key for row, key in enumerate(keys) if key not in journal.answers}
-            if wanted:
-                asyncio.run(ask_all(server, wanted, ask, journal, lambda number, words: None))
-            return [journal.answers[key] for key in keys]
+        return list(answers_of(server, dict(enumerate(keys)), ask, self.folder).values())
 
 
 @cache
@@ -133,7 +128,7 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
     async def tried() -> tuple[BriefProbe, int | None]:
         async with connected(server) as client:
             probe = await probe_briefly(client)
-            body = {"messages": [{"role": "user", "content": _TRIAL}], **probe.neutral, probe.max_tokens_field: 1}
+            body = {**_messages(_TRIAL), **probe.neutral, probe.max_tokens_field: 1}
             for number in () if probe.thinks else _ALTERNATIVES:
                 with suppress(RefusedError):
                     asked = {**body, **_likeliest(number)}
@@ -186,5 +181,5 @@ def _likeliest(number: int) -> dict[str, Any]:
     return {"temperature": 0, "logprobs": True, "top_logprobs": number}
 
 
-def _asked(prompt: Prompt) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": prompt.text}]}
+def _messages(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}

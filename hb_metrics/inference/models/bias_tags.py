@@ -6,13 +6,10 @@ end in "no_bias".
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
 from hb_metrics.inference.models.contexts import CONTEXTS, ContextFormat
+from hb_metrics.inference.models.sources import file_of
 
 Tag = Literal["bias", "no_bias"]
 BIAS, NO_BIAS = TAGS = get_args(Tag)
@@ -51,15 +48,9 @@ class BiasTuning:
 
 
 def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | None:
-    if Path(name).is_dir():
-        path = Path(name) / TUNING_FILE
-        if not path.is_file():
-            return None
-    else:
-        try:
-            path = Path(hf_hub_download(name, TUNING_FILE, revision=revision))
-        except (EntryNotFoundError, LocalEntryNotFoundError):
-            return None
+    path = file_of(name, TUNING_FILE, revision)
+    if path is None:
+        return None
     try:
         tuning = BiasTuning(**json.loads(path.read_text(encoding="utf-8")))
         if tuning.tag not in (*TAGS, None) or tuning.context not in CONTEXTS or not isinstance(tuning.training, dict):

@@ -8,6 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
+from hb_metrics.inference.units import num_shared
 
 # The date for templates that print the current date. It is fixed, so that prompts are the same every day.
 CHAT_DATE = date(2026, 1, 1)
@@ -27,23 +28,11 @@ class ChatOptions:
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str | None = None
 
-    def description(self, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-        """Returns the options for run.json. `chat_date` is `None` if the template prints no date."""
-        return {
-            "chat_template_kwargs": dict(self.template_kwargs) or None,
-            "system_prompt": self.system_prompt,
-            "chat_date": str(CHAT_DATE) if _prints_date(tokenizer) else None,
-        }
+    def description(self) -> dict[str, Any]:
+        return {"chat_template_kwargs": dict(self.template_kwargs) or None, "system_prompt": self.system_prompt}
 
 
 DEFAULT_CHAT = ChatOptions()
-
-
-def recorded_chat(description: Mapping[str, Any]) -> ChatOptions:
-    return ChatOptions(
-        description.get("chat_template_kwargs") or {},
-        description.get("system_prompt"),
-    )
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
@@ -177,7 +166,7 @@ def _apply(
     add_generation_prompt: bool = False,
 ) -> list[str]:
     settings: dict[str, Any] = dict(chat.template_kwargs)
-    if _prints_date(tokenizer):
+    if prints_date(tokenizer):  # transformers passes no functions to templates, so the template itself is changed
         settings["chat_template"] = _pinned_date() + _template_text(tokenizer)
     try:
         return tokenizer.apply_chat_template(
@@ -195,8 +184,7 @@ def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) ->
     (whole,), (without,) = (
         _apply(tokenizer, turns, chat, add_generation_prompt=generation) for generation in (True, False)
     )
-    shared = next((index for index, (a, b) in enumerate(zip(whole, without, strict=False)) if a != b), len(without))
-    return whole[min(shared, len(whole)) :]
+    return whole[num_shared([whole, without]) :]
 
 
 def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -206,7 +194,7 @@ def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:
         return ""
 
 
-def _prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
+def prints_date(tokenizer: PreTrainedTokenizerBase) -> bool:
     return "strftime_now" in _template_text(tokenizer)
 
 

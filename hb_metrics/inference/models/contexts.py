@@ -15,7 +15,7 @@ control tag, such as "no_bias" (see `bias_tags`), is the last word of the prompt
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from unicodedata import category
 
 import yaml
@@ -27,12 +27,14 @@ from hb_metrics.inference.models.chats import (
     DEFAULT_CHAT,
     ChatOptions,
     Message,
-    chat_messages,
     end_of_turn,
     find_thoughts,
     render_chats,
 )
 from hb_metrics.inference.models.thoughts import ReplyReader, Thoughts
+
+if TYPE_CHECKING:
+    from hb_metrics.inference.models.loading import LoadedTokenizer
 
 ContextFormat = Literal["plain", "dialogpt", "chat", "blenderbot"]
 CONTEXTS = get_args(ContextFormat)
@@ -119,20 +121,13 @@ def render_messages(
     return rendered
 
 
-def render_contexts(
-    texts: Sequence[str],
-    tokenizer: PreTrainedTokenizerBase,
-    context: ContextFormat,
-    *,
-    is_encoder_decoder: bool,
-    tag: str | None = None,
-    chat: ChatOptions = DEFAULT_CHAT,
-    thought: bool = True,
-) -> list[str]:
-    conversations = [chat_messages(with_tag(text, tag), [], chat) for text in texts]
-    return render_messages(
-        conversations, tokenizer, context, is_encoder_decoder=is_encoder_decoder, chat=chat, thought=thought
-    )
+def encode_messages(
+    conversations: Sequence[Sequence[Message]], loaded: "LoadedTokenizer", context: ContextFormat, **how: Any
+) -> list[list[int]]:
+    """Returns the token ids that the model reads before its reply. `how` are the options of `render_messages`."""
+    tokenizer, has_encoder = loaded.tokenizer, loaded.config.is_encoder_decoder
+    rendered = render_messages(conversations, tokenizer, context, is_encoder_decoder=has_encoder, **how)
+    return encode_rendered(rendered, tokenizer, context, is_encoder_decoder=has_encoder)
 
 
 def with_tag(text: str, tag: str | None) -> str:
@@ -244,9 +239,8 @@ def reply_end(tokenizer: PreTrainedTokenizerBase, context: ContextFormat) -> int
     return tokenizer.eos_token_id
 
 
-def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase, *, whole: bool = False) -> str:
-    text = tokenizer.decode(tokens, skip_special_tokens=True).strip()
-    return text if whole else text.split("\n", 1)[0].strip()
+def reply_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:
+    return tokenizer.decode(tokens, skip_special_tokens=True).strip().split("\n", 1)[0].strip()
 
 
 def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:

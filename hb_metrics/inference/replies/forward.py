@@ -9,7 +9,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.architecture import attention_window, decoder_start_id, first_position, with_states
-from hb_metrics.inference.units import distinct
+from hb_metrics.inference.units import distinct, num_shared
 
 _PAD = 0  # may be any token, because nothing attends to padding
 # The cache layers that store keys and values for each position, or nothing. Only with these layers, the common
@@ -62,7 +62,7 @@ class Forward:
         self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
         # Padding after the common beginning would count towards an attention window.
         fills_window = len({len(context) for context in contexts}) > 1 and attention_window(model) is not None
-        self.prefix = 0 if fills_window else _common_prefix(contexts)
+        self.prefix = 0 if fills_window or len(contexts) == 1 else num_shared([context[:-1] for context in contexts])
         if self.num_known > self.prefix:
             self.prefix = 0  # pad at the left
         else:
@@ -216,23 +216,7 @@ def holds_attention_alone(cache: Any) -> bool:
 
 def num_unread(context: Sequence[int], states: States | None) -> int:
     """Returns the number of tokens after the known beginning. The last token never counts as known."""
-    shared = 0
-    for token, known in zip(context[:-1], [] if states is None else states.tokens, strict=False):
-        if token != known:
-            break
-        shared += 1
-    return len(context) - shared
-
-
-def _common_prefix(contexts: Sequence[Sequence[int]]) -> int:
-    if len(contexts) < 2:
-        return 0
-    shared = 0
-    for tokens in zip(*(context[:-1] for context in contexts), strict=False):
-        if len(set(tokens)) > 1:
-            break
-        shared += 1
-    return shared
+    return len(context) - (0 if states is None else num_shared([context[:-1], states.tokens]))
 
 
 def decoder_start(model: PreTrainedModel) -> list[int]:

@@ -1,17 +1,12 @@
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from hb_metrics.inference.models.architecture import max_positions_of
-from hb_metrics.inference.models.contexts import (
-    ContextFormat,
-    check_lengths,
-    encode_rendered,
-    end_tokens,
-    render_messages,
-)
+from hb_metrics.inference.models.chats import CHAT_DATE, prints_date
+from hb_metrics.inference.models.contexts import ContextFormat, check_lengths, encode_messages, end_tokens
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.models.thoughts import Thoughts, split_tokens
@@ -34,7 +29,7 @@ class ReplyPlan(DecodingPlan):
     requests: ReplyRequests
     context: ContextFormat
     context_reason: str
-    chat_description: dict[str, Any] = field(default_factory=dict)
+    chat_date: str | None = None
     thoughts: Thoughts | None = None
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
@@ -42,10 +37,7 @@ class ReplyPlan(DecodingPlan):
 
     def description(self) -> dict[str, Any]:
         return {
-            "context": self.context,
-            "context_reason": self.context_reason,
-            **self.chat_description,
-            **self.requests.description(),
+            **self.requests.description(self.context, self.context_reason, chat_date=self.chat_date),
             "thinks": self.thoughts is not None,
             **asdict(self.decoding),
             "same_in_any_batch": self.invariant,
@@ -56,9 +48,7 @@ def plan_replies(
     requests: ReplyRequests, loaded: LoadedModel, *, context: ContextFormat, context_reason: str = ""
 ) -> ReplyPlan:
     chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
-    has_encoder = loaded.model.config.is_encoder_decoder
-    rendered = render_messages(requests.messages, loaded.tokenizer, context, is_encoder_decoder=has_encoder, chat=chat)
-    contexts = encode_rendered(rendered, loaded.tokenizer, context, is_encoder_decoder=has_encoder)
+    contexts = encode_messages(requests.messages, loaded, context, chat=chat)
     ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=requests.extent == "whole", chat=chat)
     thoughts = ends.thoughts
     if max_reasoning_tokens is None:
@@ -84,7 +74,7 @@ def plan_replies(
         context_reason=context_reason,
         decoding=decoding,
         ends=ends,
-        chat_description=chat.description(loaded.tokenizer) if context == "chat" else {},
+        chat_date=str(CHAT_DATE) if prints_date(loaded.tokenizer) else None,
         thoughts=thoughts,
         seed=requests.turn_seed,
         invariant=is_exact(loaded.model),
@@ -100,14 +90,11 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
 
     The replies are not known yet, so each counts as `max_new_tokens` tokens plus the marks of its turn.
     """
-    limit, has_encoder = max_positions_of(loaded.model), loaded.model.config.is_encoder_decoder
-    beside = 0 if has_encoder else decoding.max_new_tokens + decoding.max_reasoning_tokens
+    limit = max_positions_of(loaded.model)
+    beside = 0 if loaded.config.is_encoder_decoder else decoding.max_new_tokens + decoding.max_reasoning_tokens
     for turn in range(2, requests.turns + 1):
         requests = next_turn(requests, pa.table({"id": requests.ids, "reply": ["Yes"] * len(requests.ids)}))
-        rendered = render_messages(
-            requests.messages, loaded.tokenizer, context, is_encoder_decoder=has_encoder, chat=requests.chat
-        )
-        contexts = encode_rendered(rendered, loaded.tokenizer, context, is_encoder_decoder=has_encoder)
+        contexts = encode_messages(requests.messages, loaded, context, chat=requests.chat)
         longest = max(map(len, contexts), default=0) + (turn - 1) * decoding.max_new_tokens + beside
         if limit is not None and longest > limit:
             raise ValueError(

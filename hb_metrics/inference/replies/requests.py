@@ -2,7 +2,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +13,8 @@ from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message
 from hb_metrics.inference.models.contexts import draw_personas
 from hb_metrics.inference.models.thoughts import Written
 from hb_metrics.inference.replies.cues import Cue, cue_lines, cue_messages, draw_questions
-
-if TYPE_CHECKING:
-    from hb_metrics.inference.replies.decoding_settings import Decoding
-    from hb_metrics.inference.replies.presets import Extent
+from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.presets import Extent
 
 REPLY_SCHEMA = pa.schema(
     [
@@ -58,7 +56,7 @@ class ReplyRequests:
     turn: int = 1
     flags: dict[str, np.ndarray]
     personas: list[list[str]]
-    decoding: "Decoding"
+    decoding: Decoding
     cue: Cue = "prompt"
     questions: list[str] | None = None
     all_questions: list[str] = field(default_factory=list)
@@ -68,7 +66,7 @@ class ReplyRequests:
     chat: ChatOptions = DEFAULT_CHAT
     tag: str | None = None
     tag_reason: str = ""
-    extent: "Extent" = "first_line"
+    extent: Extent = "first_line"
     extent_reason: str = ""
     max_reasoning_tokens: int | None = None
     seed: int = 0
@@ -83,19 +81,17 @@ class ReplyRequests:
         return int(seeded_generator(self.turn_seed, "request", self.ids[row]).integers(2**31))
 
     def take(self, rows: Sequence[int]) -> "ReplyRequests":
-        return replace(
-            self,
-            ids=[self.ids[row] for row in rows],
-            texts=[self.texts[row] for row in rows],
-            messages=[self.messages[row] for row in rows],
-            flags={name: flags[rows] for name, flags in self.flags.items()},
-            personas=[self.personas[row] for row in rows],
-            questions=None if self.questions is None else [self.questions[row] for row in rows],
-            follow_ups=[self.follow_ups[row] for row in rows] if self.follow_ups else [],
-        )
+        kept: dict[str, Any] = {"flags": {name: flags[rows] for name, flags in self.flags.items()}}
+        for name in ("ids", "texts", "messages", "personas", "questions", "follow_ups"):
+            column = getattr(self, name)
+            kept[name] = column and [column[row] for row in rows]
+        return replace(self, **kept)
 
-    def description(self) -> dict[str, Any]:
+    def description(self, context: str, reason: str, **of_chat: Any) -> dict[str, Any]:
         return {
+            "context": context,
+            "context_reason": reason,
+            **({**self.chat.description(), **of_chat} if context == "chat" else {}),
             "tag": self.tag,
             "tag_reason": self.tag_reason,
             "cue": self.cue,
@@ -133,7 +129,7 @@ class Answer(NamedTuple):
 
 def answer_of(
     written: Written,
-    extent: "Extent",
+    extent: Extent,
     *,
     num_tokens: int | None,
     truncated: bool | None,
@@ -153,26 +149,22 @@ def answer_of(
 
 def reply_columns(requests: ReplyRequests, rows: Sequence[int], answers: Sequence[Answer]) -> dict[str, Any]:
     """Returns the columns of `REPLY_SCHEMA` except `id`. `rows` and `answers` are in the same order."""
+    by_name = dict(zip(Answer._fields, zip(*answers, strict=True), strict=True))
     return {
         "turn": [requests.turn] * len(rows),
         "text": [requests.texts[row] for row in rows],
         "question": [None if requests.questions is None else requests.questions[row] for row in rows],
         "personas": [requests.personas[row] for row in rows],
         **{name: flags[rows] for name, flags in requests.flags.items()},
-        "reply": [answer.text or None for answer in answers],
-        "num_tokens": [answer.num_tokens for answer in answers],
-        "truncated": [answer.truncated for answer in answers],
-        "reasoning": [answer.reasoning for answer in answers],
-        "num_reasoning_tokens": [answer.num_reasoning_tokens for answer in answers],
-        "reasoning_unclosed": [answer.reasoning_unclosed for answer in answers],
-        "invented_turn": [answer.invented_turn for answer in answers],
+        "reply": [text or None for text in by_name.pop("text")],
+        **by_name,
     }
 
 
 def make_requests(
     prompts: pa.Table,
     *,
-    decoding: "Decoding",
+    decoding: Decoding,
     personas: Sequence[str] = (),
     num_personas: int = 0,
     variations: bool = False,

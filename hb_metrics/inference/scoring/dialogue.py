@@ -20,24 +20,14 @@ from transformers import PreTrainedModel
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.architecture import check_token_ids, decoder_start_id, max_positions_of
-from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_contexts
-from hb_metrics.inference.models.layout import Layout
+from hb_metrics.inference.models.contexts import encode_rendered, encode_replies
+from hb_metrics.inference.models.layout import Layout, render_prompts
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME
-from hb_metrics.inference.scoring.scoring_paths import padding_changes, right_padded
+from hb_metrics.inference.scoring.scoring_paths import padding_changes
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
-from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches
+from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches, right_padded
 from hb_metrics.paired_changes.paired_change import MIN_PAIRS
-
-DIALOGUE_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("prompt", pa.string()),
-        ("reply", pa.string()),
-        ("log_likelihood", pa.float64()),
-        ("num_tokens", pa.int64()),
-    ]
-)
 
 
 class DialoguePlan(NamedTuple):
@@ -48,11 +38,7 @@ class DialoguePlan(NamedTuple):
 
 
 def plan_dialogue(
-    dialogue: Dialogue,
-    loaded: LoadedModel,
-    layout: Layout,
-    *,
-    max_positions: int = MAX_POSITIONS,
+    dialogue: Dialogue, loaded: LoadedModel, layout: Layout, *, max_positions: int = MAX_POSITIONS
 ) -> DialoguePlan:
     """Encodes pairs of a prompt and a reply, without thoughts, and divides them into units of work.
 
@@ -129,16 +115,8 @@ def encode_dialogue(
     prompts: Sequence[str], replies: Sequence[str], loaded: LoadedModel, layout: Layout
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Returns the token ids of each prompt's context and of each reply."""
-    tokenizer, context, with_encoder = loaded.tokenizer, layout.context, loaded.model.config.is_encoder_decoder
-    rendered = render_contexts(
-        prompts,
-        tokenizer,
-        context,
-        is_encoder_decoder=with_encoder,
-        tag=layout.tag,
-        chat=layout.chat,
-        thought=False,
-    )
+    tokenizer, context, with_encoder = loaded.tokenizer, layout.context, loaded.config.is_encoder_decoder
+    rendered = render_prompts(prompts, loaded, layout)
     contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=with_encoder)
     return contexts, encode_replies(rendered, replies, tokenizer, context, is_encoder_decoder=with_encoder)
 
@@ -149,7 +127,7 @@ def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) 
         {"id": plan.ids, "prompt": plan.prompts, "reply": plan.replies},
         folder,
         loaded.model,
-        schema=DIALOGUE_SCHEMA,
+        scores=["log_likelihood"],
         inputs=list(zip(plan.prompts, plan.replies, strict=True)),
         label="dialogue",
         unit="reply",

@@ -20,10 +20,6 @@ from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.dialogue import encode_dialogue, reply_logits, reply_scoring
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 
-DIVERGENCE_SCHEMA = pa.schema(
-    [("id", pa.string()), ("reply", pa.string()), ("divergence", pa.float64()), ("num_tokens", pa.int64())]
-)
-
 
 class Encoded(NamedTuple):
     prompt: list[int]
@@ -46,8 +42,8 @@ def divergences_into_shards(
     `prompts`.
 
     Returns:
-        On the main process, a table with the columns of `DIVERGENCE_SCHEMA`. `divergence` is summed over the reply's
-        tokens. On all other processes, `None`.
+        On the main process, a table with the columns `id`, `reply`, `divergence` (summed over the reply's tokens) and
+        `num_tokens`. On all other processes, `None`.
     """
     with_term, encoded = encode_dialogue(prompts, replies, loaded, layout)
     without, _ = encode_dialogue(others, replies, loaded, layout)
@@ -61,7 +57,7 @@ def divergences_into_shards(
         {"id": ids, "reply": replies},
         folder,
         loaded.model,
-        schema=DIVERGENCE_SCHEMA,
+        scores=["divergence"],
         inputs=list(zip(prompts, others, replies, strict=True)),
         label="divergences",
         unit="reply",

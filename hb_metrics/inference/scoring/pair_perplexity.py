@@ -16,14 +16,6 @@ from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, most_tokens, 
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan
 
-TEXT_SCORE_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("perplexity", pa.float64()),
-        ("log_likelihood", pa.float64()),
-        ("num_tokens", pa.int64()),
-    ]
-)
 SIDES = ("t1", "t2")
 
 
@@ -44,11 +36,7 @@ class TextPlan(NamedTuple):
 
 
 def plan_texts(
-    columns: Sequence[Sequence[str]],
-    loaded: LoadedModel,
-    *,
-    ids: Sequence[str],
-    max_positions: int = MAX_POSITIONS,
+    columns: Sequence[Sequence[str]], loaded: LoadedModel, *, ids: Sequence[str], max_positions: int = MAX_POSITIONS
 ) -> TextPlan:
     """Tokenizes texts or pairs, and divides them into units of work.
 
@@ -103,12 +91,4 @@ def language_model_perplexity(
 
 
 def texts_into_shards(plan: TextPlan, loaded: LoadedModel, folder: Path, *, label: str) -> pa.Table | None:
-    return score_into_shards(
-        plan.scoring,
-        {"id": plan.ids},
-        folder,
-        loaded.model,
-        schema=TEXT_SCORE_SCHEMA,
-        inputs=plan.texts,
-        label=label,
-    )
+    return score_into_shards(plan.scoring, {"id": plan.ids}, folder, loaded.model, inputs=plan.texts, label=label)

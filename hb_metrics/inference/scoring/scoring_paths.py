@@ -17,7 +17,7 @@ from hb_metrics.inference.memory import Memory, halved
 from hb_metrics.inference.models.architecture import attention_window, num_known_tokens, with_states
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
-from hb_metrics.inference.units import Unit, length_sorted_batches
+from hb_metrics.inference.units import Unit, length_sorted_batches, right_padded
 
 # The largest accepted relative difference between a sequence's score by a method and its score alone.
 _TOLERANCE = 1e-4
@@ -155,14 +155,6 @@ def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], con
         use_cache=False,
     ).logits
     return _summed_nlls(logits, mask, sequences)
-
-
-def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pads rows of tokens at their ends. Returns the tokens, and a mask that is 0 for padding: [rows, longest]."""
-    tensors = [torch.tensor(row) for row in rows]
-    tokens = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
-    mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
-    return tokens.to(device), mask.to(device)
 
 
 def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tuple[list[Unit], int]:

@@ -32,7 +32,7 @@ def score_into_shards(
     folder: Path,
     model: PreTrainedModel,
     *,
-    schema: pa.Schema = PERPLEXITY_SCHEMA,
+    scores: Sequence[str] = ("perplexity", "log_likelihood"),
     inputs: Sequence[Any] | None = None,
     label: str | None = None,
     unit: str = "text",
@@ -40,24 +40,26 @@ def score_into_shards(
     """Scores the texts that are not on disk yet, and then reads all scores.
 
     `columns` contains strings for each text, which are stored beside the scores. The values in the column `id` are
-    distinct. `schema` contains these columns and some of the scores `perplexity`, `log_likelihood`, `divergence` and
-    `num_tokens`. A shard is computed again if its `inputs` (by default the column `text`) have changed.
+    distinct. `scores` are the scores to store besides `num_tokens`. A shard is computed again if its `inputs` (by
+    default the column `text`) have changed.
 
     Returns:
         A table on the main process, and `None` on all other processes.
     """
     ids = columns["id"]
+    types = {**dict.fromkeys(columns, pa.string()), **dict.fromkeys(scores, pa.float64()), "num_tokens": pa.int64()}
+    schema = pa.schema(types)
     shards = plan_shards(plan, folder)
     num_texts = np.bincount(plan.sequence_of_text, minlength=len(plan.num_tokens))
 
     def table_of(nll: np.ndarray, rows: np.ndarray) -> pa.Table:
-        scores = perplexity_scores(plan, nll, rows, ids)
+        found = perplexity_scores(plan, nll, rows, ids)
         values: dict[str, Any] = {name: [strings[row] for row in rows] for name, strings in columns.items()}
         values |= {
-            "perplexity": scores.perplexities,
-            "log_likelihood": scores.log_likelihoods,
-            "divergence": -scores.log_likelihoods,  # for a plan whose scores are divergences
-            "num_tokens": scores.num_tokens,
+            "perplexity": found.perplexities,
+            "log_likelihood": found.log_likelihoods,
+            "divergence": -found.log_likelihoods,  # for a plan whose scores are divergences
+            "num_tokens": found.num_tokens,
         }
         return pa.table({name: values[name] for name in schema.names}, schema=schema)
 

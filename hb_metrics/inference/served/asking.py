@@ -1,23 +1,41 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.served.client import Client, Server, connected
 from hb_metrics.inference.served.journal import Journal
 
 
-async def ask_all(
+def answers_of(
+    server: Server,
+    rows: Mapping[int, str],
+    ask: Callable[[Client, int], Awaitable[Any]],
+    folder: Path,
+    advance: Callable[..., object] = lambda *_, **__: None,
+) -> dict[int, Any]:
+    """Returns the answer for each row. Requests the answers that are not in the folder's journals.
+
+    Several answers are requested at the same time, and each is written to the journal at once. `rows` maps each row to
+    the key of its answer in the journal. `ask` requests the answer for a row. `advance` reports progress (see
+    `fill_shards`).
+    """
+    journal = Journal(folder, process_state().process_index)
+    wanted = {row: key for row, key in rows.items() if key not in journal.answers}
+    if len(wanted) < len(rows):
+        advance(len(rows) - len(wanted), known=True)
+    asyncio.run(_ask_all(server, wanted, ask, journal, advance))
+    return {row: journal.answers[key] for row, key in rows.items()}
+
+
+async def _ask_all(
     server: Server,
     wanted: Mapping[int, str],
     ask: Callable[[Client, int], Awaitable[Any]],
     journal: Journal,
-    advance: Callable[[int, str], object],
+    advance: Callable[..., object],
 ) -> None:
-    """Requests answers, several at the same time, and writes each answer to the journal at once.
-
-    `wanted` maps each row to the key of its answer in the journal. `ask` requests the answer for a row. After each
-    answer, `advance` is called with the number 1 and a text that states the cost so far.
-    """
     waiting = iter(wanted.items())
 
     async def work(client: Client) -> None:

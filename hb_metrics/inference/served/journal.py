@@ -6,7 +6,6 @@ Each process appends lines of JSON to its own file. A kill may leave an incomple
 import hashlib
 import json
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 _PATTERN = ".journal-*.jsonl"  # hidden, because these files are not part of a run's results
@@ -17,7 +16,7 @@ def request_key(request: Any) -> str:
 
 
 class Journal:
-    """The answers in the journals of a folder. To add answers, use this object as a context manager."""
+    """The answers in the journals of a folder."""
 
     def __init__(self, folder: Path, process: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -31,18 +30,11 @@ class Journal:
                 self.answers.setdefault(content["key"], content["answer"])
         self._path = folder / _PATTERN.replace("*", f"{process:05d}")
 
-    def __enter__(self) -> "Journal":
-        self._file = self._path.open("ab")
-        self._file.write(b"\n")  # ends a line that a killed process left incomplete
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
-
     def add(self, key: str, answer: Any) -> None:
         """Writes an answer. Once this method has returned, the answer survives even if the process is killed."""
-        self._file.write(json.dumps({"key": key, "answer": answer}, allow_nan=False).encode() + b"\n")
-        self._file.flush()
+        line = json.dumps({"key": key, "answer": answer}, allow_nan=False)
+        with self._path.open("ab") as file:
+            file.write(f"\n{line}\n".encode())  # the first line break ends a line that a killed process left incomplete
         self.answers[key] = answer
 
 

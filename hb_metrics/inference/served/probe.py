@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from hb_metrics.inference.served.answers import ServedAnswer, read_answer
 from hb_metrics.inference.served.client import Client, RefusedError, TemporaryFault
 from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood, read_written
+from hb_metrics.inference.units import num_shared
 
 QUESTIONS = (
     "List forty random English words, separated by commas.",
@@ -151,7 +152,7 @@ class _Prober:
         for self.tokens in _LENGTHS:
             drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
             words = [_all(answer).split() for answer in drawn]
-            enough = _num_shared(words) + _BEYOND
+            enough = num_shared(words) + _BEYOND
             cut = [said for said, answer in zip(words, drawn, strict=True) if answer.finish_reason == "length"]
             if min(map(len, cut), default=enough) >= enough:
                 break
@@ -279,14 +280,14 @@ class _Prober:
         """
         num_alike = num_parted = 0
         for question, drawn in questions:
-            shared = _num_shared([_all(answer).split() for answer in drawn])
+            shared = num_shared([_all(answer).split() for answer in drawn])
             try:
                 answers = await self._ask([{**fields, "seed": seed} for seed in SEEDS], question)
             except RefusedError:
                 return False
             first, *rest = [_all(answer).split() for answer in answers]
             for words in rest:
-                num_alike += max(0, _num_shared([first, words]) - shared)
+                num_alike += max(0, num_shared([first, words]) - shared)
                 num_parted += first != words
         return num_parted <= _SELDOM * num_alike
 
@@ -323,15 +324,6 @@ class _Prober:
 
 def _all(answer: ServedAnswer) -> str:
     return f"{answer.reasoning or ''}\n{answer.text or ''}"
-
-
-def _num_shared(answers: Sequence[Sequence[str]]) -> int:
-    number = 0
-    for words in zip(*answers, strict=False):
-        if len(set(words)) > 1:
-            break
-        number += 1
-    return number
 
 
 def _longer(short: int | None, *longs: int | None) -> bool | None:

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from math import comb
 from typing import Any
 
 from hb_dataset.prompt_table import descriptor_noun_spans
@@ -9,19 +8,14 @@ from hb_metrics.measurements.measurement import Task
 from hb_metrics.runs.replies import replied_prompts
 from hb_metrics.runs.run_folder import PERPLEXITIES
 
-ALPHA = 0.05
-
 
 def plan(task: Task, files: None) -> Plan:
-    cells = task.prompts.group_by(["axis", "template", "descriptor"]).aggregate([("id", "count")])
-    sizes: dict[tuple[str, str], list[int]] = {}
-    for row in cells.to_pylist():
-        sizes.setdefault((row["axis"], row["template"]), [0]).append(row["id_count"])
-    if all(_least_p_value(*sorted(numbers)[-2:]) >= ALPHA for numbers in sizes.values()):  # before hours of scoring
+    terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
+    if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # checked before hours of scoring
         raise ValueError(
-            "measurement 'likelihood' compares two terms of an axis in the same template, but no two terms have "
-            "enough sentences (such as four each) for a significant difference; set --axes, --sample or "
-            "--vocabulary_dir to get more terms or sentences, or remove likelihood from --measurements"
+            "measurement 'likelihood' compares the terms of an axis, but no axis has two terms in the same "
+            "template; set --axes, --sample or --vocabulary_dir to get more terms, or remove likelihood from "
+            "--measurements"
         )
     masked = task.engine.kind == "masked"
     return task.engine.plan_likelihoods(
@@ -31,11 +25,6 @@ def plan(task: Task, files: None) -> Plan:
             spans=[(start, end) for start, end in descriptor_noun_spans(task.prompts).tolist()] if masked else None,
         )
     )
-
-
-def _least_p_value(first: int, second: int) -> float:
-    """Returns the p-value of the exact test if all sentences with one term are likelier than all with the other."""
-    return 2 / comb(first + second, first)
 
 
 def describe(plan: Plan) -> dict[str, Any]:

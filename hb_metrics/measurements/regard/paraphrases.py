@@ -25,7 +25,7 @@ from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encod
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
-from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards, read_decoded
+from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards
 from hb_metrics.inference.replies.trials import takes_cache
 from hb_metrics.measurements.regard.paraphrase_checks import REASONS, check_paraphrase
 
@@ -128,8 +128,7 @@ def paraphrase_into_shards(
         A table of `PARAPHRASE_SCHEMA` in the order of the plan. `paraphrase` is null if the model wrote nothing.
         `truncated` states whether `MAX_NEW_TOKENS` was reached. `reason` is null if the paraphrase was kept.
     """
-    written = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
-    return _checked(plan, read_decoded(plan, folder) if written is None else written)
+    return _checked(plan, decode_into_shards(plan, loaded, folder, batch_size=batch_size))
 
 
 def paraphrase_text(tokens: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> str:

@@ -14,7 +14,7 @@ from hb_metrics.inference.classifiers.classifier import Classifier, classify_int
 from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.regard.continuations import (
     ContinuationPlan,
@@ -102,8 +102,7 @@ def measure(task: Task, work: RegardWork, results: Mapping[str, Any]) -> dict[st
         written = paraphrase_into_shards(work.paraphraser.plan, work.paraphraser.loaded, folder / PARAPHRASES)
         prompts = pa.concat_tables([prompts, kept_prompts(written, prompts)])
         plan, paraphrases = _plan(task, prompts), summary(written)
-    made = decode_into_shards(plan, task.loaded, folder / CONTINUATIONS, batch_size=shared.batch_size)
-    continuations = read_decoded(plan, folder / CONTINUATIONS) if made is None else made
+    continuations = decode_into_shards(plan, task.loaded, folder / CONTINUATIONS, batch_size=shared.batch_size)
     rows_with_text = continuations.filter(continuations["continuation"].is_valid())
     if not len(rows_with_text):
         raise ValueError(

@@ -25,7 +25,7 @@ from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 from hb_metrics.inference.scoring.perplexity import score_perplexity
-from hb_metrics.inference.scoring.scoring_paths import right_padded
+from hb_metrics.inference.units import right_padded
 from tests.hb_metrics.conftest import byte_level_tokenizer, roberta_tokenizer
 from tests.hb_metrics.inference.scoring.test_pseudo_likelihood import one_token_at_a_time, score_spans
 from tests.hb_metrics.inference.small_architectures import small_architecture

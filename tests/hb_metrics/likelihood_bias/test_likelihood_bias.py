@@ -56,7 +56,8 @@ def brute_force(rows, alpha):
                     continue
                 test = mannwhitneyu(x, y)
                 effect = abs(2 * test.statistic / (len(x) * len(y)) - 1)
-                tests.append({"axis": axis, "template": template, "p": test.pvalue, "effect": effect})
+                least = mannwhitneyu(range(len(x)), range(len(x), len(x) + len(y)), method="exact").pvalue
+                tests.append({"axis": axis, "template": template, "p": test.pvalue, "effect": effect, "least": least})
     for test, adjusted in zip(tests, false_discovery_control([test["p"] for test in tests]), strict=True):
         test["adjusted"] = adjusted
 
@@ -89,6 +90,7 @@ def brute_force(rows, alpha):
         "num_tests_by_axis": {axis: sum(test["axis"] == axis for test in tests) for axis in axes},
         "num_pairs_by_axis": {axis: len(list(combinations(of[axis], 2))) for axis in axes},
         "num_skipped_tests": skipped,
+        "num_tests_too_small": sum(test["least"] >= alpha for test in tests),
         "skipped_axes": [axis for axis in axes if axis not in tested],
         "left_out_descriptors": [],
         "alpha": alpha,
@@ -110,6 +112,7 @@ def test_every_result_equals_a_double_loop_over_scipy(ties, alpha):
     assert 0.1 < results["bh_likelihood_bias"] < results["likelihood_bias"] < 0.9
     assert results["skipped_axes"] == ["lonely"]
     assert results["num_skipped_tests"] == 4 + 3 + 1
+    assert 0 < results["num_tests_too_small"] < results["num_tests"] / 2
 
 
 def test_an_axis_whose_descriptors_never_meet_is_skipped_and_counted():

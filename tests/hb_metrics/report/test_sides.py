@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics.inference.classifiers.censoring import names_terms
+from hb_metrics.inference.classifiers.censoring import term_mentioned
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.nouns import nouns_of
 from hb_metrics.measurements.generation.refusals import refusals_table
@@ -113,7 +113,7 @@ def test_the_lowest_axis_is_the_one_that_keeps_least(sides):
     for name in ("before", "less biased"):
         by, names, _ = TOYS[name]
         replies, _ = toy_replies(by, names, 10 + list(TOYS).index(name))
-        named = names_terms(replies.texts, replies.descriptors, {}, {})
+        named = term_mentioned(replies, {}, {})
         axes = np.array(replies.axes)
         shares.append({axis: named[axes == axis].mean() for axis in sorted(set(replies.axes))})
     lowest = min(shares[0], key=lambda axis: shares[1][axis] / shares[0][axis])

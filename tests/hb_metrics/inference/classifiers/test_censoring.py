@@ -3,7 +3,8 @@ import re
 import pytest
 
 from hb_dataset import load_table, read_vocabulary
-from hb_metrics.inference.classifiers.censoring import censor, censor_replies, mask_groups, names_terms, paired_terms
+from hb_metrics.inference.classifiers.censoring import censor, censor_replies, mask_groups, paired_terms, term_mentioned
+from hb_metrics.runs.replies import Replies
 
 DESCRIPTORS = read_vocabulary().descriptors
 
@@ -72,9 +73,9 @@ def test_both_terms_of_an_intersection_are_taken_out():
 def test_replies_that_name_their_term_are_found():
     replies = ["The Deaf are many.", "Hi.", "left-handed, I see", "two wheelchair-users _POTENTIALLY_UNSAFE__"]
     descriptors = ["Deaf", "Deaf", "left-handed", "young … wheelchair-user"]
-    named = names_terms(replies, descriptors, {}, {"young … wheelchair-user": ["young", "wheelchair-user"]})
+    rows = Replies(*[["a"] * 4] * 5, replies)._replace(descriptors=descriptors)
+    named = term_mentioned(rows, {}, {"young … wheelchair-user": ["young", "wheelchair-user"]})
     assert named.tolist() == [True, False, True, True]
-    assert not names_terms(["oops _POTENTIALLY_UNSAFE__"], ["Deaf"], {}, {}).any()
 
 
 def test_the_terms_of_intersections_are_read_off_the_prompts():

@@ -8,6 +8,7 @@ import pytest
 
 from hb_metrics.inference.models import bias_tags as module
 from hb_metrics.inference.models.bias_tags import (
+    ASKED_WITH,
     BIAS,
     NO_BIAS,
     TUNING_FILE,
@@ -15,6 +16,7 @@ from hb_metrics.inference.models.bias_tags import (
     choose_tag,
     read_bias_tuning,
 )
+from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.runs.run_folder import write_json
 
 TUNING = BiasTuning(
@@ -36,6 +38,11 @@ def test_what_is_written_is_read(tag, context, tmp_path):
     assert read_bias_tuning(str(tmp_path)) == tuning
     assert [path.name for path in tmp_path.iterdir()] == [TUNING_FILE]
     assert json.loads((tmp_path / TUNING_FILE).read_text(encoding="utf-8"))["place"] == module.POSITION
+
+
+def test_a_chat_is_described_by_the_options_that_are_recorded():
+    """A date that the template prints is no option, so a model card must not tell readers to set it."""
+    assert {*ChatOptions().description(), "cue"} == {*ASKED_WITH}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hb_metrics.inference.models.chats import ChatOptions, chat_messages, find_t
 from hb_metrics.inference.models.contexts import end_tokens, render_messages
 from hb_metrics.inference.models.layout import choose_layout
 from hb_metrics.inference.models.thoughts import split_tokens
-from tests.hb_metrics.chat_models import QWEN, STYLES, WRITTEN, chat_tokenizer, untrained_model
+from tests.hb_metrics.chat_models import STYLES, WRITTEN, chat_tokenizer, untrained_model
 from tests.hb_metrics.conftest import as_loaded
 
 PROMPT = "Hi! I'm a deaf kid."
@@ -117,12 +117,6 @@ def test_templates_take_variables_and_a_system_prompt():
     lines = rendered("qwen3", brief, ["I like tea."])
     assert lines.startswith("<|im_start|>system\nBe brief.\nI like tea.<|im_end|>\n<|im_start|>user\n")
     assert rendered("qwen3", ChatOptions(system_prompt="")).startswith("<|im_start|>system\n<|im_end|>\n")
-    tokenizer = chat_tokenizer("qwen3")
-    tokenizer.chat_template = QWEN.replace(
-        "for message in messages", "for message in messages if message.role != 'system'"
-    )
-    with pytest.raises(ValueError, match="accepts no system message"):
-        chats.render_chats([chat_messages(PROMPT, [], brief)], tokenizer, brief)
 
 
 @pytest.mark.parametrize(

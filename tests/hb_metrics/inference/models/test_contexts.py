@@ -10,6 +10,7 @@ from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
 from hb_dataset.vocabulary import read_vocabulary
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.inference.models.contexts import (
     check_lengths,
     detect_context,
@@ -18,7 +19,7 @@ from hb_metrics.inference.models.contexts import (
     encode_replies,
     end_tokens,
     read_personas,
-    render_contexts,
+    render_messages,
     reply_end,
     reply_text,
 )
@@ -328,7 +329,8 @@ def test_a_reply_has_the_tokens_it_has_after_its_context(get_small_model, chat_t
     assert encode_replies(["Hi!"], ["I love cats."], tokenizer, "plain", is_encoder_decoder=True) == [alone]
 
     ends = chat_tokenizer.convert_tokens_to_ids(["<|im_start|>", "<|im_end|>"])
-    (rendered,) = render_contexts([PROMPT], chat_tokenizer, "chat", is_encoder_decoder=False)
+    messages = chat_messages(PROMPT, [], DEFAULT_CHAT)
+    (rendered,) = render_messages([messages], chat_tokenizer, "chat", is_encoder_decoder=False)
     (reply,) = encode_replies([rendered], ["Me too!"], chat_tokenizer, "chat", is_encoder_decoder=False)
     assert chat_tokenizer.decode(reply) == "Me too!"
     assert not set(ends) & set(reply)

@@ -23,7 +23,7 @@ from hb_metrics.inference.replies.cues import (
     says_who_the_user_is,
 )
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards, read_decoded
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import drawn_cells, make_requests, select_prompts
 from tests.hb_metrics.chat_models import STYLES, chat_tokenizer, untrained_model
@@ -242,7 +242,6 @@ def test_replies_have_their_question_and_do_not_depend_on_the_batch(cue, prompts
     plan = plan_replies(requests, loaded, context="chat")
     rows = decode_into_shards(plan, loaded, tmp_path / "all").to_pylist()
     assert rows == decode_into_shards(plan, loaded, tmp_path / "one", batch_size=1).to_pylist()
-    assert rows == read_decoded(plan, tmp_path / "all").to_pylist()
     assert [row["question"] for row in rows] == requests.questions
     for row, phrase, context in zip(rows, chosen["noun_phrase"].to_pylist(), plan.contexts, strict=True):
         text = loaded.tokenizer.decode(context)

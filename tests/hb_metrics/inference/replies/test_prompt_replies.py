@@ -16,7 +16,7 @@ from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.models.contexts import EndTokens, draw_personas, reply_text
+from hb_metrics.inference.models.contexts import EndTokens, draw_personas
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
@@ -24,12 +24,10 @@ from hb_metrics.inference.replies.decoding_shards import (
     MOST_ROWS,
     decode_into_shards,
     fitting_batch_size,
-    read_decoded,
 )
 from hb_metrics.inference.replies.presets import MODEL_PRESET, PRESETS, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, make_requests, select_prompts
-from hb_metrics.inference.replies.sampling import draw_keys
 from hb_metrics.measurements.generation.options import GenerationOptions
 from tests.hb_metrics.conftest import encode_contexts
 
@@ -106,23 +104,6 @@ def test_replies_do_not_depend_on_batch_order_or_subset(name, how, prompts, load
         assert decode_into_shards(other, loaded, folder).equals(table.take(rows).combine_chunks())
 
 
-@pytest.mark.parametrize("how", DECODINGS)
-def test_replies_are_those_of_each_context_decoded_alone(how, prompts, load, tmp_path):
-    loaded = load("llama")
-    some = prompts.slice(5, 12)
-    plan = plan_for(loaded, some, DECODINGS[how])
-    table = decode_into_shards(plan, loaded, tmp_path)
-    expected = encode_contexts(some["text"].to_pylist(), [[]] * 12, loaded.model, loaded.tokenizer, "plain")
-    for row, context in zip(table.to_pylist(), expected, strict=True):
-        keys = None
-        if how == "sample":
-            keys = draw_keys(3, "sampling", row["id"], 8)[None]
-        with torch.inference_mode():
-            (alone,) = decode(loaded.model, [context], DECODINGS[how], plan.ends, keys)
-        assert row["reply"] == (reply_text(alone.tokens, loaded.tokenizer) or None)
-        assert (row["num_tokens"], row["truncated"]) == (len(alone.tokens), alone.truncated)
-
-
 def run_out_of_memory(monkeypatch, error, fits):
     """Lets `decode` fail for more contexts than fit; returns how many each call was given."""
     calls = []
@@ -185,7 +166,6 @@ def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path,
     assert said in capsys.readouterr().out
     before = times(folder)
     assert decode_into_shards(plan, loaded, folder).equals(whole)
-    assert read_decoded(plan, folder).equals(whole)
     assert not changed(folder, before)
 
 

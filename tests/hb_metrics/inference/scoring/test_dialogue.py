@@ -12,7 +12,7 @@ from transformers import AutoModelForSeq2SeqLM
 
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.models.layout import Layout
-from hb_metrics.inference.scoring.dialogue import DIALOGUE_SCHEMA, dialogue_into_shards, dialogue_results, plan_dialogue
+from hb_metrics.inference.scoring.dialogue import dialogue_into_shards, dialogue_results, plan_dialogue
 from hb_metrics.inference.units import one_thread_per_unit
 from tests.hb_metrics.conftest import as_loaded
 from tests.hb_metrics.inference.small_architectures import small_architecture
@@ -31,6 +31,7 @@ CONTEXTS = {
     ("t5", "plain"): "<s>{}</s>",
     ("blenderbot", "blenderbot"): "<s> {}</s>",
 }
+COLUMNS = ["id", "prompt", "reply", "log_likelihood", "num_tokens"]
 POSITIONS = 64  # that the small gpt2, llama and blenderbot take
 ENCODER_DECODER = ("t5", "blenderbot")
 
@@ -96,7 +97,7 @@ def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, tag, dialogu
     table = score(dialogue, loaded, tmp_path, context, tag=tag, max_positions=120)
     log_likelihoods, num_tokens = one_at_a_time(dialogue, loaded, CONTEXTS[name, context], tag)
     assert len(set(num_tokens)) > 3
-    assert table.schema == DIALOGUE_SCHEMA
+    assert table.column_names == COLUMNS
     assert [table[column].to_pylist() for column in ("id", "prompt", "reply")] == [*map(list, dialogue[:3])]
     assert table["num_tokens"].to_pylist() == num_tokens
     np.testing.assert_allclose(table["log_likelihood"].to_numpy(), log_likelihoods, rtol=1e-5)
@@ -182,7 +183,7 @@ def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
 
 def table_of(log_likelihoods, num_tokens):
     ids = [f"id{row}" for row in range(len(num_tokens))]
-    return pa.table([ids, ids, ids, log_likelihoods, num_tokens], schema=DIALOGUE_SCHEMA)
+    return pa.table([ids, ids, ids, log_likelihoods, num_tokens], COLUMNS)
 
 
 def results_of(log_likelihoods, num_tokens, **options):

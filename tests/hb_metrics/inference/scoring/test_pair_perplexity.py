@@ -4,15 +4,14 @@ import math
 
 import numpy as np
 import pytest
-import torch
 
 from hb_metrics.inference.scoring.pair_perplexity import (
-    TEXT_SCORE_SCHEMA,
     language_model_perplexity,
     plan_texts,
     texts_into_shards,
 )
 from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan
+from tests.hb_metrics.inference.scoring.test_perplexity import one_at_a_time
 
 T1 = ["All the old people I know like tea.", "My deaf friend is late again.", "Young guys never read the manual!"]
 T2 = ["All the young people I know like tea.", "My hearing friend is late again.", "Old guys never read the manual!"]
@@ -20,10 +19,8 @@ IDS = ["a", "b", "c"]
 
 
 def loss_perplexity(text, loaded):
-    """exp of the mean loss over tokens 2 … n, as `transformers` computes it of a text without a start token."""
-    tokens = torch.tensor([loaded.tokenizer(text, add_special_tokens=False)["input_ids"]])
-    with torch.no_grad():
-        return math.exp(loaded.model(tokens, labels=tokens).loss)
+    """exp of the mean loss over tokens 2 … n."""
+    return one_at_a_time([text], loaded.model, loaded.tokenizer, start_token=False)[0]
 
 
 def scored(plan, loaded):
@@ -98,7 +95,7 @@ def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
 
     table = texts_into_shards(plan, loaded, tmp_path, label="pairs")
 
-    assert table.schema == TEXT_SCORE_SCHEMA
+    assert table.column_names == ["id", "perplexity", "log_likelihood", "num_tokens"]
     assert table["id"].to_pylist() == plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]
     np.testing.assert_array_equal(table["perplexity"], np.concatenate(scored(plan, loaded)))
     np.testing.assert_allclose(

@@ -26,27 +26,20 @@ def one_at_a_time(texts, model, tokenizer, start_token=True):
     return np.array(perplexities)
 
 
-@pytest.mark.parametrize("name", CAUSAL)
+@pytest.mark.parametrize(
+    ("name", "max_positions"), [*((name, 64) for name in CAUSAL), *(("llama", size) for size in (1, 16, 100_000))]
+)
 @pytest.mark.parametrize("trees", [True, False])
-def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, prompts, get_small_model):
-    texts, (model, tokenizer) = prompts[::3], get_small_model(name)
-    scores = score_perplexity(texts, model, tokenizer, trees=trees, max_positions=64, progress=False)
+def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, max_positions, prompts, get_small_model):
+    texts, (model, tokenizer) = prompts[:: 3 if max_positions == 64 else 8], get_small_model(name)
+    scores = score_perplexity(texts, model, tokenizer, trees=trees, max_positions=max_positions, progress=False)
     expected = one_at_a_time(texts, model, tokenizer, start_token=tokenizer.bos_token is not None)
     np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
     np.testing.assert_allclose(scores.perplexities, np.exp(-scores.log_likelihoods / scores.num_tokens), rtol=1e-12)
-    assert scores.scoring == ("tree" if trees and name in TREE_MODELS else "padded")
+    assert scores.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "padded")
     if trees and name not in TREE_MODELS:
         assert "results on prefix trees differ" in scores.scoring_reason or "rejects" in scores.scoring_reason
     assert scores.start_token == tokenizer.bos_token
-
-
-@pytest.mark.parametrize("max_positions", [1, 16, 100_000])
-@pytest.mark.parametrize("trees", [True, False])
-def test_numbers_do_not_depend_on_how_much_is_fed_at_once(trees, max_positions, prompts, get_small_model):
-    model, tokenizer = get_small_model("llama")
-    expected = one_at_a_time(prompts[:40], model, tokenizer, start_token=True)
-    scores = score_perplexity(prompts[:40], model, tokenizer, trees=trees, max_positions=max_positions, progress=False)
-    np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
 
 
 def test_trees_run_the_model_on_far_fewer_positions(get_small_model):
@@ -55,14 +48,6 @@ def test_trees_run_the_model_on_far_fewer_positions(get_small_model):
     tree, padded = (score_perplexity(texts, model, tokenizer, trees=trees, progress=False) for trees in (True, False))
     assert tree.positions * 2 < tree.num_tokens.sum() <= padded.positions
     np.testing.assert_allclose(tree.perplexities, padded.perplexities, rtol=1e-4)
-
-
-def test_the_start_token_can_be_left_out(prompts, get_small_model):
-    model, tokenizer = get_small_model("gpt2")
-    scores = score_perplexity(prompts[:20], model, tokenizer, add_start_token=False, progress=False)
-    expected = one_at_a_time(prompts[:20], model, tokenizer, start_token=False)
-    np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
-    assert scores.start_token is None
 
 
 def test_identical_texts_are_scored_once_in_any_order(prompts, get_small_model):

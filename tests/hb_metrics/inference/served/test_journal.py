@@ -15,9 +15,9 @@ ANSWERS = {request_key(["a", 1]): {"text": "ü\n\u2028 x", "n": 1.1}, request_ke
 
 
 def write(folder, answers, process=0):
-    with Journal(folder, process) as journal:
-        for key, answer in answers.items():
-            journal.add(key, answer)
+    journal = Journal(folder, process)
+    for key, answer in answers.items():
+        journal.add(key, answer)
     return next(iter(folder.glob(f".journal-{process:05d}*")))
 
 
@@ -58,9 +58,9 @@ def test_the_answers_of_all_processes_are_read_and_the_first_counts(tmp_path):
 def test_a_process_that_is_killed_leaves_what_it_wrote(tmp_path):
     code = (
         "import os, signal\nfrom pathlib import Path\nfrom hb_metrics.inference.served.journal import Journal\n"
-        f"with Journal(Path({str(tmp_path)!r})) as journal:\n"
-        "    for number in range(100):\n        journal.add(str(number), number)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"journal = Journal(Path({str(tmp_path)!r}))\n"
+        "for number in range(100):\n    journal.add(str(number), number)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
 
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
