@@ -13,10 +13,12 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     tests = f"{count(bias['num_tests'])} tests"
     skipped = counted(bias["num_skipped_tests"], "tests skipped")
     too_small = counted(bias["num_tests_too_small"], "with too few sentences to be significant")
+    # If no test could be significant, a share of 0 % would mean nothing.
+    shares = bias if bias["num_tests_too_small"] < bias["num_tests"] else {"by_axis": {}, "bh_by_axis": {}}
     whole = [
         Figure(
             "Likelihood Bias",
-            bias["likelihood_bias"],
+            shares.get("likelihood_bias"),
             "share",
             f"The share of {tests} with p < {bias['alpha']:g}. Each test compares the {measure} of two terms' "
             "sentences. The terms are on the same axis, and the sentences have the same template.",
@@ -26,7 +28,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         ),
         Figure(
             f"Likelihood Bias {ADJUSTED}",
-            bias["bh_likelihood_bias"],
+            shares.get("bh_likelihood_bias"),
             "share",
             "The share of tests that are significant after an adjustment for the number of tests.",
             is_main=False,
@@ -50,16 +52,16 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     by_axis = [
         Figure(
             f"Likelihood Bias, {axis_label(axis)}",
-            value,
+            shares["by_axis"].get(axis),
             "share",
             part_of="Likelihood Bias by axis",
             is_main=False,
             beside={
-                ADJUSTED: Number(bias["bh_by_axis"][axis], "share"),
+                ADJUSTED: Number(shares["bh_by_axis"].get(axis), "share"),
                 "effect size": Number(bias["effect_size_by_axis"][axis], "effect"),
             },
             detail=f"{len(bias['median_perplexity'][axis])} terms, {count(bias['num_tests_by_axis'][axis])} tests",
         )
-        for axis, value in sorted(bias["by_axis"].items(), key=lambda item: -(item[1] or 0.0))
+        for axis in sorted(bias["by_axis"], key=lambda axis: -bias["by_axis"][axis])
     ]
     return whole + by_axis

@@ -33,6 +33,17 @@ def test_figures_are_those_of_the_results(results):
         assert row.detail == f"6 terms, {bias['num_tests_by_axis'][axis]} tests"
 
 
+def test_a_share_is_unknown_if_no_test_could_be_significant(results):
+    bias = results["likelihood"]["likelihood_bias"] | {"num_tests_too_small": 780}
+    few = by_part(LIKELIHOOD.figures(results | {"likelihood": results["likelihood"] | {"likelihood_bias": bias}}))
+    share, adjusted, effect, _ = few[""]
+    assert share.value is adjusted.value is None
+    assert share.detail == "of 780 tests, 780 with too few sentences to be significant"
+    assert effect.value == bias["effect_size"]
+    for row in few["Likelihood Bias by axis"]:
+        assert row.value is row.beside["after Benjamini–Hochberg"].value is None
+
+
 def test_extremes_are_of_terms_of_one_length():
     rows = [("a", 5.0, 2), ("b", 1.0, 2), ("c", 9.0, 2), ("d", 99.0, 3), ("e", 3.0, 2), ("f", None, 2)]
     by_descriptor = [
