@@ -109,7 +109,7 @@ def num_shared(sequences: Sequence[Sequence[Any]]) -> int:
 
 def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Pads rows of tokens at their ends. Returns the tokens, and a mask that is 0 for padding: [rows, longest]."""
-    tensors = [torch.tensor(row) for row in rows]
+    tensors = [torch.tensor(row, dtype=torch.int64) for row in rows]
     tokens = pad_sequence(tensors, batch_first=True)
     mask = pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
     return tokens.to(device), mask.to(device)
