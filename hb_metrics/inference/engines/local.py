@@ -14,7 +14,7 @@ from hb_metrics.inference.replies.decoding_shards import KeptStates, decode_into
 from hb_metrics.inference.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.inference.replies.requests import ReplyRequests
-from hb_metrics.inference.scoring.perplexity import plan_perplexity
+from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, plan_perplexity
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan
@@ -81,9 +81,11 @@ class LocalEngine(Engine):
         model, tokenizer = self.loaded.model, self.loaded.tokenizer
         if self.kind == "masked":
             assert requests.spans is not None
-            plan = plan_pseudo_log_likelihood(requests.texts, requests.spans, model, tokenizer)
+            plan = plan_pseudo_log_likelihood(
+                requests.texts, requests.spans, model, tokenizer, max_positions=MAX_POSITIONS
+            )
         else:
-            plan = plan_perplexity(requests.texts, model, tokenizer)
+            plan = plan_perplexity(requests.texts, model, tokenizer, max_positions=MAX_POSITIONS)
         return LikelihoodPlan(requests, plan)
 
     def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:

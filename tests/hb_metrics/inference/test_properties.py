@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hb_dataset import read_vocabulary
@@ -13,7 +13,6 @@ from hb_dataset.versions import NEXT, read_version
 from hb_metrics.inference.classifiers.censoring import REPLACEMENT, UNSAFE_MARK, censor, mention_pattern
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
 from hb_metrics.inference.scoring.scoring_paths import tree_nlls
-from tests.hb_metrics.test_properties import depths
 
 # --- prefix trees -----------------------------------------------------------------------------------------------------
 
@@ -27,6 +26,13 @@ token_sequences = st.lists(
     min_size=1,
     max_size=8,
 )
+
+
+def depths(quick, deep):
+    """A test's settings, with so many examples: always the same ones, or (`-m long`) many of each time."""
+    always = settings(max_examples=quick)
+    thorough = settings(max_examples=deep, derandomize=False)
+    return pytest.mark.parametrize("depth", [always, pytest.param(thorough, marks=pytest.mark.long)], ids=["", "deep"])
 
 
 @pytest.fixture(scope="module")
