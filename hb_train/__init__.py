@@ -1,4 +1,4 @@
-"""Trains models: bias tuning (Smith et al., 2022), debiasing, and tasks that show its costs (Barikeri et al., 2021)."""
+"""Trains models for bias tuning (Smith et al., 2022) and debiasing (Barikeri et al., 2021), and measures the costs."""
 
 from typing import Any
 

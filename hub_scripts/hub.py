@@ -35,7 +35,7 @@ MOST_SHOWN = 50  # the maximum number of paths in a message
 
 
 class HubError(ValueError):
-    """An error of a step on the Hub. The message never contains the token."""
+    """Raised when a step on the Hub fails. The message never contains the token."""
 
 
 class Repository(NamedTuple):

@@ -84,7 +84,7 @@ def correlation_with_bias(
 
 
 def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
-    """Returns the exact p-value: the share of permutations of `y` with a correlation at least as far from 0."""
+    """Returns the exact p-value: the share of permutations of `y` with at least as strong a correlation."""
     covariances = np.abs(np.array(list(permutations(y - y.mean()))) @ (x - x.mean()))
     return float((covariances >= covariances[0] - 1e-9).mean())
 

@@ -48,7 +48,7 @@ class Influences(NamedTuple):
         noise: The sampling noise of Gen Bias, or `None` for a share.
         cells: [templates, terms] The influence of each cell, or NaN for a missing cell.
         axes: [terms] The code of each term's axis.
-        least: A lower limit of the variance over terms, which is correct if terms have normal effects.
+        least: A lower bound on the variance over terms, valid if the effects of terms are normally distributed.
     """
 
     value: float

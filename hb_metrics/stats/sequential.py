@@ -127,7 +127,7 @@ def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
 
 
 def interval_after(looks: Sequence[Look], limit: float, confidence_level: float) -> tuple[float, float]:
-    """Computes the interval of the true value after the last of these looks. Earlier looks gave no answer."""
+    """Computes the interval for the true value after the last look, given that earlier looks were inconclusive."""
     last, tail = looks[-1], _error_per_side(confidence_level)
     ends = []
     for share, direction in ((tail, -1), (1 - tail, 1)):

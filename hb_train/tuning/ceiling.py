@@ -329,9 +329,9 @@ def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float,
     """Returns a value, its standard error and its interval, from parts of the shape [splits, halves, descriptors].
 
     The two halves of a split have no reply in common. The variance of one split's value is therefore the sum of
-    (difference between the halves / 2)² over descriptors. The variance of the mean over splits is lower, by the
-    variance between splits of the same replies. The decrease is at most about half, because a split uses half of the
-    pairs of replies.
+    (difference between the halves / 2)² over descriptors. The variance of the mean over splits is this
+    variance minus the variance between splits of the same replies. The mean removes at most about half of the variance,
+    because a split uses half of the pairs of replies.
     """
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()

@@ -42,8 +42,8 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
 def make_trainer(tuning: Tuning) -> "Trainer":
     """Makes the trainer, and sets `undesirable_weight` if it is `None`.
 
-    With this weight, the replies of both tags have the same total weight, as Ethayarajh et al. (2024, equation 8)
-    allow.
+    The default gives replies with either tag the same total weight, which is within the range that Ethayarajh et al.
+    (2024, equation 8) recommend.
     """
     training_args, loaded = tuning.training_args, tuning.loaded
     if training_args.precompute_ref_log_probs and training_args.world_size > 1:

@@ -25,7 +25,7 @@ class TextPlan(NamedTuple):
     Attributes:
         ids: [texts] For pairs, the ids of all first texts ("<id>:t1") and then of all second texts ("<id>:t2").
         kept: The row numbers of the texts or pairs that can be scored.
-        num_skipped: The numbers of all other texts or pairs, by reason: `one_token` or `too_long`.
+        num_skipped: How many texts or pairs cannot be scored, by reason: `one_token` or `too_long`.
     """
 
     ids: list[str]

@@ -82,8 +82,8 @@ def judged_results(
 
     `probabilities` [replies, labels + 1] contains a column for each label, and a last column for "no answer". Replies
     without an answer are left out. If the rubric has a counted label, `replies` in the results contains the shares of
-    this label, without replies that have several likeliest labels. `debiased` is `None` if the sampling noise is
-    unknown.
+    this label, excluding replies in which several labels tie for the highest probability. `debiased` is `None` if the
+    sampling noise is unknown.
     """
     answered, found, shares = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1]), None
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]

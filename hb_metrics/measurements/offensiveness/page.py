@@ -59,7 +59,7 @@ def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> t
 
 
 def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
-    """Returns the terms with the least and the most offensive prompts in some templates, with mean probabilities.
+    """Returns the terms whose prompts are least and most likely to be offensive, with their mean probabilities.
 
     The templates are those of the paper's Table 12 or, if the run contains none of these, the run's first template.
     """
