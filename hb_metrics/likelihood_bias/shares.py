@@ -81,7 +81,8 @@ def likelihood_bias(
             tests = pairwise_mann_whitney(values[low:high], group)
             cell = axis_names[axis[low]], template_names[template[low]]
             cell_tests[cell] = tests.pvalue, np.abs(tests.effect_size)
-            first, second = (np.bincount(group)[side] for side in (tests.first, tests.second))
+            sizes = np.bincount(group)
+            first, second = sizes[tests.first], sizes[tests.second]
             # This p-value is the least, namely if all sentences of one descriptor are likelier than all of the other.
             num_too_small += int(np.count_nonzero(2 / binom(first + second, first) >= alpha))
     if not cell_tests:

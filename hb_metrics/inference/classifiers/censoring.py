@@ -52,11 +52,11 @@ def term_mentioned(
     """Returns whether each reply mentions its prompt's descriptor, or the user's name: [replies] bool."""
     of_names, found = set(replies.axes) == {NAMES_AXIS}, np.zeros(len(replies.texts), dtype=bool)
     for row, (reply, descriptor) in enumerate(zip(replies.texts, replies.descriptors, strict=True)):
-        patterns = [name_pattern(descriptor)] if of_names else []
-        if not of_names:
-            for term in (descriptor, *paired.get(descriptor, ())):
-                patterns.append(mention_pattern(term, plural_descriptors.get(term)))
-        found[row] = any(pattern.search(reply) for pattern in patterns)
+        if of_names:
+            found[row] = name_pattern(descriptor).search(reply) is not None
+            continue
+        for term in (descriptor, *paired.get(descriptor, ())):
+            found[row] |= mention_pattern(term, plural_descriptors.get(term)).search(reply) is not None
     return found
 
 

@@ -137,9 +137,12 @@ def _logits(
 
 def _halved(encoded: Any) -> tuple[Any, Any] | None:
     middle = len(encoded["input_ids"]) // 2
-    parts = slice(middle), slice(middle, None)
-    first, second = ({name: tensor[part] for name, tensor in encoded.items()} for part in parts)
-    return (first, second) if middle else None
+    if not middle:
+        return None
+    first, second = (
+        {name: tensor[part] for name, tensor in encoded.items()} for part in (slice(middle), slice(middle, None))
+    )
+    return first, second
 
 
 def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:

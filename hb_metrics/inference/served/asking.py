@@ -25,7 +25,8 @@ def answers_of(
     wanted = {row: key for row, key in rows.items() if key not in journal.answers}
     if len(wanted) < len(rows):
         advance(len(rows) - len(wanted), known=True)
-    asyncio.run(_ask_all(server, wanted, ask, journal, advance))
+    if wanted:
+        asyncio.run(_ask_all(server, wanted, ask, journal, advance))
     return {row: journal.answers[key] for row, key in rows.items()}
 
 
