@@ -125,6 +125,9 @@ class Measurement:
             OSError: A file does not exist.
         """
 
+    def check_prompts(self, settings: Settings, prompts: "pa.Table") -> None:
+        """Raises a `ValueError` before the model is loaded if the run's prompts do not suit the measurement."""
+
     def own_prompts(self, settings: Settings) -> "pa.Table | None":
         """Returns prompts that replace those of `--dataset_config` for the whole run, or `None`.
 
