@@ -93,7 +93,8 @@ def main(argv: list[str] | None = None) -> None:
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process.
 
-    If β is auto and labels would not help, writes no rows and exits with `NO_GAIN_STATUS`.
+    If β is auto and no ceiling is significantly below the bias of all replies, writes no rows and exits with
+    `NO_GAIN_STATUS`.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import ChatOptions

@@ -39,7 +39,8 @@ class DistillationTrainer(ReplyTraining, Trainer):
 
     The trained model reads the prompt with a descriptor. The teacher reads its own prompt, which has no descriptor in
     baseline distillation. The loss of a reply token is the divergence KL(p‖q) in nats, where p is the teacher's
-    distribution and q is the trained model's. If `teacher` is `None`, the teacher is the model without its adapter.
+    distribution and q is the trained model's distribution. If `teacher` is `None`, the teacher is the model without its
+    adapter.
     """
 
     metric = LOSS
