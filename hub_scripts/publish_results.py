@@ -111,7 +111,8 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
         description=(
             "These figures show how much a model's treatment of people depends on the words that describe them. They "
             f"were measured with HolisticBias {version} (Smith et al., 2022). The run measured "
-            f"{escape_markdown(measured_model(run))}. The pull request changes only {', '.join(f'`{path}`' for path in files)}."
+            f"{escape_markdown(measured_model(run))}. The pull request changes only "
+            f"{', '.join(f'`{path}`' for path in files)}."
         ),
     )
     print(f"pull request: {url}" if opened else f"proposed already: {url}")
