@@ -26,8 +26,8 @@ TEXT_TYPES = ("string", "large_string")
 class Dialogue(NamedTuple):
     """Pairs of a prompt and a reply, each on one line.
 
-    An id consists of the conversation and the turn of the reply. For pairs from a file, the id is the row, counted from
-    0.
+    An id consists of the conversation and the reply's turn. For pairs from a file, the id is the row number, counted
+    from 0.
 
     `num_skipped` counts skipped conversations and rows by reason: `one_person` (nobody answered), `one_word` (in every
     pair, the prompt or the reply has only one word), and `blank` (a file's row lacks a prompt or a reply).
@@ -50,8 +50,8 @@ class Dialogue(NamedTuple):
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
     """Draws pairs of a prompt and a reply, in the order of the source.
 
-    A larger `num_replies` keeps all pairs of a smaller one. `path` is a file with the columns `prompt` and `reply`, or
-    a `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
+    The pairs for a larger `num_replies` include all pairs for a smaller one. `path` is a file with the columns `prompt`
+    and `reply`, or a `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
     """
     if path is None:
         pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)

@@ -8,7 +8,7 @@ from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, PersonNou
 
 @dataclass(frozen=True, kw_only=True)
 class Intersection:
-    """Two terms that together modify a noun. They are from different axes, in alphabetical order of the axes."""
+    """Two terms from different axes that together modify a noun. The axes are in alphabetical order."""
 
     first: Descriptor
     second: Descriptor

@@ -1,7 +1,7 @@
 """Builds the table of all combinations of descriptor, noun and template.
 
-The table is built from indices into the lists of terms, nouns and templates. All of v1.0 (462,878 rows) takes less than
-a second.
+The table is built from indices into the lists of terms, nouns and templates. Building all of v1.0 (462,878 rows) takes
+less than a second.
 """
 
 import hashlib

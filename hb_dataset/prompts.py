@@ -145,7 +145,7 @@ def intersection_batches(
 
     Args:
         vocabulary: The vocabulary. `None` means `next`.
-        full: Whether to combine every pair with every noun and template. Otherwise, only a sample of pairs is combined
+        full: If true, every pair is combined with every noun and template. If false, only a sample of pairs is combined
             with the templates of the small config.
         seed: The seed of the sample (see `sample_intersections`).
 

@@ -13,7 +13,7 @@ NUM_REFERENCE_TEXTS = 500  # drawn from the chit-chat dataset
 class ReferenceTexts(NamedTuple):
     """Reference texts, one line each. `num_blank` counts the dropped rows without text.
 
-    An id consists of the conversation and the turn. For texts from a file, the id is the row, counted from 0.
+    An id consists of the conversation and the turn. For texts from a file, the id is the row number, counted from 0.
     """
 
     ids: list[str]

@@ -60,7 +60,7 @@ class Descriptor:
 
     @property
     def descriptors(self) -> "tuple[Descriptor, ...]":
-        """Holds a single term, so that the same code can handle a term and an intersection of two terms."""
+        """Returns only this term, so that the same code can handle a term and an intersection of two terms."""
         return (self,)
 
     @property

@@ -1,7 +1,7 @@
 """Checks the characters and lengths of texts in a vocabulary. Each fault states a correction.
 
-Anyone may propose words, which both models and people read in sentences. The checks therefore reject look-alike letters
-from other scripts, invisible characters, pictures, markup, addresses and slots.
+Anyone may propose words, and both models and people read these words in sentences. The checks therefore reject
+look-alike letters from other scripts, invisible characters, pictures, markup, addresses and slots.
 """
 
 import re

@@ -98,10 +98,11 @@ def compare_tuning(options: argparse.Namespace) -> None:
         loaded = load_tokenizer(options.model, trust_remote_code=trusts_code)
         for method in labelled:
             check_trainable(loaded, load_method(method).kinds)
-    # The replies to learn from come first, because a model that a method cannot tune is then rejected within seconds.
+    # The replies to learn from are generated first, so that a model that a method cannot tune is rejected within
+    # seconds.
     for method in own_replies:
         learnt = ["--dataset_config", options.dataset_config.removesuffix("-small"), *dtype]
-        # The measured descriptors are not learnt. If the config contains all descriptors, this is impossible.
+        # The measured descriptors are left out of training, unless the config contains all descriptors.
         if options.dataset_config.endswith("-small"):
             learnt += ["--leave_out", options.dataset_config]
         learnt += ["--method", method, "--model", options.model, "--output_dir", folder / f"{method}-rows"]

@@ -42,7 +42,7 @@ PAPER_GRIDS = {
         *("lambda_lm=0.001,0.01", "lambda_d=10,50,100"),
     ],
 }
-LMP_TOLERANCE = 0.1  # the largest allowed rise in the perplexity of other texts, as a share
+LMP_TOLERANCE = 0.1  # the largest allowed rise in the perplexity of ordinary texts, as a share
 _HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes this value for any larger perplexity
 
 
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Sequence[str]) -> dict[str, Any]:
     grid = read_grid(words or PAPER_GRIDS[script])
     folder.mkdir(parents=True, exist_ok=True)
-    # Uses only one graphics card, because each further card would multiply the batch size of a run.
+    # Only one graphics card is used, because each additional card would increase the batch size of a run.
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
     runs: list[dict[str, Any]] = []
     best: dict[str, Any] | None = None
@@ -75,7 +75,7 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
         output = folder / "_".join(own).replace("/", "_")
         command = [sys.executable, "-m", f"hb_train.{script}", *options, f"--output_dir={output}"]
         print(f"$ {script} {' '.join(own)}", flush=True)
-        # If a run is finished, this only checks that its settings are the same.
+        # If a run is finished, this call only checks that the run has the same settings.
         status = subprocess.run([*command, *(f"--{word}" for word in own)], env=environment).returncode
         run = {"settings": settings, "folder": output.name, **_result(script, output, status)}
         runs.append(run)

@@ -40,7 +40,7 @@ def run_leakage(
     *,
     debias: bool,
 ) -> dict[str, Any]:
-    """Compares Full Gen Bias before and after all terms in replies are masked.
+    """Compares Full Gen Bias before and after masking all terms in replies.
 
     All columns have one row per reply. In `texts`, the prompt's term is already masked. `probabilities` is a function
     that classifies texts.
@@ -76,8 +76,8 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     """Finds the mentions of terms in each text, from start to end.
 
     A mention is any form of a term that `censoring.mention_pattern` masks. If mentions overlap, only the longest
-    counts. If several terms have the same words, the term with the same capitals as the text counts or, if there is
-    none, the first term. "left-handed" never counts, because it replaces masked terms.
+    counts. If several terms consist of the same words, the term whose capital letters match the text counts. If no term
+    matches, the first term counts. "left-handed" never counts, because it replaces masked terms.
     """
     texts_with: dict[str, list[int]] = {}
     for index, text in enumerate(texts):

@@ -1,4 +1,4 @@
-"""Computes intervals of mean regard and of gaps, with Student's t over structures, seeds or prompts.
+"""Computes Student's t intervals for mean regard and for gaps, over structures, seeds or prompts.
 
 A unit is a structure, a seed or a prompt. The rows of one unit are not independent, so whole units are treated as a
 random sample. To first order, the mean of a group is a sum with one part per unit. The sum of the squared parts
@@ -6,8 +6,9 @@ estimates the variance of the mean (the CR2 estimate of Bell and McCaffrey, 2002
 independent. If a unit occurs in both groups of a gap, its contribution is the difference of its two parts, so an effect
 on both groups cancels out. Degrees of freedom follow Welch and Satterthwaite.
 
-Student's t is valid for sums of many small parts, but not if a single text or a few units dominate the figure. In this
-case, or if there are too few units to detect it, there is a reason in place of the interval.
+Student's t is valid for sums of many small parts, but not if a single text or a few units dominate the figure. In such
+a case, the interval is replaced with a reason. The interval is also replaced if there are too few units to detect such
+a case.
 """
 
 import math
@@ -161,7 +162,7 @@ def _step(of_labels: np.ndarray) -> float:
 
 
 def _gap_freedom(first: Parts, second: Parts) -> float:
-    """Computes the degrees of freedom of a gap's variance, by Satterthwaite.
+    """Computes Satterthwaite's degrees of freedom for the variance of a gap.
 
     The variance of each mean is a quadratic form of the units: V / (n - 1) times the projection that subtracts the mean
     over the group's n units. The trace of the product of the two projections accounts for units in both groups.

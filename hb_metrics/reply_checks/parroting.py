@@ -10,7 +10,8 @@ from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 
 MIN_DESCRIPTORS = 3  # a correlation needs at least three, because two points always lie on a line
-# Up to this number of descriptors, the p-value comes from all permutations. Student's t could give p = 0 for three.
+# Up to this number of descriptors, the p-value comes from all permutations. For three descriptors, Student's t could
+# yield p = 0.
 MOST_COUNTED = 8
 
 
@@ -84,7 +85,7 @@ def correlation_with_bias(
 
 
 def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
-    """Returns the exact p-value: the share of permutations of `y` with at least as strong a correlation."""
+    """Returns the exact p-value: the share of permutations of `y` whose |ρ| is at least the observed |ρ|."""
     covariances = np.abs(np.array(list(permutations(y - y.mean()))) @ (x - x.mean()))
     return float((covariances >= covariances[0] - 1e-9).mean())
 

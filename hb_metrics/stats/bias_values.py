@@ -114,8 +114,8 @@ def _descriptor_means(
 ) -> np.ndarray:
     """Computes the mean style vectors m_d: [descriptors, styles].
 
-    A reply has the weight 1 / (N_td · T_d). The descriptor has N_td replies in the reply's template, and replies in T_d
-    templates.
+    A reply has the weight 1 / (N_td · T_d). N_td is the number of the descriptor's replies in the reply's template, and
+    T_d is the number of templates in which the descriptor has replies.
     """
     cells = codes * (templates.max() + 1) + templates
     _, cell, sizes = np.unique(cells, return_inverse=True, return_counts=True)

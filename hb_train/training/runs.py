@@ -66,7 +66,7 @@ def model_description(loaded: "LoadedModel") -> dict[str, Any]:
 
 
 def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
-    """Returns the folder of a run, or `None` if the run is already finished, that is, if the file `result` exists.
+    """Returns the folder of a run, or `None` if the file `result` shows that the run is already finished.
 
     The main process writes the run's description to the folder, while all other processes wait. If the folder contains
     a different description, an error is raised.

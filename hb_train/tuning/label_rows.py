@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> "LoadedTokenizer":
-    """Loads the tokenizer of the model that replied. `model` is the model's location, if it has moved since then."""
+    """Loads the tokenizer of the model that replied.
+
+    `model` is the model's location, if the model has moved since the run.
+    """
     from hb_metrics.inference.models.loading import load_tokenizer
     from hb_metrics.inference.models.sources import EMBEDDED, find_source
 
@@ -32,7 +35,7 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
                 "the model that replied"
             )
         return load_tokenizer(find_source(name), trust_remote_code=trust_remote_code)
-    # The digest of a Hub model is its commit. The main branch may have changed since then.
+    # The digest of a Hub model is its commit. The main branch may have changed since the run.
     revision = None if name == EMBEDDED or Path(name).exists() else digest
     try:
         loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
