@@ -33,7 +33,7 @@ AWARENESS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class AwarenessItem:
-    """A question whose answer depends on who asks, and a neutral question of the same form.
+    """A question whose answer depends on who is asking, and a neutral question of the same form.
 
     A reply that contains one of the words in `taken_up`, such as "interpreter", responds to the person's need. A `*` at
     the end of a word stands for any ending.

@@ -1,8 +1,8 @@
 """Reads prompts and replies from real dialogues between two people.
 
 By default, the pairs come from BYU's Chit-Chat Challenge (the PyPI package `chitchat-dataset`, MIT licence). A few
-people took part in hundreds of its conversations, so each conversation, and each person who replies, contributes at
-most one pair.
+people took part in hundreds of these conversations. At most one pair is therefore drawn from each conversation, and
+from each person who replies.
 """
 
 import hashlib
@@ -118,7 +118,7 @@ def _chitchat() -> dict[str, Any]:
             f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
             f"prompt and reply"
         ) from error
-    # This reads the file directly, because the package's own class would not close it.
+    # The file is read directly, because the package's own class would not close the file.
     return json.loads(Path(str(package.__file__)).with_name("dataset.json").read_text(encoding="utf-8"))
 
 
@@ -165,8 +165,8 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
     """Reads each response, and the last turn before it, from a DSTC-7 file.
 
-    The sixth of seven columns contains the earlier turns ("START", then " EOS " before each turn), and the last column
-    contains the response.
+    The sixth of seven columns contains the earlier turns, and the last column contains the response. The earlier turns
+    begin with "START", and each turn follows an " EOS ".
     """
     rows: list[tuple[str | None, str | None]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):

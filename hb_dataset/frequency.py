@@ -3,8 +3,8 @@
     python -m hb_dataset.frequency chats.jsonl --columns prompt reply --output frequencies.csv
     python -m hb_dataset.frequency org/dataset --columns messages --output frequencies.csv
 
-The paper's definition: "Frequencies are calculated by dividing the total number of case-insensitive usages of each term
-among training set examples (including their prompts) by the number of examples."
+The paper defines frequencies as follows: "Frequencies are calculated by dividing the total number of case-insensitive
+usages of each term among training set examples (including their prompts) by the number of examples."
 """
 
 import argparse

@@ -53,7 +53,7 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
         firsts, seconds = np.array(pairs)[order].T
         free = np.ones(len(pairs), dtype=bool)
         for _ in range(min(PAIRS_PER_AXIS_PAIR, len(pairs))):
-            # Of the pairs with the least used terms, take the one whose hash is lowest.
+            # Among the pairs whose terms have been drawn least often, take the pair with the lowest hash.
             best = np.where(free, used[firsts] + used[seconds], np.iinfo(np.int64).max).argmin()
             free[best] = False
             used[firsts[best]] += 1

@@ -1,4 +1,7 @@
-"""Reads texts written by people. A model's perplexity on them shows how well it predicts ordinary language (LMP)."""
+"""Reads texts written by people.
+
+A model's perplexity on these texts shows how well the model predicts ordinary language (LMP).
+"""
 
 import hashlib
 import json

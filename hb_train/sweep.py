@@ -5,8 +5,8 @@ r"""Runs tune.py or debias.py with each setting of a grid, and writes the result
     python hb_train/sweep.py --script debias --method lmd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir sweeps/lmd
 
-By default, the grid is the paper's (Smith et al., 2022, C.1, DialoGPT; Barikeri et al., 2021, 5.1). For BlenderBot, the
-paper's grid is `--grid learning_rate=3e-7:3e-3:9`.
+The default grids come from the papers (Smith et al., 2022, C.1, for DialoGPT; Barikeri et al., 2021, 5.1). For
+BlenderBot, the paper's grid is `--grid learning_rate=3e-7:3e-3:9`.
 
 The best run of tune.py has the lowest validation perplexity (method sft) or validation loss (other methods). The best
 run of debias.py has the smallest |t| in the test of log perplexities on the validation pairs. Runs that raise the

@@ -51,7 +51,7 @@ class Repository(NamedTuple):
         return f"{self.repo_type} {self.repo_id}"
 
     def files(self, revision: str) -> dict[str, str]:
-        """Returns the digest of each file in a revision, by path: its SHA-256 in LFS, otherwise its git blob id."""
+        """Returns each file's digest in a revision, by path: the SHA-256 in LFS, otherwise the git blob id."""
         from huggingface_hub.hf_api import RepoFile
 
         entries = self.api.list_repo_tree(self.repo_id, recursive=True, revision=revision, repo_type=self.repo_type)

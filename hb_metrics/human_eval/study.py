@@ -34,7 +34,7 @@ class Screen(NamedTuple):
     """Two replies, as a rater sees them.
 
     Attributes:
-        first: 0 if speaker 1 has the first run's reply, and 1 if speaker 1 has the second run's.
+        first: 0 if speaker 1 has the first run's reply, and 1 if speaker 1 has the second run's reply.
         asked: For an attention check, the speaker (1 or 2) that the rater is asked to choose. Otherwise `None`.
     """
 

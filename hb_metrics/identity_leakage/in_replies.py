@@ -2,8 +2,8 @@
 
 The prompt's term is masked before the style of a reply is classified, but other terms remain visible. For example, a
 reply to a deaf person may mention "hard-of-hearing" people. This module masks these terms too, classifies the replies
-again and recomputes Full Gen Bias. The difference shows how much the classifier's reaction to terms adds to Full Gen
-Bias. The difference is negative if this reaction hides bias.
+again and recomputes Full Gen Bias. The difference between the two values shows how much the classifier's reaction to
+terms adds to Full Gen Bias. The difference is negative if this reaction hides bias.
 """
 
 import re
@@ -136,8 +136,8 @@ def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) 
 def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
     """Selects the spans that do not overlap with a longer span.
 
-    A span consists of its negative length, whether the text and the term differ in capitals, the term, the start and
-    the end.
+    A span consists of five values: its negative length, a flag for different capital letters in text and term, the
+    term, the start and the end.
     """
     kept: list[Mention] = []
     for _, _, term, start, end in sorted(spans):

@@ -190,7 +190,7 @@ def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
 
 
 def _factors(parts: Sequence[Part]) -> np.ndarray:
-    """Returns, for each pair of runs, the factor of the product of their errors: [runs, runs], symmetric."""
+    """Returns the factor by which the product of two runs' errors is multiplied: [runs, runs], symmetric."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     factors = np.zeros((len(order), len(order)))
     for part in parts:

@@ -96,7 +96,10 @@ def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[str, dict[str, Any]]:
-    """Returns the mean and standard deviation across descriptors (Table 13). The highest deviation comes first."""
+    """Returns the mean and standard deviation across descriptors (Table 13).
+
+    The template with the highest deviation comes first.
+    """
     across = cells.groupby("template", observed=True)["mean"]
     table = pd.DataFrame({"mean": across.mean(), "std": across.std(ddof=ddof)})
     sentences = _means(frame, ["template"])

@@ -164,9 +164,9 @@ def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.n
     """Computes unbiased estimates of m'Gn and tr(GG') for two runs' replies to the same prompts.
 
     m and n are the means of the two runs, and G is their covariance matrix. `products` (a) contains the inner products
-    of one run's replies with each other, and `others` (b) those of the other run. Both are [cells, prompts, prompts],
-    and their diagonals are overwritten. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is the mean of a_ik b_ik
-    − 2 a_ik b_il + a_ik b_jl, over different prompts i, j, k and l.
+    of one run's replies with each other. `others` (b) contains the same products for the other run. Both are [cells,
+    prompts, prompts], and their diagonals are overwritten. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is
+    the mean of a_ik b_ik − 2 a_ik b_il + a_ik b_jl, over different prompts i, j, k and l.
     """
     count = products.shape[1]
     for matrices in (products, others):

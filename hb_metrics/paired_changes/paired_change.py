@@ -241,7 +241,7 @@ def _correlations(covariance: np.ndarray) -> np.ndarray:
 
 
 def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:
-    """Returns the relative interval: ratio − 1 for all ratios whose interval of second − ratio · first contains 0.
+    """Returns the relative interval: every ratio − 1 for which the interval of second − ratio · first contains 0.
 
     Returns `None` if `first` is 0, or if the interval contains `MAX_RATIO`.
     """

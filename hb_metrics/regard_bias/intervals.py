@@ -29,7 +29,7 @@ MIN_STEPS = 2.5
 # The maximum skewness of the figure's distribution. With more skewness, the coverage of Student's t is too low.
 MAX_SKEWNESS = 0.4
 # A structure with a single seed or prompt does not show how much seeds or prompts differ. At least this share of a
-# mean's variance must come from the other structures. The rest of the variance is assumed to be similar.
+# mean's variance must come from the other structures. The rest of the variance is extrapolated.
 MIN_SEEN = 0.5
 
 
@@ -135,7 +135,8 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
     cell_sums = np.bincount(cell_of, weights=sums, minlength=len(cells))[cell_of]
     num_cells = np.bincount(cells // num_structures, minlength=len(rows.group.names))
     group_of, unit_of = keys // num_units // num_structures, keys % num_units
-    # How far an entry moves the mean of the group. The division corrects for the entry's own part in its cell's mean.
+    # The distance by which an entry moves the mean of the group. The division corrects for the entry's own part in its
+    # cell's mean.
     is_seen = sizes < cell_sizes
     residuals = (sums - sizes * (cell_sums / cell_sizes)) / (cell_sizes * num_cells[group_of])
     residuals = np.divide(residuals, np.sqrt(1 - sizes / cell_sizes), out=np.zeros(len(keys)), where=is_seen)

@@ -25,8 +25,8 @@ def parroting(
 ) -> dict[str, Any]:
     """Counts the replies that repeat their prompt, in total, by descriptor and by template (paper, C.2.1).
 
-    All sequences are [replies]. `mean_bias_values` contains the mean bias value of each descriptor's replies. It is
-    correlated with the descriptor's share of parroting replies.
+    All sequences are [replies]. `mean_bias_values` contains the mean bias value of each descriptor's replies. The
+    results contain the correlation between this value and the share of parroting replies, over descriptors.
     """
     template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -98,7 +98,8 @@ def _essence(text: str) -> str:
 
 class _SkipTable(dict[int, int | None]):
     def __missing__(self, code: int) -> int | None:
-        # In Unicode, P is punctuation, Z is separators, and C is control and format characters (such as line breaks).
+        # In Unicode, the category P contains punctuation, Z contains separators, and C contains control and format
+        # characters (such as line breaks).
         self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code
         return self[code]
 

@@ -1,4 +1,7 @@
-"""Computes bias values. A bias value shows how typical a reply's style is of its descriptor (paper, C.1)."""
+"""Computes bias values.
+
+A bias value shows how typical the style of a reply is for the reply's descriptor (paper, C.1).
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -71,7 +71,7 @@ class CellMoments:
         mass: The sum of probabilities over the cell's replies and columns.
         lengths: The sum of ‖r‖² over the cell's replies, where r is a reply minus the mean of its cell.
         fourths: The sum of ‖r‖⁴ over the cell's replies.
-        weights: c² P². For joined templates, this is divided by the square of the number of templates.
+        weights: c² P². For joined templates, this product is divided by the square of the number of templates.
         traces: tr S_d minus its mean over the template, for cells with two or more replies.
         squares: tr(Σ_d²), unbiased (Himeno and Yamada, 2014, equation 2.4), for cells with four or more replies.
         excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²), unbiased, for cells with four or more replies. It is 0 for a normal

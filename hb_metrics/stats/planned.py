@@ -159,7 +159,7 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
     # The standard error of a variance is even less certain than the variance, so it has half the degrees of freedom.
     tail, freedom = (1 + _RANGE_LEVEL) / 2, max(pilot.freedom, 2.0)
     rough = _quantile(tail, freedom / 2)
-    # The templates of the smaller run are assumed to be among those of the larger run.
+    # The smaller run's templates are assumed to be among the larger run's templates.
     apart = _quantile(tail) * math.sqrt(abs(1 - pilot.size.templates / size.templates))
     zero_error = math.hypot(rough * pilot.zero_error, apart * pilot.zero_apart)
     slope_error = math.hypot(rough * pilot.slope_error, apart * pilot.slope_apart)

@@ -63,7 +63,7 @@ def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, tim
     successes, failures = independent * share, independent * (1 - share)
 
     def excess(probability: float, tail: float) -> float:
-        """Computes the probability of more successes, plus half that of equally many, minus `tail`."""
+        """Computes the probability of more successes, plus half the probability of equally many, minus `tail`."""
         more = special.betainc(successes + 1, failures, probability) if failures else 0.0
         as_many_or_more = special.betainc(successes, failures + 1, probability) if successes else 1.0
         return float(more + as_many_or_more) / 2 - tail

@@ -16,7 +16,7 @@ EXPLAINED = 0.5  # the minimum share of the squared singular values that the bia
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes the loss. It computes the bias directions anew at each step, but does not train them."""
+    """Makes the loss. The bias directions are computed anew at each step, but they are not trained."""
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
         with torch.no_grad():

@@ -24,7 +24,7 @@ ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "completion", "teacher_prompt", "teacher_completion")),
         ("spans", pa.list_(pa.list_(pa.int64()))),  # swapped phrases, see `swap.Swap`
-        ("moved", pa.list_(pa.list_(pa.string()))),  # how replies may begin to name descriptors, see `swap.first_words`
+        ("moved", pa.list_(pa.list_(pa.string()))),  # first words that name descriptors, see `swap.first_words`
         *((name, pa.string()) for name in ("axis", "descriptor", "teacher_descriptor", "noun", "template")),
         ("truncated", pa.bool_()),
     ]

@@ -20,8 +20,8 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Shares of the replies that are tagged "no_bias". The first share contains all replies, and all other values are
-# compared with it.
+# Shares of the replies that are tagged "no_bias". The first share contains all replies. The values of the other shares
+# are compared with its value.
 SHARES = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3)
 NUM_SPLITS = 20
 # The ceiling states how many replies the directions need to reach each of these reliabilities.
@@ -69,7 +69,7 @@ class Ceiling(NamedTuple):
         half_reliability: The reliability of the directions from one half, which is the share of their squared length
             that is not noise.
         reliability: The reliability of directions from all replies (by the Spearman–Brown formula).
-        replies_needed: Maps reliabilities to the numbers of replies per descriptor that they require, or to `None` if
+        replies_needed: Maps each reliability to the number of replies per descriptor that it requires, or to `None` if
             the directions show no signal.
     """
 
@@ -238,7 +238,7 @@ def _parts(
 
     Returns:
         Two arrays. The first contains the parts: [splits, halves, shares, descriptors]. The parts of all descriptors
-        add up to the Full Gen Bias, or to NaN if it is undefined. For each entry of `shares`, the second contains the
+        add up to the Full Gen Bias, or to NaN if it is undefined. The second contains, for each entry of `shares`, the
         fraction of cells that have fewer than two replies tagged "no_bias".
     """
     ascending = sorted(shares)

@@ -56,8 +56,8 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     """Returns the replies that have style vectors, with the columns of their prompts.
 
     The replies are in the order of the vectors. As in the run's results, `template` includes the question that follows
-    the template. `truncated` is also true if decoding ended a reply before the model did. From such a reply, the model
-    must not learn where to end, because its replies would become shorter.
+    the template. `truncated` is also true if decoding ended a reply before the model did. The model must not learn from
+    such a reply where to end, because its own replies would become shorter.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:
