@@ -5,8 +5,8 @@ r"""Mitigates a model's bias with several methods, and compares the results (`--
 
 The methods sft and kto learn from labelled replies. These replies come from a separate run, whose prompts differ from
 those of the measurements. This run samples from the model's whole distribution (temperature 1, without top-k or top-p),
-because a model that learnt only from likely replies would become too certain. If the labels turn out to be useless,
-both methods are left out of the comparison.
+because a model that learnt only from likely replies would become too certain. If the labels cannot reduce the bias (see
+`bias_labels.py`), both methods are left out of the comparison.
 
 Each step is a script with its own process and folder. To resume an interrupted comparison, run the same command again.
 """
