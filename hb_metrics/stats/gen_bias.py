@@ -135,8 +135,8 @@ def gen_bias(
     skipped = [name for name in by_template if name not in used]
     if not used:
         raise ValueError(
-            f"none of the {len(by_template)} templates has replies to two descriptors, so there is "
-            "nothing to compare; pass replies to at least two descriptors in the same template"
+            "no template has replies to two descriptors, so there is nothing to compare; pass replies to at least two "
+            "descriptors in the same template"
         )
     if skipped:
         named = ", ".join(map(repr, skipped))
