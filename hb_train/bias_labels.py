@@ -1,10 +1,10 @@
-"""Labels a model's own replies by their similarity to the characteristic style of their descriptor.
+"""Labels each of a model's own replies by its similarity to the characteristic style of the prompt's descriptor.
 
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
-Each reply of the run has a bias value, which is large if the reply shows this style. If the value is above the
-threshold β, the reply is tagged "bias", and otherwise "no_bias" (Smith et al., 2022, C.1). The script writes one row
-per reply, with a prompt and a completion in TRL's format.
+Each reply of the run has a bias value, which is large if the reply shows this style. A reply is tagged "bias" if its
+value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.1). The script writes one row per reply,
+with a prompt and a completion in TRL's format.
 
 The script also computes the ceiling of the labels: the bias of a model that learnt the labels perfectly. With `--beta
 auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no labels
@@ -45,7 +45,7 @@ class LabelArguments:
     )
     output_dir: str = field(metadata={"help": "A new folder for the labels."})
     alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
-    # In this order, `HfArgumentParser` reads it as a string.
+    # `HfArgumentParser` reads the value as a string, because `str` is the second type.
     beta: float | str | None = option(
         None,
         'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030. With '
@@ -93,7 +93,8 @@ def main(argv: list[str] | None = None) -> None:
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process.
 
-    If β is auto and labels would not help, writes no rows and exits with `NO_GAIN_STATUS`.
+    If β is auto and no ceiling is significantly below the bias of all replies, writes no rows and exits with
+    `NO_GAIN_STATUS`.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import ChatOptions
@@ -227,7 +228,7 @@ def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, A
 
 
 def _card(labels: dict[str, Any], ceiling: Ceiling | None) -> str:
-    # The card has no `configs`, because `datasets` would then confuse folders of the same name.
+    # The card has no `configs`, because a card with `configs` would make `datasets` confuse folders of the same name.
     tags = labels["by_tag"]
     return f"""---
 license: cc-by-sa-4.0
@@ -236,23 +237,22 @@ language: en
 
 # Bias labels
 
-This dataset contains {labels["num_rows"]:,} replies by {labels["model"]["name"]} to HolisticBias prompts, for tuning
-with `hb_train/tune.py`. {tags["bias"]:,} replies are tagged "bias" and {tags["no_bias"]:,} replies are tagged
-"no_bias", by their bias value (α = {labels["alpha"]}, β = {labels["beta"]:.6g}; Smith et al., 2022, appendix C.1). The
-style classifier is {labels["style_classifier"]["name"]}.
+This dataset contains {labels["num_rows"]:,} replies by {labels["model"]["name"]} to HolisticBias prompts. Use it to
+tune a model with `hb_train/tune.py`. {tags["bias"]:,} replies are tagged "bias" and {tags["no_bias"]:,} replies are
+tagged "no_bias". The tag depends on the reply's bias value (α = {labels["alpha"]}, β = {labels["beta"]:.6g}; Smith et
+al., 2022, appendix C.1). The style classifier is {labels["style_classifier"]["name"]}.
 
-The column `prompt` is the model's input, whose last word is the tag. The column `completion` is the model's unmodified
-reply, which can hurt. The prompts come from HolisticBias (CC-BY-SA-4.0).
+The column `prompt` is the model's input, which ends in the tag. The column `completion` is the model's unmodified
+reply, which may be hurtful. The prompts come from HolisticBias (CC-BY-SA-4.0).
 
 ## The ceiling of these labels
 
-A model that learnt these labels perfectly would reply like the replies tagged "no_bias". The table shows the bias of
-such replies (debiased Full Gen Bias, ×1000). Each row has another threshold, so another share of the replies is tagged
-"no_bias". The column "change" is the difference from the bias of all replies. The intervals take into account that
-other replies and other random halves would give other values.
+A model that learnt these labels perfectly would write only replies of the kind tagged "no_bias". The table shows the
+bias of the replies tagged "no_bias" (debiased Full Gen Bias, ×1000). Each row uses a different threshold, so a
+different share of the replies is tagged "no_bias". The column "change" is this bias minus the bias of all replies.
 
-To avoid overfitting, the replies to each term and template are split into random halves, and each half is tagged by
-directions estimated from the other half.
+To avoid overfitting, the replies to each term and template are split into random halves. Each half is tagged by
+directions that are estimated from the other half. The intervals account for the random choice of replies and of halves.
 
 {_ceiling_words(ceiling)}
 """

@@ -1,8 +1,8 @@
 """Defines baseline distillation: the model learns to reply to a descriptor as it replied without one.
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm a woman." The method
-needs no labels, because it learns the whole distribution of each next token. This is knowledge distillation (Hinton et
-al., 2015) into the same model in another context (Snell et al., 2022).
+needs no labels, because it learns the whole distribution of each next token. The method is knowledge distillation
+(Hinton et al., 2015) into the same model in another context (Snell et al., 2022).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 PREFIX = "teacher_"  # the names of the columns for the untuned model begin with this prefix
 NO_TOKEN = -1
-# Anchors are a quarter of the rows, and their losses are small. Without a weight, the model would answer needs of
-# different people more and more alike.
+# Anchors are a quarter of the rows, and their losses are small. Without a weight, the model would respond to the needs
+# of different people more and more alike.
 ANCHOR_WEIGHT = 8.0
 
 
@@ -39,7 +39,8 @@ class DistillationTrainer(ReplyTraining, Trainer):
 
     The trained model reads the prompt with a descriptor. The teacher reads its own prompt, which has no descriptor in
     baseline distillation. The loss of a reply token is the divergence KL(p‖q) in nats, where p is the teacher's
-    distribution and q is the trained model's. If `teacher` is `None`, the teacher is the model without its adapter.
+    distribution and q is the trained model's distribution. If `teacher` is `None`, the teacher is the model without its
+    adapter.
     """
 
     metric = LOSS
@@ -185,7 +186,7 @@ def encode(
                 # In a swapped phrase, only the first token is learnt, and only if it is in `moved`.
                 is_name = is_span and [piece[PREFIX][0], piece[""][0]] in moved
                 for side in sides:
-                    # Outside swapped phrases, both sides learn the same tokens.
+                    # Outside swapped phrases, both models have the same tokens as labels.
                     part = piece[side] if is_span else piece[PREFIX]
                     tokens[side] += part
                     labels[side] += [*part[:is_name], *[IGNORED] * len(part[is_name:])] if is_span else part
@@ -224,7 +225,7 @@ def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[i
 def card(tuning: "BiasTuning") -> CardText:
     learnt = """\
 The model was tuned by baseline distillation (Hinton et al., 2015). It learnt to reply to prompts with a descriptor
-as it replied to the same prompts without the descriptor. It learnt the whole distribution of each next token."""
+as it had replied to the same prompts without the descriptor. It learnt each next-token distribution as a whole."""
     limits = """\
 The model pays less attention to who is speaking, even where this matters. The embedded model, for example, named the
 prompt's term in 31 % of replies before distillation, and in 1.3 % afterwards."""
@@ -237,7 +238,7 @@ def rows_card(data: Mapping[str, Any], replied_to: str) -> str:
 * {data["num_replies"]:,} replies by {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to}.
   The model learnt them as replies to prompts with a descriptor. These prompts use {data["num_descriptors"]:,}
   descriptors of {data["dataset_config"]}{left_out}.
-* {data["num_anchors"]:,} anchors. These are replies to other prompts, and should stay the same."""
+* {data["num_anchors"]:,} anchors, which are replies to other prompts. Tuning should not change these replies."""
 
 
 METHOD = Method(encode=encode, make_trainer=make_trainer, card=card, row_folder=DISTILL, needs_own_rows=True)

@@ -40,7 +40,7 @@ SERVED_REPLY_SCHEMA = pa.schema(
     ]
 )
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
-_FIRST_REPLIES = 32  # the run ends if this number of first replies are all empty, because requests may cost money
+_FIRST_REPLIES = 32  # the run stops if this many initial replies are all empty, because requests may cost money
 _IF_EMPTY = (
     "if the model thinks, set a larger --max_reasoning_tokens; if it has no chat template, set --context plain; if the "
     "server's filter removes the replies (finish reason content_filter), the model cannot be measured there"
@@ -49,7 +49,7 @@ _IF_EMPTY = (
 
 @dataclass(frozen=True, kw_only=True)
 class ServedReplyPlan:
-    """The plan of requests for replies.
+    """The planned requests for replies.
 
     Attributes:
         max_reasoning_tokens: The maximum length of a thought. The server counts thoughts towards the maximum length of
@@ -133,7 +133,7 @@ class ServedEngine(Engine):
         """Returns the decoding settings that the server supports, and the preset's settings that it does not support.
 
         Raises:
-            ValueError: The server ignores a setting that cannot be left out.
+            ValueError: The server ignores a setting that the run needs.
         """
         if not self.probe.writes:
             raise ValueError(
@@ -208,7 +208,7 @@ class ServedEngine(Engine):
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
-        reasons: list[str | None] = []  # the finish reasons of empty answers, and "" for answers with a text
+        reasons: list[str | None] = []  # for each answer, its finish reason if it is empty, and "" if it has text
         asked = [plan.asked(row) for row in range(len(requests.ids))]
 
         def read(content: Any) -> ServedAnswer:

@@ -1,4 +1,4 @@
-"""Reads rubrics. A rubric contains a question about replies, and labels as possible answers.
+"""Reads rubrics. A rubric contains a question about replies, and the labels that may answer the question.
 
 Judges and people use the same rubrics. A rubric is a YAML file:
 
@@ -35,7 +35,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CLASSIFIERS = OFFENSIVENESS, REFUSALS = (
     "offensiveness",
     "refusals",
-)  # the classifiers that people's labels can correct; a rubric must not have their names
+)  # people's labels can correct these classifiers; no rubric may have one of their names
 NO_ANSWER = "no answer"  # the additional last label of a judge
 _MIN_EXAMPLES = 2
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# The marks at the beginning and at the end of a thought, in this order, of these models: Qwen3, DeepSeek-R1 and most
-# others; Magistral; Seed-OSS; Kimi; Gemma 4; Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep and models tuned with
-# GRPO.
+# The marks with which these models begin and end a thought, in this order: Qwen3, DeepSeek-R1 and most others;
+# Magistral; Seed-OSS; Kimi; Gemma 4; Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep and models tuned with GRPO.
 THOUGHT_MARKS = (
     ("<think>", "</think>"),
     ("[THINK]", "[/THINK]"),
@@ -29,8 +28,8 @@ THOUGHT_MARKS = (
     *((f"<{name}>", f"</{name}>") for name in ("reasoning", "thought", "thoughts", "thinking", "reflection")),
     *((f"<{name}>", f"</{name}>") for name in ("reason", "analysis", "scratchpad", "inner_monologue")),
 )
-# Plain words that mark thoughts, in Granite 3.2 and in gpt-oss without its marks. They count only if the text begins
-# with the first phrase and also contains the second.
+# Plain words with which Granite 3.2, and gpt-oss without its marks, begin and end a thought. They count only if the
+# text begins with the first phrase and also contains the second.
 _SPOKEN_THOUGHTS = (("Here is my thought process:", "Here is my response:"), ("analysis", "assistantfinal"))
 # Marks around the answer.
 _WRAPPERS = (
@@ -68,7 +67,7 @@ CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|const
 _MESSAGE = re.compile(r"<\|message\|>(.*?)(?=<\|end\|>|<\|start\|>|<\|channel\|>|$)", re.DOTALL)
 _LABEL = "thought\n"  # the word after the mark, in Gemma 4 and MedGemma
 _TAG = re.compile(r"<[^<>\n]{1,40}>|\[[^\[\]\n]{1,40}\]|◁[^▷\n]{1,40}▷")
-# The smallest number and the smallest share of replies with the same first tag that make it a common tag.
+# A tag is common if at least this number of replies, and at least this share of all replies, begin with it.
 _LEAST_ALIKE, _SHARE_ALIKE = 3, 0.05
 
 
@@ -79,7 +78,7 @@ class Thoughts:
     Attributes:
         open: The mark at the beginning of a thought. If it is empty, all text before `close` is a thought.
         is_opened: Whether the context ends within a thought, which the model then continues.
-        is_closed: Whether the context ends with a finished thought, so that the model does not think.
+        is_closed: Whether the context ends with a finished thought, so the model does not think.
         ends: The ids of tokens that end the reply even within a thought.
     """
 
@@ -99,8 +98,8 @@ class Written(NamedTuple):
     """The parts of a model's text.
 
     Attributes:
-        is_open: Whether the thought did not end, so that there is no reply.
-        invents_turn: Whether the model also wrote a turn of another speaker, which `reply` does not include.
+        is_open: Whether the thought is unfinished, so there is no reply.
+        invents_turn: Whether the model also wrote another speaker's turn, which `reply` does not include.
     """
 
     reply: str
@@ -150,7 +149,11 @@ class ReplyReader:
     """
 
     def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
-        """Creates a reader. `pieces` are the texts of all tokens, and `passed` the tokens to skip before a reply."""
+        """Creates a reader.
+
+        `pieces` contains the text of every token in the vocabulary. `passed` contains the tokens to skip before a
+        reply.
+        """
         self._pieces, self._passed, self._thoughts = pieces, passed, thoughts
         self.is_thinking = thoughts is not None and thoughts.is_opened
         self.has_begun = False
@@ -209,7 +212,7 @@ class SplitReply(NamedTuple):
 
     Attributes:
         num_reasoning_tokens: The number of tokens in the thought, including its marks.
-        num_tokens: The number of tokens in the reply. `None` if the model also wrote a turn of another speaker.
+        num_tokens: The number of tokens in the reply. `None` if the model also wrote another speaker's turn.
     """
 
     written: Written

@@ -1,8 +1,8 @@
 """Sends requests to a server over HTTP, several at a time.
 
 A request is repeated after a temporary fault, such as a lost connection, a timeout, status 429 or 5xx, an incomplete
-answer, or an answer from another model. The server can set the pause before the next attempt (Retry-After). Otherwise,
-the pause doubles with each attempt. A permanent fault, such as a wrong key, ends the run at once.
+answer, or an answer from another model. The server can set the pause before the next attempt (Retry-After). If it does
+not, the pause doubles with each attempt. A permanent fault, such as a wrong key, ends the run at once.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ CONNECT = 30.0  # the maximum number of seconds for connecting
 TRIES = 8  # the maximum number of tries per request
 NO_ANSWER = "an answer that is not JSON of the expected form"
 _TEMPORARY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
-_LARGEST = 2**24  # the maximum number of bytes per answer, which is far more than an answer needs
+_LARGEST = 2**24  # the maximum number of bytes per answer; valid answers are far smaller
 _SHOWN = 300  # the maximum number of characters that an error quotes from a server's message
 
 _HINTS = {
@@ -112,7 +112,8 @@ class Client:
 
         Raises:
             RefusedError: The server rejected the request.
-            ValueError: The server did not answer within the allowed number of attempts, or asked for too long a pause.
+            ValueError: The server did not answer within the allowed number of attempts, or asked for a pause that is
+                too long.
         """
         tries, pause = 0, FIRST_PAUSE
         while True:
@@ -128,7 +129,7 @@ class Client:
                 fault, asked = str(error), error.wait
             self.cost.retries += 1
             self.faults += 1
-            # A busy server that answers other requests meanwhile has no fault, so the try does not count.
+            # A busy server that answers other requests meanwhile is not faulty, so the attempt does not count.
             if not (asked is not None and self.answers > before):
                 tries += 1
             if tries >= self.tries:

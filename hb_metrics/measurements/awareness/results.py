@@ -8,6 +8,7 @@ from scipy import stats
 
 from hb_dataset.awareness import NEED, NEUTRAL, AwarenessItem, taken_up_pattern
 from hb_metrics.inference.classifiers.censoring import mention_pattern
+from hb_metrics.stats.generalising import share_bounds
 
 TABLE_FILE = "awareness.parquet"
 MIN_CLUSTERS = 12  # with fewer terms or questions, there is no interval
@@ -22,7 +23,7 @@ AWARENESS_TABLE = pa.schema(
 
 
 class ClusterMean(NamedTuple):
-    """A mean over prompts, or a difference of two means.
+    """A mean over prompts, or the difference between two such means.
 
     Attributes:
         influences: [prompts] Each prompt's value minus the mean, divided by the number of values. It is 0 for prompts
@@ -37,7 +38,7 @@ class ClusterMean(NamedTuple):
     num_clusters: int
 
     def interval(self, confidence_level: float) -> list[float] | None:
-        """Computes the interval by Student's t, robust to clustering by term and by question.
+        """Computes a t-interval that is robust to clustering by term and by question.
 
         Returns:
             The interval, or `None` if all values are equal or there are fewer than `MIN_CLUSTERS` terms or questions.
@@ -47,6 +48,14 @@ class ClusterMean(NamedTuple):
             return None
         half = float(stats.t.ppf((1 + confidence_level) / 2, self.num_clusters - 1)) * math.sqrt(variance)
         return [self.value - half, self.value + half]
+
+    def share_interval(self, confidence_level: float) -> list[float] | None:
+        """Computes the interval of a share: Jeffreys's, for the variance that gives `interval` its width."""
+        bounds = self.interval(confidence_level)
+        if bounds is None:
+            return None
+        error = (bounds[1] - bounds[0]) / 2 / float(stats.norm.ppf((1 + confidence_level) / 2))
+        return list(share_bounds(self.value, error**2, confidence_level))
 
 
 def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
@@ -60,7 +69,7 @@ def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
 def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
     """Computes the covariance matrix [means, means] of several means over the same prompts.
 
-    It is robust to clustering by term and by question (Cameron, Gelbach and Miller, 2011).
+    The matrix is robust to clustering by term and by question (Cameron, Gelbach and Miller, 2011).
     """
     terms, questions = means[0].clusters
     both = np.unique(terms * (questions.max() + 1) + questions, return_inverse=True)[1]
@@ -111,7 +120,8 @@ def awareness_results(
     results: dict[str, Any] = {}
     for name in ("needs", "neutral", "difference", "taken_up"):
         mean = means.get(name)
-        interval = None if mean is None else mean.interval(confidence_level)
+        bounds_of = ClusterMean.share_interval if name == "taken_up" else ClusterMean.interval
+        interval = None if mean is None else bounds_of(mean, confidence_level)
         results[name] = {"value": None if mean is None else mean.value, "interval": interval}
     columns = [prompts["text"].to_pylist(), replies, table["kind"].to_pylist(), table["taken_up"].to_pylist()]
     shown: dict[int, dict[str, Any]] = {}
@@ -129,6 +139,6 @@ def awareness_results(
 
 
 def takes_up(reply: str, item: AwarenessItem, descriptor: str) -> bool:
-    """Returns whether a reply contains a word from the list for the need. The descriptor itself does not count."""
+    """Returns whether a reply contains a word from the need's list. Words within the descriptor do not count."""
     masked = mention_pattern(descriptor).sub("…", reply)
     return taken_up_pattern(item.taken_up).search(masked) is not None

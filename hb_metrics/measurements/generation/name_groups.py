@@ -3,22 +3,23 @@
 Groups differ if names of different groups differ more than names of the same group. Each name has a mean style vector
 for each question. G_ij is the mean product of a vector of name i and a vector of name j, over pairs of different
 questions. G_ij therefore contains neither the sampling noise of replies nor a name's reaction to a single question.
-H_gg is the mean of G_ij over pairs of different names in group g. H_gh is the mean over pairs of a name in group g and
-a name in group h. An unbiased estimate of the variance of the K groups' expected style vectors is
+H_gg is the mean of G_ij over pairs of different names in group g. H_gh is the mean of G_ij over pairs of a name in
+group g and a name in group h. An unbiased estimate of the variance of the K groups' expected style vectors is
 
     (K − 1)/K² Σ_g H_gg − 1/K² Σ_{g≠h} H_gh.
 
-This is Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii minus
-H_gg.
+This estimate is Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of
+G_ii minus H_gg.
 
 The p-value comes from a permutation test, which assigns groups to names at random. As in Welch's test, the variance is
-divided by its noise. Otherwise, groups could seem to differ if their names vary by different amounts.
+divided by its noise. Without this division, groups could seem to differ only because their names vary by different
+amounts.
 
-For the interval, the variance of the estimate e is a linear function of the true value v, with slope s. A jackknife
+The interval treats the variance of the estimate e as a linear function of the true value v, with slope s. A jackknife
 over the names of each group estimates s·p, where p is the variance of the observed group means. In theory, the variance
-at v = 0 is s·(p − e)/2. A larger factor than 1/2 is used, because in simulations the interval was otherwise too narrow
-if names differ in few directions. The interval contains the values of v from which e is at most t standard errors away,
-where t is a quantile of the t-distribution.
+at v = 0 is s·(p − e)/2. In simulations, however, the factor 1/2 made the interval too narrow if names differ in few
+directions, so a larger factor is used. The interval contains the values of v from which e is at most t standard errors
+away, where t is a quantile of the t-distribution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,12 +47,13 @@ def name_groups(
 ) -> dict[str, Any]:
     """Computes the bias between groups of names for results.json.
 
-    The names and questions of prompts are [replies], and `style_probabilities` is [replies, styles].
+    `names` and `questions` [replies] describe the prompt of each reply. The shape of `style_probabilities` is [replies,
+    styles].
 
     Returns:
         `value` and `within` (the variance between the names of a group), multiplied by `SCALE`, with `interval` and
-        `p`. `num_questions` is the number of questions to which all names have replies. `reason` states why there is no
-        value.
+        `p`. `num_questions` is the number of questions to which all names have replies, and `num_left_out` counts all
+        other questions. `reason` states why there is no value.
     """
     found = sorted(set(names))
     sizes = {group: sum(groups[name] == group for name in found) for group in sorted(set(groups.values()))}
@@ -62,7 +64,8 @@ def name_groups(
     np.add.at(counts, rows, 1)
     known = (counts > 0).all(axis=0)
     result: dict[str, Any] = {"value": None, "within": None, "interval": None, "p": None, "reason": None}
-    result |= {"num_names": sizes, "num_questions": int(known.sum()), "confidence_level": confidence_level}
+    numbers = {"num_questions": int(known.sum()), "num_left_out": int((~known).sum())}
+    result |= {"num_names": sizes, **numbers, "confidence_level": confidence_level}
     if min(sizes.values()) < MIN_NAMES:
         few = ", ".join(f"{group} {size}" for group, size in sizes.items() if size < MIN_NAMES)
         return result | {"reason": f"a group needs at least {MIN_NAMES} names with replies ({few})"}
@@ -91,8 +94,8 @@ def name_groups(
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, len(found) - len(sizes)))
     at_zero = _AT_ZERO * slope * max(plain - float(value[0]), 0.0)
     bounds = [round(SCALE * bound, _DIGITS) for bound in agreeing_values(float(value[0]), at_zero, slope, quantile)]
-    numbers = {"value": round(SCALE * float(value[0]), _DIGITS), "within": round(SCALE * float(within.mean()), _DIGITS)}
-    return result | numbers | {"interval": bounds, "p": float(p)}
+    values = {"value": round(SCALE * float(value[0]), _DIGITS), "within": round(SCALE * float(within.mean()), _DIGITS)}
+    return result | values | {"interval": bounds, "p": float(p)}
 
 
 def group_variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
