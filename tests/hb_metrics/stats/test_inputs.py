@@ -101,12 +101,13 @@ def test_columns_of_other_libraries_give_what_lists_give():
             ]
         else:
             forms += [pd.DataFrame(good), [np.ma.array(row) for row in good], [*map(torch.tensor, rows)]]
-            forms += [pa.chunked_array([good[:1], good[1:]]), Dataset.from_dict({"p": good})["p"]]
+            dataset = Dataset.from_dict({"p": good})
+            forms += [pa.chunked_array([good[:1], good[1:]]), dataset["p"]]
+            single = rows.astype(np.float32)
+            for form in (torch.tensor(single), dataset.with_format("numpy")["p"]):
+                assert compute(form, **NAMES) == compute(single.tolist(), **NAMES)
         for form in forms:
             assert json.dumps(compute(form, **NAMES)) == expected, (name, type(form))
-        single = rows.astype(np.float32)
-        for form in (torch.tensor(single), Dataset.from_dict({"p": good}).with_format("numpy")["p"]):
-            assert compute(form, **NAMES) == compute(single.tolist(), **NAMES)
         for kind in (np.array, tuple, pd.Series, np.ma.array, pa.array):
             assert json.dumps(compute(good, **{key: kind(column) for key, column in NAMES.items()})) == expected, (
                 name,
