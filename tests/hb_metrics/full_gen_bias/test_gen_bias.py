@@ -1,6 +1,6 @@
 import json
 import re
-from itertools import product
+from itertools import combinations, product
 from statistics import fmean, pvariance, variance
 
 import numpy as np
@@ -207,6 +207,22 @@ def test_the_debiased_value_is_right_on_average_over_all_that_could_be_drawn(ddo
     assert fmean(full) == close(1000 * truth.var(axis=0, ddof=ddof).sum())
     assert fmean(summed) == close(1000 * truth[:, :2].sum(axis=1).var(ddof=ddof))
     assert fmean(plain) > 1.5 * fmean(full)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 8])
+def test_nouns_that_all_share_lower_the_debiased_value(number):
+    # The card's formula. A reply depends on the term and the noun alone, and all draws of nouns are equally likely.
+    terms, nouns = {"old": 0.1, "young": 0.2, "aged": 0.45}, (0.0, 0.05, 0.3, 0.5)
+    draws = list(combinations(nouns, number)) or [nouns * 2]
+    debiased = []
+    for drawn in product(draws, repeat=len(terms)):
+        of_replies = [term + noun for term, of_term in zip(terms.values(), drawn, strict=True) for noun in of_term]
+        cells = CellSums()
+        descriptors = [term for term in terms for _ in range(number)]
+        cells.add([(each, 1 - each) for each in of_replies], descriptors, ["t"] * len(descriptors))
+        debiased.append(gen_bias(cells, debias=True).full_gen_bias)
+    bias, between_nouns = (2000 * pvariance(values) for values in (terms.values(), nouns))
+    assert fmean(debiased) == close(bias - (1 - 1 / 3) * between_nouns / (max(number, len(nouns)) - 1))
 
 
 # --- what is counted, skipped and left out ----------------------------------------------------------------------------
