@@ -91,17 +91,13 @@ def term_spread(influences: Influences) -> TermSpread:
 def generalised(influences: Influences, over: Over, confidence_level: float) -> Generalised:
     num_templates, num_terms = influences.cells.shape
     terms, in_cells, peakedness, num_axes = term_spread(influences)
+    few = []
     if over != "templates" and num_terms - num_axes < MIN_FREEDOM:
-        return Generalised(
-            None,
-            f"{num_terms} terms are too few for an interval for other terms; "
-            f"{MIN_FREEDOM + num_axes} such terms would suffice",
-        )
+        few.append(f"at least {MIN_FREEDOM + num_axes} such terms instead of {num_terms}")
     if over != "terms" and num_templates < MIN_TEMPLATES:
-        return Generalised(
-            None,
-            f"{num_templates} templates are too few for an interval for other templates; {MIN_TEMPLATES} would suffice",
-        )
+        few.append(f"at least {MIN_TEMPLATES} templates instead of {num_templates}")
+    if few:
+        return Generalised(None, f"an interval needs {' and '.join(few)}")
     if terms == 0:
         return Generalised(None, "it does not vary with the term, so the effect of other terms is unknown")
     if over != "templates" and num_terms < MIN_EQUAL_TERMS * peakedness:
