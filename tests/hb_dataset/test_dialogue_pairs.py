@@ -118,7 +118,7 @@ def test_a_file_of_pairs(ending, tmp_path):
     assert {tuple(draw.ids) for draw in draws} == {(a, b) for a in "0145" for b in "0145" if a < b}
     assert read_dialogue(path, num_replies=1, seed=3).ids[0] in draws[3].ids
     assert draws[3] == read_dialogue(path, num_replies=2, seed=3)
-    message = f"num_replies is 5, but pairs.{ending} has 4 pairs of prompt and reply; set a number from 1 to 4"
+    message = f"num_replies is 5, but pairs.{ending} has 4 prompt–reply pairs; set a number from 1 to 4"
     with pytest.raises(ValueError, match=re.escape(message) + "$"):
         read_dialogue(path, num_replies=5)
 
@@ -127,9 +127,9 @@ def test_a_file_of_pairs(ending, tmp_path):
     ("name", "content", "message"),
     [
         ("a.csv", "prompt,answer\nHi,Ho\n", r"named reply; add such a column \(the columns are: prompt, answer\)"),
-        ("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', "has no column of text named prompt"),
+        ("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', "has no text column named prompt"),
         ("d.jsonl", '{"prompt": "Hi", ', "cannot be read"),
-        ("f.docx", "Hi", "are not all in one of the allowed formats"),
+        ("f.docx", "Hi", "do not share one of the allowed formats"),
     ],
 )
 def test_files_that_cannot_be_used_say_why(name, content, message, tmp_path):

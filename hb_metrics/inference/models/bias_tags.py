@@ -66,7 +66,7 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
 def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
     if tag == "auto":
         if tuning is None:
-            return None, "the model has no record of a tuning with tags"
+            return None, "the model has no record of bias tuning with tags"
         if tuning.tag is None:
             by = "" if tuning.method == "sft" else f"by {_METHODS.get(tuning.method, tuning.method)}, "
             return None, f"the model was tuned {by}without tags"

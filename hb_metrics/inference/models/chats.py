@@ -153,8 +153,8 @@ def _rejected_roles(roles: Collection[str], error: object) -> ValueError:
     places = {"system": "system message", "assistant": "earlier turns"}
     what = " or ".join(places[role] for role in sorted(roles, reverse=True))
     return ValueError(
-        f"the chat template of this tokenizer accepts no {what} ({error}); remove --system_prompt, and set "
-        "--personas 0 and --cue prompt or signature. Otherwise, set --context plain"
+        f"the chat template of this tokenizer accepts no {what} ({error}); remove --system_prompt, and set --personas "
+        "0 and --cue prompt or signature. Alternatively, set --context plain"
     )
 
 
