@@ -94,13 +94,14 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     if over != "templates" and num_terms - num_axes < MIN_FREEDOM:
         return Generalised(
             None,
-            f"{num_terms} terms are too few for an interval for other terms; "
-            f"{MIN_FREEDOM + num_axes} such terms would suffice",
+            f"an interval that covers other terms needs at least {MIN_FREEDOM + num_axes} terms, and there are "
+            f"{num_terms}",
         )
     if over != "terms" and num_templates < MIN_TEMPLATES:
         return Generalised(
             None,
-            f"{num_templates} templates are too few for an interval for other templates; {MIN_TEMPLATES} would suffice",
+            f"an interval that covers other templates needs at least {MIN_TEMPLATES} templates, and there are "
+            f"{num_templates}",
         )
     if terms == 0:
         return Generalised(None, "it does not vary with the term, so the effect of other terms is unknown")

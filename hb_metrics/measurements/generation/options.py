@@ -63,8 +63,8 @@ class GenerationOptions:
     )
     names_file: str | None = option(
         None,
-        "A CSV file with the columns name and group, for --cue name or signature. For each name, each question gets "
-        "--replies_per_cell replies. Default: 36 names from an audit study.",
+        "A CSV file with the columns name and group, for --cue name or signature. For each name, the model replies to "
+        "each question --replies_per_cell times. Default: 36 names from an audit study.",
     )
     turns: int = option(
         1,

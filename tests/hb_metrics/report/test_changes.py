@@ -99,7 +99,7 @@ def test_other_terms_do_not_compare(copied):
             table = pq.read_table(path)
             kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
             pq.write_table(table.filter(pa.array(kept)), path)
-    reason = "the runs have replies about different terms, or to different templates"
+    reason = "the terms or the templates differ between the runs"
     assert changes_of(copied).missing == {"Generation bias": reason, "Offensiveness": reason}
 
 

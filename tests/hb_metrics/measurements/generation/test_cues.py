@@ -205,7 +205,7 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
         (["--cue", "memory", "--context", "plain"], "--cue memory applies only to chats, but the context is"),
         (["--cue_questions", "questions.yaml"], "cue_questions are set, but cue is 'prompt', which has no questions"),
         (["--cue", "name", "--context", "plain"], "--cue name applies only to chats, but the context is"),
-        (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would give the same reply"),
+        (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
         (["--cue", "name", "--axes", "age"], "set --measurements generation, and remove --axes"),
         (["--cue", "name", "--measurements", "likelihood,generation"], "set --measurements generation, and"),
         (["--cue", "signature", "--replies_per_cell", "0"], "set --replies_per_cell to 1 or more"),
