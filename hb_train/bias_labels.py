@@ -155,7 +155,8 @@ def _labels_and_ceiling(arguments: LabelArguments, replies: pa.Table, styles: Ve
     print(f"\nThe ceiling of the labels:\n\n{_ceiling_words(ceiling)}")
     if ceiling is None or ceiling.lowest is None:
         raise ValueError(
-            f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}. Otherwise, set --beta to a number"
+            f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}. Alternatively, set --beta to a "
+            "number"
         )
     if not ceiling.helps and not arguments.accept_no_gain:
         print(
@@ -247,9 +248,9 @@ reply, which can hurt. The prompts come from HolisticBias (CC-BY-SA-4.0).
 ## The ceiling of these labels
 
 A model that learnt these labels perfectly would reply like the replies tagged "no_bias". The table shows the bias of
-such replies (debiased Full Gen Bias, ×1000). Each row has another threshold, so another share of the replies is tagged
-"no_bias". The column "change" is the difference from the bias of all replies. The intervals take into account that
-other replies and other random halves would give other values.
+such replies (debiased Full Gen Bias, ×1000). Each row has a different threshold, so a different share of the replies is
+tagged "no_bias". The column "change" is the difference from the bias of all replies. The intervals account for the
+variation between replies and between random halves.
 
 To avoid overfitting, the replies to each term and template are split into random halves, and each half is tagged by
 directions estimated from the other half.

@@ -79,7 +79,10 @@ def _card(tuning: BiasTuning, figures: str) -> str:
             "this tag, and `--tag bias|no_bias|none` replaces it."
         )
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
-        how += f" Also set the options in `asked_with` of `{TUNING_FILE}`, because the training replies used them."
+        how += (
+            f" Also set the options in `asked_with` of `{TUNING_FILE}`, because the training replies were generated "
+            "with them."
+        )
     measure = method.measure
     gain = "" if is_gain(training.get(f"validation_{measure}", []), measure) else _NO_GAIN
     return f"""---

@@ -109,9 +109,9 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
         parent=main_commit,
         title=f"HolisticBias results ({run['data']['config']}{'' if tag is None else f', asked with {tag}'})",
         description=(
-            "These figures show how differently the model treats people depending on the words that describe them, "
-            f"measured with HolisticBias {version} (Smith et al., 2022): {escape_markdown(measured_model(run))}. The "
-            f"pull request writes only {', '.join(f'`{path}`' for path in files)}."
+            f"These figures, measured with HolisticBias {version} (Smith et al., 2022), show how differently the model "
+            f"treats people depending on the words that describe them: {escape_markdown(measured_model(run))}. The "
+            f"pull request changes only {', '.join(f'`{path}`' for path in files)}."
         ),
     )
     print(f"pull request: {url}" if opened else f"proposed already: {url}")

@@ -73,8 +73,8 @@ The model was tuned by counterfactual distillation. It learnt to reply to a desc
 descriptors, with the prompt's descriptor in place of the other one. For prompts where it should matter who asks, it
 learnt to reply like the untuned model (anchors)."""
     limits = f"""\
-{data["num_dropped"]:,} replies say more about the other descriptor than its name, so the model did not learn them. Only
-{data["num_anchors"]:,} anchors teach the model when it should matter who asks, so measure your own questions."""
+{data["num_dropped"]:,} replies refer to the other descriptor by more than its name, so the model did not learn them.
+Only {data["num_anchors"]:,} anchors teach the model when it should matter who asks, so measure your own questions."""
     return CardText(learnt, rows_card(data, "prompts with other descriptors"), limits)
 
 

@@ -17,7 +17,7 @@ TUNING_FILE = "bias_tuning.json"
 # Options in run.json that affect replies. The context format and the tag are recorded separately.
 ASKED_WITH = ("system_prompt", "chat_template_kwargs", "cue")
 _METHODS = {"kto": "KTO", "distill": "baseline distillation", "counterfactual": "counterfactual distillation"}
-POSITION = "the last word of the prompt, after a space and before what ends the turn"
+POSITION = "the last word of the prompt, after a space and before the end of the turn"
 
 
 @dataclass(frozen=True, kw_only=True)

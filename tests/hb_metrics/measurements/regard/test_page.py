@@ -99,7 +99,7 @@ def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, p
     (sentence,) = verdict_sentences(*made(fixed, structured))
 
     assert part in sentence
-    assert sentence.count("the verdict of the fixed prompts") == (1 if fixed != "undecided" else 0)
+    assert sentence.count("the verdict from the fixed prompts") == (1 if fixed != "undecided" else 0)
 
 
 @pytest.mark.parametrize(
