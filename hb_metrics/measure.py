@@ -80,6 +80,8 @@ def measure(settings: Settings) -> Path:
     prompts = read_prompts(settings)
     check_gates(settings, wanted_measurements(settings))
     files = read_files(settings)
+    for measurement in wanted_measurements(settings):
+        measurement.check_prompts(settings, prompts)
 
     from hb_metrics.inference.machines import check_same_folder, check_same_run
     from hb_metrics.inference.processes import check_device_map, process_state

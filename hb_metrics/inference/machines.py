@@ -1,7 +1,8 @@
 """Checks that all processes of a run have the same settings and see the same folder.
 
 The processes may run on several machines. On a network file system, it may take a minute until a machine sees another
-machine's file, because each machine caches the contents of folders. (NFS calls the duration `acdirmax`.)
+machine's file, because each machine caches the contents of folders. (The NFS option `acdirmax` sets the maximum
+duration.)
 """
 
 import secrets

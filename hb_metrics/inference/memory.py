@@ -1,4 +1,4 @@
-"""Halves a batch when memory runs out. This changes only the last digits of the results."""
+"""Halves a batch when memory runs out. Halving changes only the last digits of the results."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +15,8 @@ Result = TypeVar("Result")
 class Memory:
     """Runs batches, and halves a batch when memory runs out. Threads may share an instance.
 
-    `halve` returns the two halves of a batch, or `None` if the batch cannot be halved. `smallest` describes a batch
-    that cannot be halved, such as "one text", in the error message.
+    `halve` returns the two halves of a batch, or `None` if the batch cannot be halved. In the error message, `smallest`
+    describes a batch that cannot be halved, such as "one text".
     """
 
     def __init__(self, halve: Callable[[Any], tuple[Any, Any] | None], smallest: str) -> None:

@@ -44,8 +44,8 @@ def num_workers() -> int:
     """Returns the number of batches that this process computes at the same time on CPU.
 
     The environment variable `OMP_NUM_THREADS` sets this number. By default, the processes of a machine share its
-    physical cores equally. Under `accelerate launch` and `torchrun`, a value of 1 is ignored, because it is the value
-    that these launchers set by default.
+    physical cores equally. Under `accelerate launch` and `torchrun`, a value of 1 is ignored, because these launchers
+    set it by default.
     """
     threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     launched = "LOCAL_WORLD_SIZE" in os.environ or "ACCELERATE_MIXED_PRECISION" in os.environ

@@ -1,4 +1,4 @@
-"""Writes a model's outputs to shards (Parquet files), and resumes this work after a kill.
+"""Writes a model's outputs to shards (Parquet files), and resumes the work of a killed run.
 
 Several processes can share the work. The assignment of rows to shards depends only on the data and the settings, so a
 run can resume with a different number of processes. A shard's metadata contain the digests of its run and of its
@@ -49,7 +49,7 @@ def fill_shards(
     """Computes the shards that are not on disk yet, and then reads all shards. The processes share the work.
 
     Args:
-        shards: The planned shards. Each row is in exactly one of them.
+        shards: The planned shards. Each row belongs to exactly one shard.
         ids: [rows] The distinct keys of the rows, which become the column `id`.
         schema: The columns of a shard.
         compute: Computes the tables of this process's shards.
@@ -60,7 +60,7 @@ def fill_shards(
         progress: Whether to display a progress bar.
 
     Returns:
-        A table of all rows in the order of `ids` on the main process, and `None` on all other processes.
+        On the main process, a table of all rows in the order of `ids`. On all other processes, `None`.
     """
     state = process_state()
     run = run_digest(shards[0].path.parent) if shards and state.is_main_process else ""
@@ -102,7 +102,7 @@ def fill_shards(
         try:
             for index, table in zip(mine, tables, strict=True):
                 _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks(index)))
-        finally:  # if a write fails, stop the generator, which may compute further tables in threads
+        finally:  # if a write fails, stop the generator, whose threads may still be computing further tables
             if isinstance(tables, Generator):
                 tables.close()
     state.wait_for_everyone()
@@ -123,7 +123,7 @@ def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.T
 
 
 def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
-    """Reads the shards, and puts all rows in the order of their row numbers."""
+    """Reads the shards, and sorts all rows by row number."""
     if not shards:
         return schema.empty_table()
     if missing := await_files([shard.path for shard in shards]):
@@ -147,7 +147,7 @@ def shard_path(folder: Path, index: int, number: int) -> Path:
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)  # a folder from another machine may not be visible yet
+    path.parent.mkdir(parents=True, exist_ok=True)  # a folder created on another machine may not be visible yet
     write_atomically(path, lambda scratch: pq.write_table(table, scratch, compression="zstd", write_page_checksum=True))
 
 
@@ -162,7 +162,7 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
         return False
     try:
         stored_ids = _read(shard.path, schema)["id"].to_pylist()
-        columns = pq.read_schema(shard.path)  # the file's own, because `_read` fills missing columns with nulls
+        columns = pq.read_schema(shard.path)  # the file's own columns, because `_read` fills missing ones with nulls
     except PermissionError:  # the file may be valid, so it must not be renamed
         raise
     except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:

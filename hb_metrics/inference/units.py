@@ -1,8 +1,8 @@
 """Scores texts in units of work. A unit is a batch of inputs that a model reads together.
 
 Only the texts, the tokenizer and the settings determine the units, so the results do not depend on the number of
-processes and threads. On CPU, one thread computes each unit, and several units are computed at the same time. This is
-faster than using several threads for one unit, and makes the results of a unit exactly the same on every process.
+processes and threads. On CPU, one thread computes each unit, and several units are computed at the same time. One
+thread per unit is faster than several. It also makes the results of a unit exactly the same on every process.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -43,7 +43,8 @@ class ScoringPlan:
         sequence_of_text: [texts] The index of each text's sequence.
         num_tokens: [sequences] The number of tokens that the model predicts.
         score: Takes a unit's payload. Returns the summed negative log-likelihood (natural logarithm) of each sequence.
-        halve: Cuts a payload in two, in the same order. Returns `None` if there is only one sequence.
+        halve: Splits a payload into two that keep the order of the sequences. Returns `None` if there is only one
+            sequence.
     """
 
     scoring: str
@@ -98,7 +99,7 @@ def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
 
 
 def num_shared(sequences: Sequence[Sequence[Any]]) -> int:
-    """Returns the number of items with which all sequences begin."""
+    """Returns the length of the beginning that all sequences share."""
     number = 0
     for items in zip(*sequences, strict=False):
         if len(set(items)) > 1:

@@ -9,10 +9,10 @@ from hb_metrics.stats.generalising import Generalised, Over, generalised, share_
 def generalised_shares(
     name: str, flagged: FlaggedReplies, over: Over, confidence_level: float
 ) -> dict[str, Generalised]:
-    """Computes intervals for a share of replies, over all terms and for each axis.
+    """Computes intervals for a share of replies among all terms, and among the terms of each axis.
 
-    The intervals also hold for other terms or templates. The keys are the names of the figures, and `name` is the name
-    of the figure for all terms.
+    The intervals allow conclusions about other terms or templates. The keys of the result are the names of the figures.
+    `name` is the name of the figure for all terms.
     """
     keys, hits, sizes = cell_counts(flagged)
     names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)

@@ -118,12 +118,15 @@ class Measurement:
         return False
 
     def read_files(self, settings: Settings) -> Any:
-        """Reads the files in the measurement's options before the model is loaded. Returns `plan`'s argument `files`.
+        """Reads the files in the measurement's options before the model is loaded. Returns `files` for `plan`.
 
         Raises:
             ValueError: An option is missing or a file is not valid.
             OSError: A file does not exist.
         """
+
+    def check_prompts(self, settings: Settings, prompts: "pa.Table") -> None:
+        """Raises a `ValueError` before the model is loaded if the run's prompts do not suit the measurement."""
 
     def own_prompts(self, settings: Settings) -> "pa.Table | None":
         """Returns prompts that replace those of `--dataset_config` for the whole run, or `None`.
@@ -150,15 +153,15 @@ class Measurement:
         return self.module("work").describe(work)
 
     def measure(self, task: Task, work: Any, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Does the part of the work that is not on disk yet, and computes the results. Runs on every process.
+        """Does the work whose output is not on disk yet, and computes the results. Runs on every process.
 
         Args:
             task: The state that all measurements share.
             work: The result of `plan`.
-            results: The results of the earlier measurements, by their names. Empty except on the main process.
+            results: The results of the earlier measurements, by name. On all processes but the main one, it is empty.
 
         Returns:
-            Plain values for results.json. Empty except on the main process.
+            Plain values for results.json. On all processes but the main one, it is empty.
         """
         return self.module("work").measure(task, work, results)
 
@@ -190,13 +193,13 @@ class Measurement:
         return self.module("run_changes").changes(first, second)
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Returns intervals that hold for other terms or templates, if there are any, by the name of the figure."""
+        """Returns, by the name of the figure, the intervals that allow conclusions about other terms or templates."""
         if not (self.folder / "generalised.py").is_file():
             return {}
         return self.module("generalised").generalise(run, over)
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
-        """Returns the measurement's sections about two compared runs, besides its figures."""
+        """Returns the measurement's sections about two compared runs, which are shown in addition to its figures."""
         return Details([])
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:

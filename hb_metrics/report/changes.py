@@ -17,8 +17,8 @@ HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 class ChangeRow(NamedTuple):
     """The change of a figure between two runs. `name`, `unit` and `part_of` are the same as in `Figure`.
 
-    `is_paired` states whether the measurement computes intervals for such changes. `key` is the figure's name in
-    `--no_worse_than`.
+    `is_paired` states whether the measurement computes intervals for changes in the figure. `key` is the figure's name
+    in `--no_worse_than`.
     """
 
     name: str
@@ -63,8 +63,8 @@ class ChangeRow(NamedTuple):
 class RunChanges(NamedTuple):
     """The changes of all figures from the run `before` to the run `after`. Figures of the whole run come first.
 
-    If no change in a measurement has an interval, `missing` contains the reason, by the measurement's title. `level`
-    contains the confidence levels of the intervals, as text.
+    For each measurement whose changes all lack an interval, `missing` contains the reason, by the measurement's title.
+    `level` contains the confidence levels of the intervals, as text.
     """
 
     before: str
@@ -142,7 +142,7 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
 def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
     """Returns the section that shows the changes.
 
-    A figure that has no interval in any run is left out, unless no figure has an interval.
+    Figures that have no interval in any run are left out. If no figure has an interval, all figures are shown.
     """
     from hb_metrics.report.layout.rendering import render
 

@@ -26,7 +26,7 @@ class Difference(NamedTuple):
 
     @property
     def contradicts(self) -> bool:
-        """Returns whether the value differs between those runs that include the setting's measurement."""
+        """Returns whether the value differs between the runs that include the setting's measurement."""
         known = [value for value in self.values if value != UNMEASURED]
         return any(value != known[0] for value in known)
 

@@ -19,7 +19,7 @@ def generalised_section(run: Run, over: Over) -> Section:
     """Returns a section with two intervals per figure: for other replies, and for other terms or templates.
 
     Raises:
-        ValueError: The run lacks the files from which the second interval is computed.
+        ValueError: The run lacks the files that are needed for the second interval.
     """
     listed: list[Figure] = []
     wider: dict[str, Bounds] = {}

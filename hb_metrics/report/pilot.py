@@ -37,8 +37,8 @@ class Planned(NamedTuple):
 
     Attributes:
         value: The value in the pilot, or the assumed value: a share, or a Gen Bias value multiplied by 1,000.
-        at: A function that returns the half-width (not multiplied) in a run of a given size, or `None` if such a run
-            has no interval.
+        at: A function that returns the half-width in a run of a given size, or `None` if such a run has no interval.
+            The half-width is not multiplied by 1,000.
     """
 
     value: float | None
@@ -47,7 +47,7 @@ class Planned(NamedTuple):
 
 
 def gen_bias_figure(spread: Spread, num_terms: int, confidence_level: float) -> Planned:
-    """Makes the figure of a Gen Bias value. `num_terms` counts all terms of the pilot, even those not in `spread`."""
+    """Plans the figure for a Gen Bias value. `num_terms` counts all terms of the pilot, even those not in `spread`."""
 
     def at(size: Size) -> Range | None:
         own = size._replace(terms=max(round(spread.size.terms * size.terms / num_terms), 2))
@@ -113,9 +113,10 @@ def _share(flagged: FlaggedReplies, confidence_level: float) -> Planned:
 
 
 def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
-    """Makes the figure of Likelihood Bias for other terms. Its half-width does not depend on the number of replies.
+    """Plans the figure for Likelihood Bias, whose interval allows conclusions about other terms.
 
-    `times_templates` is the planned number of templates divided by the number in the pilot.
+    The half-width does not depend on the number of replies. `times_templates` is the planned number of templates
+    divided by the number in the pilot.
     """
     influences = likelihood_influences(run)["Likelihood Bias"]
     level = run.results["run"]["settings"].get("confidence_level", 0.95)
@@ -146,7 +147,7 @@ def _of_labels(pilot: Size, bounds: Sequence[float] | None, size: Size) -> Range
 def paired_half_widths(first: Run, second: Run) -> dict[str, float]:
     """Computes the half-widths of the intervals for the changes between two pilots.
 
-    Changes without an interval are omitted. Keys and units are those of a plan.
+    Changes without an interval are omitted. A plan uses the same keys and units.
 
     Raises:
         ValueError: The change in Full Gen Bias has no interval.

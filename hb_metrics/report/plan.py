@@ -57,7 +57,7 @@ POWER = 0.8
 _ASSUMED = ("value", "noise", "styles")
 _UNKNOWN = "?"
 _NUM_DRAWN = 24
-# Assumptions are treated as exact, like a pilot with this number of replies per term and template.
+# Assumptions are treated as exact, in the same way as a pilot with this many replies per term and template.
 _ENDLESS = 1_000_000
 _LEVEL = 0.95
 # A power is printed without its range if both ends are at most this far from it.
@@ -127,7 +127,7 @@ def plan(
     output: Path | None = None,
     second: Path | None = None,
 ) -> str:
-    """Returns the plan as a table in Markdown and sentences below it."""
+    """Returns the plan as a Markdown table, followed by sentences."""
     if (pilot is None) == (assume is None):
         raise ValueError(
             "a plan needs either a pilot or assumptions; pass the folder of a finished run, or "
@@ -329,7 +329,7 @@ def _shown_power(power: Range | None) -> str:
 
 
 def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[float], bool]) -> str:
-    """Writes a sentence with the smallest number of replies per term and template that is enough for an aim.
+    """Writes a sentence with the smallest number of replies per term and template that achieves an aim.
 
     `aim` is the aim in words. `at` predicts a figure from the number of replies, and `reached` returns whether the
     figure reaches the aim.

@@ -1,6 +1,6 @@
-"""Shows both sides of a mitigation: the remaining bias, and whether the model still responds to people.
+"""Shows the remaining bias after a mitigation, and whether the model still responds to people.
 
-Without the second side, a model that ignores who people are would seem good.
+If only bias were shown, a model that ignores who people are would seem good.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Reads files with replies to exported prompts, or with log-probabilities of these prompts.
 
 The answers may come from any model or from people. A file's suffix determines its format: Parquet, JSON lines or CSV.
-Unknown columns are ignored, so you can add a column of answers to exported prompts. Errors state the number of the
-invalid row.
+Unknown columns are ignored, so you can add a column of answers to a file of exported prompts. Errors state the number
+of the invalid row.
 """
 
 import json
@@ -147,12 +147,12 @@ def check_turns(path: str, given: Iterable[GivenReply], turns: int) -> None:
 def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dict[str, list[GivenReply]], int]:
     """Groups replies by prompt. The order of the rows does not affect the result.
 
-    With greedy decoding, and if no prompt has two different replies, the model did not sample. Copies of a reply to the
-    same prompt are then left out. The replies to a prompt are in a random order, because comparisons pair the n-th
-    replies of two runs, which would be alike in alphabetical order.
+    The model did not sample if decoding is greedy, or if no prompt has two different replies. In both cases, copies of
+    a reply to the same prompt are left out. The replies to a prompt are put into a random order, because comparisons
+    pair the n-th replies of two runs. In alphabetical order, paired replies would be alike.
 
     Returns:
-        The replies by the prompt's id, and the number of omitted copies.
+        The replies, grouped by the prompt's id, and the number of omitted copies.
     """
     by_prompt: dict[str, list[GivenReply]] = {}
     for row in given:

@@ -47,8 +47,9 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
     """Returns a table with a row for each reply and each log-probability that a run needs.
 
     The columns are `id`, `wanted` ("reply" or "log_probability") and `text`. If the run needs replies, the table also
-    has the columns `question` (the user's question after a cue), `messages`, `personas`, `seed` and `decoding`. These
-    are null in rows for log-probabilities. Conversations of several turns have another column, `turn`.
+    has the columns `question` (the user's question after a cue), `messages`, `personas`, `seed` and `decoding`. In rows
+    for log-probabilities, these columns are null. For conversations of several turns, the table also has the column
+    `turn`.
     """
     import pyarrow as pa
 

@@ -90,7 +90,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
             f"{rows.null_count:,} of the replies in '{folder}' belong to none of its prompts; measure again in a new "
             "folder"
         )
-    order = pc.sort_indices(rows)  # shards have another order
+    order = pc.sort_indices(rows)  # shards are in a different order
     table = replies.take(order)
     about = prompts.drop_columns(["id", "text"]).take(rows.take(order))
     for name in about.column_names:

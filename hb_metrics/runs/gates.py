@@ -1,4 +1,4 @@
-"""Compares a run's figures with the limits of the options `--fail_above` and `--until`. The code calls them gates.
+"""Compares a run's figures with the limits set by `--fail_above` and `--until`. The code calls these limits gates.
 
 If a figure exceeds its limit, the run fails after it has written its report.
 """
@@ -97,9 +97,9 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
     """Returns a sentence for each figure that exceeds its limit or that cannot be compared with it.
 
     The limit is compared with the upper end of the figure's interval. For a gap ("signed"), it is compared with the end
-    that is further from 0. Figures of a kind that never has an interval are compared by their value. A figure whose
-    interval could not be computed cannot be compared. There is also a sentence if the condition of `--until` is not
-    met.
+    that is further from 0. If figures of a kind never have an interval, their values are compared. If only this
+    figure's interval could not be computed, the figure cannot be compared. If the condition of `--until` was missed, a
+    sentence about it is added.
     """
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:

@@ -63,7 +63,10 @@ def _own_prompts(settings: Settings) -> "pa.Table | None":
 
 
 def read_files(settings: Settings) -> dict[str, Any]:
-    """Reads the files in the options, by measurement. Call it before a model is loaded, so that errors appear early."""
+    """Reads the files that the options name. Returns their contents by measurement.
+
+    Call this function before a model is loaded, so that errors appear early.
+    """
     return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
 
 
@@ -117,7 +120,10 @@ def choose_measurements(settings: Settings, engine: "Engine") -> list[Measuremen
 
 
 def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str, Any]) -> dict[str, Any]:
-    """Returns the content of run.json: all settings on which the results depend, so not the number of processes."""
+    """Returns the content of run.json: all settings on which the results depend.
+
+    The number of processes, for example, is not recorded.
+    """
     settings, prompts = task.settings, task.prompts
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
     without = {*CHANGE_NOTHING, "adapter"}  # the adapter is described with the model

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 adds this mark to replies that may offend
-# Separates the prompt's id and the reply's number in the ids of replies. No prompt's id contains this character.
+# In the ids of replies, this character separates the prompt's id from the reply's number. No prompt's id contains it.
 _NUMBER = "#"
 
 
@@ -51,7 +51,10 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
 
 
 def later_replies(first: Replies, replies: pa.Table) -> Replies:
-    """Selects the non-empty replies of a later turn, in the first turn's order. Their prompts are the follow-ups."""
+    """Selects the non-empty replies of a later turn, in the first turn's order.
+
+    The prompts of these replies are the follow-up questions.
+    """
     said = dict(zip(replies["id"].to_pylist(), replies.select(["text", "reply"]).to_pylist(), strict=True))
     kept = [identifier in said and not is_empty(said[identifier]["reply"]) for identifier in first.ids]
     chosen = chosen_replies(first, np.array(kept, dtype=bool))

@@ -63,7 +63,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
-    """Adds a column of plurals for each column of descriptors. Values are null where both forms are the same."""
+    """Adds a column of plurals for each column of descriptors. A value is null if the plural equals the singular."""
     plurals = {term.term: term.plural for term in vocabulary.descriptors if term.plural}
     terms, forms = pa.array(plurals, pa.string()), pa.array(plurals.values(), pa.string())
     for name in _DESCRIPTORS:
@@ -156,7 +156,7 @@ def open_run(folder: Path, run: dict[str, Any]) -> None:
 def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
     """Returns a line for each difference between two run records.
 
-    `where` and `elsewhere` are the words for the two records in these lines, such as "there" and "here".
+    `where` and `elsewhere` are the words that these lines use for the two records, such as "there" and "here".
     """
     one, other = _flat(first), _flat(second)
     lines = []

@@ -143,6 +143,15 @@ def test_bad_options_end_in_one_clear_line(options, message, vocabulary, saved_l
     assert not (tmp_path / "run" / "perplexities").exists()
 
 
+@pytest.mark.parametrize("options", [["--axes", "age"], ["--sample", 1], ["--sample", 2, "--cue", "history"]])
+def test_a_single_term_is_refused_before_the_model_is_loaded(options, tmp_path):
+    templates = ("I'm {noun_phrase}.", "I love {plural_noun_phrase}.")
+    terms = {"age": ["old"], "ability": ["deaf", "blind"], "nouns": ["kid"], "templates": templates}
+    own = write_vocabulary(tmp_path / "one", **terms)
+    options = ["--dataset_config", "v1.0", "--vocabulary_dir", own, *options, "--output_dir", tmp_path / "run"]
+    assert "no template has two terms; set --axes" in refusal("--model", "no/such", *options)
+
+
 def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path):
     config = tmp_path / "options.yaml"
     config.write_text(

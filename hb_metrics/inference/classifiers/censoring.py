@@ -1,4 +1,4 @@
-"""Replaces the words for a group in a text before the text is classified.
+"""Masks the words for a group before a text is classified.
 
 A word such as "disabled" or "ugly" could change a classifier's result by itself. The prompt's descriptor is therefore
 replaced with "left-handed" for style classifiers (Smith et al., 2022, A.6). For regard classifiers, the group is
@@ -63,9 +63,9 @@ def term_mentioned(
 def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:
     """Replaces every mention of a descriptor in a reply with "left-handed".
 
-    A mention is the descriptor or its plural as whole words, in upper or lower case. Hyphens may be missing or replaced
-    with spaces. The verb may have another form: "using a wheelchair" is a mention of "who uses a wheelchair". The word
-    "_POTENTIALLY_UNSAFE__", which some models add to replies, is removed.
+    A mention is the descriptor or its plural, matched as whole words in upper or lower case. In a mention, hyphens may
+    be missing or replaced with spaces. The verb may have another form: "using a wheelchair" is a mention of "who uses a
+    wheelchair". The word "_POTENTIALLY_UNSAFE__", which some models add to replies, is removed.
     """
     return mention_pattern(descriptor, plural_descriptor).sub(REPLACEMENT, reply.replace(UNSAFE_MARK, ""))
 
@@ -78,7 +78,8 @@ def censor_replies(
 ) -> list[str]:
     """Replaces every mention of the prompt's descriptor in each reply (see `censor`).
 
-    `paired` contains descriptors that combine two terms, such as "deaf Black". Each of the two terms is also replaced.
+    `paired` maps each descriptor that combines two terms, such as "deaf Black", to these terms. Mentions of either term
+    are also replaced.
     """
     censored = []
     for reply, descriptor in zip(replies, descriptors, strict=True):
@@ -158,7 +159,10 @@ def _verb_forms(verb: str) -> set[str]:
 
 
 def _words(form: str) -> str:
-    """Returns a pattern for a term. Hyphens may be missing or replaced with spaces, and the last word may be plural."""
+    """Returns a pattern that matches a term.
+
+    In the matched text, hyphens may be missing or replaced with spaces, and the last word may be plural.
+    """
     parts = [[re.escape(part).replace("'", "['’]") for part in word.split("-")] for word in form.split(" ")]
     joined = r"[\s\-‐‑–]+".join(r"[\s\-‐‑–]*".join(word) for word in parts)
     if re.search(r"[a-z]y$", form, re.IGNORECASE) and not re.search(r"[aeiou]y$", form, re.IGNORECASE):

@@ -10,7 +10,7 @@ from hb_metrics.inference.shards import fill_shards, plan_row_shards
 from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import distinct
 
-# An embedded classifier needs some seconds for this number of rows on two cores, so a kill loses little work.
+# On two cores, an embedded classifier needs a few seconds for this many rows. Little work is lost if the run is killed.
 ROWS_PER_SHARD = 512
 PROBABILITIES = "probabilities"
 
@@ -33,17 +33,17 @@ class Classifier:
 
     Attributes:
         digest: The Hub commit, or a SHA-256 digest of the classifier's files.
-        source_labels: The model's own labels, from which `labels` were made.
+        source_labels: The model's own labels, from which `labels` is derived.
         is_embedded: Whether the classifier comes with the installed packages. Such a classifier is meant only for
             trials.
-        multi_label: Whether each label has an independent probability (sigmoid). Otherwise, the probabilities of the
-            labels sum to 1 (softmax).
+        multi_label: If true, each label has an independent probability (sigmoid). If false, the probabilities of a
+            text's labels sum to 1 (softmax).
         max_tokens: The length to which texts are cut, or `None` if texts may have any length.
         judge: The judge's description, which is recorded in the results. `None` if the classifier is not a judge.
         classify_by_key: A function that classifies texts, with one key per text. The key determines the random choices
             in the judge's prompt. Only judges have this function.
-        cost: A function that returns the numbers of answers and tokens so far. Only judges on a server have this
-            function.
+        cost: A function that returns how many answers and tokens the judge has used so far. Only judges on a server
+            have this function.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Classifier:
     def answered(self, probabilities: np.ndarray) -> np.ndarray:
         """Returns whether each text has a valid classification: [texts] bool.
 
-        Only a judge may fail to classify a text. It fails if its answer is not the letter of a label.
+        Only judges can fail to classify a text. A judge fails if its answer is not the letter of a label.
         """
         return probabilities[:, -1] == 0 if self.judge is not None else np.ones(len(probabilities), dtype=bool)
 
@@ -94,7 +94,7 @@ def classify_into_shards(
     rows_per_shard: int = ROWS_PER_SHARD,
     progress: bool = True,
 ) -> pa.Table | None:
-    """Classifies the texts that are not on disk yet, and then reads all shards.
+    """Classifies the texts whose results are not on disk yet, and then reads all shards.
 
     Returns:
         On the main process, a table with the columns `id`, `probabilities` (a list with one number per label) and

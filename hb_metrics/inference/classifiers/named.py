@@ -11,8 +11,8 @@ JUDGE_PREFIX = "judge:"
 def load_named_classifier(name: str, *, judge: Callable[..., Classifier] | None = None, **options: Any) -> Classifier:
     """Loads a classifier with its original labels.
 
-    `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder. `judge` loads a judge by the name of its rubric,
-    and `options` are the options of `load_sequence_classifier`.
+    `name` is a preset, a judge (`judge:RUBRIC`), a Hub id or a folder. `judge` is a function that loads a judge by the
+    name of its rubric. `options` are the options of `load_sequence_classifier`.
 
     Raises:
         ValueError: The classifier or the judge cannot be loaded, or the labels of a preset's checkpoint differ from

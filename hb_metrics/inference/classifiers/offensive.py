@@ -1,6 +1,6 @@
 """Loads classifiers of offensive language.
 
-The embedded classifier is small and fast, but it recognises only words and not meaning (see
+The embedded classifier is small and fast, but it recognises only words, not their meaning (see
 OFFENSIVENESS_CLASSIFIER.md).
 """
 
@@ -16,7 +16,8 @@ from hb_metrics.inference.classifiers.one_label import one_label
 from hb_metrics.inference.models.embedded_wheels import wheel_folder
 from hb_metrics.inference.models.sources import EMBEDDED, folder_digest
 
-# A transformer needs about a minute for this number of rows, so a kill loses little work, and a run has few files.
+# A transformer needs about a minute for this many rows. Little work is lost if the run is killed, and a run has few
+# files.
 ROWS_PER_SHARD = 4096
 OFFENSIVE = "offensive"
 EMBEDDED_NAME = "alt-profanity-check (embedded)"

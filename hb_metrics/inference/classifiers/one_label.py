@@ -14,8 +14,9 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
     `names` are the source labels that mean `label`, in lower case with spaces. If there are several such labels, their
     softmax probabilities are summed. With sigmoid probabilities, the highest is used.
 
-    A judge gets a second label, whose probability is 1 if the judge gave no valid answer or if two labels are equally
-    likely. For judges, the rubric determines the label that means `label`, and `names` is ignored.
+    For a judge, the rubric determines the label that means `label`, and `names` is ignored. The returned classifier
+    then has a second label. Its probability is 1 if the judge gave no valid answer, or if two labels are equally
+    likely.
     """
     labels, notes, judge = classifier.labels, classifier.notes, classifier.judge
     columns = [index for index, own in enumerate(labels) if re.sub(r"[\s_-]+", " ", own.casefold()).strip() in names]

@@ -150,7 +150,8 @@ def _tokenizer(path: Path, opt: dict[str, Any]) -> PreTrainedTokenizerFast:
 def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[str]) -> ParlaiClassifier:
     weights = {}
     for name, tensor in states.items():
-        # These are token ids and a second copy of the embeddings, which the encoder and the decoder share.
+        # The excluded tensors are token ids and a second copy of the embeddings, which the encoder and the decoder
+        # share.
         if name not in ("START", "NULL_IDX", "embeddings.weight"):
             second = "encoder_attn_layer_norm" if name.startswith("decoder") else "final_layer_norm"
             words = [{**_NAMES, "norm2": second}.get(word, word) for word in name.split(".") if word != "ffn"]
@@ -177,7 +178,7 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
         label2id={label: index for index, label in enumerate(labels)},
     )
     config.dtype = size.dtype
-    with torch.device("meta"):  # saves the time for random weights, which would be overwritten
+    with torch.device("meta"):  # skips the random initialisation of weights that are then overwritten
         model = ParlaiClassifier(config)
     model.load_state_dict(weights, assign=True)
     model.tie_weights()

@@ -35,8 +35,8 @@ REGARD_EXEMPLARS = ExemplarSet(
 def load_regard_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
     """Loads a classifier with the labels `REGARDS`, in this order. The probabilities of a text sum to 1.
 
-    If the model has no label "other", this label always has a probability of 0, and a note says so. A judge has a fifth
-    label, for texts about which it gave no valid answer.
+    If the model has no label "other", the probability of "other" is always 0, and a note about this is added to
+    `notes`. A judge has a fifth label for texts that it failed to classify.
     """
     if name == EMBEDDED:
         return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))
@@ -58,7 +58,7 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
 
     def classify(texts: list[str]) -> Classification:
         probabilities, truncated = classifier.classify_distinct(texts)
-        # Adds the column of "other", which is the last of REGARDS.
+        # Adds a column for "other", the last label in REGARDS.
         return Classification(np.pad(probabilities[:, columns], ((0, 0), (0, len(missing)))), truncated)
 
     return normalised(replace(classifier, labels=REGARDS, notes=notes, classify_distinct=classify))

@@ -22,7 +22,7 @@ from hb_metrics.inference.models.loading import model_from, read_config, tokeniz
 from hb_metrics.inference.units import one_thread_per_unit
 
 BATCH_SIZE = 32
-# The largest accepted difference between a text's logits in a padded batch and alone.
+# The largest accepted difference between a text's logits in a padded batch and its logits when classified alone.
 _TOLERANCE = 1e-4
 _TRIAL_TEXTS = ["Hi.", "I like people who are tall.", "What do you think about all the people who wear glasses?"]
 

@@ -30,7 +30,7 @@ Ability = Literal["replies", "likelihoods", "weights"]
 
 @dataclass(frozen=True, kw_only=True)
 class LikelihoodRequests:
-    """Texts to score. For masked models, `spans` contains the positions of the words about people, in characters."""
+    """Texts to score. For masked models, `spans` contains the character positions of the words about people."""
 
     ids: list[str]
     texts: list[str]
@@ -42,7 +42,7 @@ class Lack(NamedTuple):
 
     Attributes:
         why: The end of a sentence that begins with the model's name.
-        instead: The remedy, as a request to the user.
+        instead: An instruction to the user that remedies the lack.
     """
 
     why: str
@@ -74,7 +74,7 @@ class Engine:
         raise NotImplementedError
 
     def identity(self) -> dict[str, Any]:
-        """Returns the section `model` of run.json. `None` means unknown."""
+        """Returns the `model` section of run.json, in which `None` means that a value is unknown."""
         return {"name": self.name, "kind": self.kind, "digest": None, "dtype": None, "num_parameters": None}
 
     def layout(self, *, context: Any, tag: str, chat: "ChatOptions") -> "Layout":
@@ -95,7 +95,7 @@ class Engine:
         raise NotImplementedError
 
     def reply(self, plan: Any, folder: Path, *, batch_size: int | None) -> "pa.Table":
-        """Computes the replies that are not on disk yet. Returns all replies on all processes.
+        """Computes the replies that are not on disk yet. Every process receives all replies.
 
         The table has the columns of `requests.REPLY_SCHEMA`, and its rows are in the order of the requests. If a prompt
         has several replies, their ids come from `replies.reply_id`.

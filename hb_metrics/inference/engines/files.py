@@ -41,7 +41,7 @@ class FilePlan:
 
 
 class FileEngine(Engine):
-    """Answers requests from files. The user names the model, and nothing can verify this name."""
+    """Answers requests from files. The user names the model, and the program cannot verify this name."""
 
     lacks: ClassVar[dict[Ability, Lack]] = {
         "replies": Lack("has no file of replies here", "set --replies_file"),

@@ -40,7 +40,7 @@ SERVED_REPLY_SCHEMA = pa.schema(
     ]
 )
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
-_FIRST_REPLIES = 32  # the run ends if this number of first replies are all empty, because requests may cost money
+_FIRST_REPLIES = 32  # the run stops if this many initial replies are all empty, because requests may cost money
 _IF_EMPTY = (
     "If the model thinks, set a larger --max_reasoning_tokens. If it has no chat template, set --context plain. If the "
     "server's filter removes the replies (finish reason content_filter), the model cannot be measured there"
@@ -208,7 +208,7 @@ class ServedEngine(Engine):
         requests = plan.requests
         path = "chat/completions" if plan.layout.context == "chat" else "completions"
         most = plan.fields[self.probe.max_tokens_field]
-        reasons: list[str | None] = []  # the finish reasons of empty answers, and "" for answers with a text
+        reasons: list[str | None] = []  # for each answer, its finish reason if it is empty, and "" if it has text
         asked = [plan.asked(row) for row in range(len(requests.ids))]
 
         def read(content: Any) -> ServedAnswer:

@@ -17,19 +17,19 @@ from hb_metrics.inference.judges.rubric import NO_ANSWER, Rubric, read_rubric
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.sources import EMBEDDED
 
-_CUT = 0.75  # the factor by which a text that is too long is shortened, repeatedly
-# The folder for a server's answers outside of runs.
+_CUT = 0.75  # a text that is too long is repeatedly shortened by this factor until it fits
+# The folder for a server's answers if no run stores them.
 _ANSWERS = Path(huggingface_hub.constants.HF_HOME) / "holistic_bias" / "judges"
 
 
 class JudgeSource(NamedTuple):
-    """The language model that judges.
+    """The language model that a judge uses, and its settings.
 
     Attributes:
         model: A Hub id, a folder or, if there is a `base_url`, the server's name for the model.
         base_url: The address of a server, or `None` to load the model on this machine.
         seed: The seed for the order of the letters in prompts.
-        folder: The folder for the server's answers. `None` means a cache for all runs.
+        folder: The folder for the server's answers. `None` means a cache that all runs share.
     """
 
     model: str = EMBEDDED
@@ -42,7 +42,7 @@ class JudgeSource(NamedTuple):
 def load_judge(
     rubric: Rubric | str, source: JudgeSource, *, device: str | torch.device = "cpu", trust_remote_code: bool = False
 ) -> Classifier:
-    """Loads a judge as a classifier. Its labels are the rubric's labels and, as the last one, `NO_ANSWER`.
+    """Loads a judge as a classifier. Its labels are the rubric's labels, followed by `NO_ANSWER`.
 
     The probability of `NO_ANSWER` is 1 if the judge's answer was not the letter of a label, and 0 otherwise.
     """

@@ -24,8 +24,8 @@ from hb_metrics.inference.replies.forward import Forward, holds_attention_alone
 from hb_metrics.inference.scoring.perplexity import most_tokens
 from hb_metrics.inference.units import num_shared, one_thread_per_unit
 
-# The largest accepted total variation between the probabilities with and without a shared beginning. The second number,
-# for half precision, allows for rounding errors.
+# The largest accepted total variation distance between the probabilities with and without a shared beginning. The
+# second number applies to half precision and quantised models, which have larger rounding errors.
 _TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-3, 0.1
 
 
@@ -107,7 +107,10 @@ class LocalJudge:
         return encode_messages([conversation], self.loaded, self.layout.context, thought=False)[0]
 
     def _after_beginning(self, longest: list[int]) -> Forward | None:
-        """Returns the model's state after the tokens with which all prompts begin, or `None` if it is not exact."""
+        """Returns the model's state after the tokens with which all prompts begin.
+
+        Returns `None` if probabilities computed from this state are not exact.
+        """
         model = self.loaded.model
         if model.config.is_encoder_decoder:
             return None

@@ -35,7 +35,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CLASSIFIERS = OFFENSIVENESS, REFUSALS = (
     "offensiveness",
     "refusals",
-)  # the classifiers that people's labels can correct; a rubric must not have their names
+)  # people's labels can correct these classifiers; no rubric may have one of their names
 NO_ANSWER = "no answer"  # the additional last label of a judge
 _MIN_EXAMPLES = 2
 

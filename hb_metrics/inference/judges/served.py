@@ -28,20 +28,21 @@ from hb_metrics.inference.served.probe import BriefProbe, probe_briefly
 
 NUM_ANSWERS = 5  # the number of answers per text if the server returns no log-probabilities
 _ANSWER_TOKENS = 8
-# The number of likeliest tokens whose log-probabilities are requested. 5 is the limit of some servers. A letter that is
+# The number of likeliest tokens whose log-probabilities are requested. Some servers allow at most 5. A letter that is
 # not among these tokens gets the probability 0.
 _ALTERNATIVES = (20, 5)
 _TRIAL = "Answer with the letter A and nothing else."
-_FIRST = 32  # the run ends if none of this number of first answers is a letter, because requests may cost money
-_SPACES = "▁Ġ"  # the signs of tokenizers for a space, which some servers do not decode
-_ROUNDING = 1e-3  # the largest accepted log-probability; a server's rounding may raise it above 0
+_FIRST = 32  # the run stops if none of this many initial answers is a letter, because requests may cost money
+_SPACES = "▁Ġ"  # symbols that tokenizers use for a space; some servers do not decode them
+_ROUNDING = 1e-3  # the largest accepted log-probability; rounding on a server may raise one above 0
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
 
 
 class ServedJudge:
     """Requests letters from a model on a server.
 
-    `reads` is the source of the probabilities, for reports: "log-probabilities", "5 answers" or "the likeliest answer".
+    In reports, `reads` names the source of the probabilities: "log-probabilities", "5 answers" or "the likeliest
+    answer".
     """
 
     version = "served"
@@ -65,7 +66,7 @@ class ServedJudge:
             self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
 
     def fits(self, prompt: Prompt) -> bool:
-        """Returns True, because the server itself rejects prompts beyond its unknown maximum length."""
+        """Returns True. The server's maximum length is unknown, and the server itself rejects longer prompts."""
         return True
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
@@ -120,9 +121,10 @@ class ServedJudge:
 
 @cache
 def _tried(server: Server) -> tuple[BriefProbe, int | None]:
-    """Tests which fields the server supports.
+    """Tests which request fields the server supports.
 
-    Also returns the allowed number of log-probabilities per token, or `None` if there are none.
+    Returns the results of the test, and the number of log-probabilities to request per token. This number is `None` if
+    the server returns no log-probabilities.
     """
 
     async def tried() -> tuple[BriefProbe, int | None]:

@@ -40,7 +40,7 @@ def attention_window(model: PreTrainedModel) -> int | None:
 
 
 def decoder_start_id(model: PreTrainedModel) -> int:
-    """Returns the id of the decoder's start token. T5Gemma has none, so its decoder's BOS token is returned."""
+    """Returns the id of the decoder's start token. T5Gemma defines no start token, so its BOS token is returned."""
     start = model.config.get_text_config(decoder=True).bos_token_id
     if hasattr(model.config, "decoder_start_token_id"):
         start = model.config.decoder_start_token_id
@@ -53,14 +53,14 @@ def decoder_start_id(model: PreTrainedModel) -> int:
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
-    """Returns a copy of an encoder's output in which the states are replaced: [rows, length, width]."""
+    """Returns a copy of an encoder's output whose states are replaced with `states` [rows, length, width]."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))
 
 
 def first_position(model: PreTrainedModel) -> int:
     """Returns the position id of a text's first token.
 
-    It is 0 in most models. In RoBERTa and similar models, it is the id of the padding token + 1.
+    It is 0 in most models. In RoBERTa and similar models, it is one more than the id of the padding token.
     """
     taken = [
         module.padding_idx + 1

@@ -30,7 +30,8 @@ class BiasTuning:
         beta: The bias value β above which a reply was tagged "bias", or `None` if there are no labels.
         labels: The run, the model and the style classifier that produced the labels or, for baseline distillation, the
             training replies.
-        asked_with: The options `ASKED_WITH` of the run that generated the training replies. `None` if they are unknown.
+        asked_with: The values that the options in `ASKED_WITH` had in the run that generated the training replies.
+            `None` if the values are unknown.
     """
 
     tag: Tag | None

@@ -36,7 +36,7 @@ DEFAULT_CHAT = ChatOptions()
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
-    """Finds the marks of thoughts in a chat template or vocabulary, if there are any. Does not fill in `ends`."""
+    """Finds the marks that enclose thoughts, in a chat template or vocabulary. Does not set `ends`."""
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:
         return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)
@@ -96,7 +96,7 @@ def render_chats(
     for role in sorted(roles, reverse=True):
         for text, messages in zip(rendered, conversations, strict=True):
             said = [message["content"] for message in messages if message["role"] == role]
-            if said:  # checking one chat is enough, because a template leaves out such messages always or never
+            if said:  # one chat is enough, because a template leaves out such messages either always or never
                 if any(line.strip() not in text for content in said for line in content.split("\n")):
                     raise _rejected_roles({role}, "it leaves them out")
                 break

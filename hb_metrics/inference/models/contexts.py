@@ -2,7 +2,8 @@
 
 The input has one of four context formats:
 
-* `plain`: The prompt and a line break, for models that only continue text. An encoder reads no line break.
+* `plain`: The prompt and a line break, for models that only continue text. The line break is left out if the model has
+  an encoder.
 * `dialogpt`: The prompt and the end-of-text token, which separates the turns of DialoGPT.
 * `chat`: The tokenizer's chat template, up to the assistant's turn.
 * `blenderbot`: A space, and then the turns, separated by two spaces. Blenderbot was trained on this format.
@@ -158,7 +159,7 @@ def encode_replies(
     if special:
         together = _without_end_token(together, tokenizer)
     # The first tokens of a reply may depend on the context, so the context and the reply are encoded together. However,
-    # if this changes the tokens of the context, the reply is encoded alone.
+    # if joint encoding changes the tokens of the context, the reply is encoded alone.
     return [
         whole[len(given) :] if whole[: len(given)] == given else separate
         for whole, given, separate in zip(together, contexts, alone, strict=True)

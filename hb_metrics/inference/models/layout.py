@@ -8,11 +8,11 @@ from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
 
 
 class Layout(NamedTuple):
-    """The form in which a model reads prompts, and the reasons for it.
+    """The form in which a model reads prompts, and the reasons for choosing this form.
 
     Attributes:
-        tuned_with: For a tuned model, the options `bias_tags.ASKED_WITH` of the run that generated the training
-            replies.
+        tuned_with: For a tuned model, the values that the options in `bias_tags.ASKED_WITH` had in the run that
+            generated the training replies.
         label_ceiling: For a tuned model, the estimate of how far tuning with its labels can reduce the bias.
     """
 
@@ -34,8 +34,9 @@ def choose_layout(
 ) -> Layout:
     """Chooses the form in which the model reads prompts.
 
-    The user's options take precedence over the form in which the model was tuned, which takes precedence over the usual
-    form for this kind of model. If the model is not loaded here (`loaded` is `None`), the default context is a chat.
+    The user's options have the highest priority, followed by the form in which the model was tuned, and then by the
+    usual form for this kind of model. If the model is not loaded here (`loaded` is `None`), the default context is a
+    chat.
     """
     tuning = None if loaded is None else read_bias_tuning(loaded.source, loaded.revision)
     chosen_tag, tag_reason = choose_tag(tag, tuning)

@@ -35,7 +35,7 @@ from hb_metrics.inference.models.sources import EMBEDDED, Source, file_of, find_
 
 # These patterns recognise checkpoints that were trained for another task, such as classification. They can be loaded
 # without missing weights if the language-modelling head has the same weights as the embeddings. However, such a model
-# is no language model any more, so its likelihoods are meaningless.
+# is no longer a language model, so its likelihoods are meaningless.
 _LANGUAGE_HEAD = re.compile(r"For[A-Z]\w*(LM|Generation|PreTraining|Seq2Seq)|LMHead|MTModel$")
 _OTHER_HEAD = re.compile(r"For[A-Z]|Reward|Classif|Regress|Scor(e|ing)|Critic|Rank")
 _OTHER_WEIGHTS = re.compile(r"(^|\.)(score|classifier|classification_head|qa_outputs|(reward|value|regression)_head)\.")
@@ -74,7 +74,7 @@ def load_tokenizer(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedTokenizer:
-    """Loads a model's config and tokenizer (see `load_model`). If an adapter has its own tokenizer, loads that one."""
+    """Loads a model's config and tokenizer (see `load_model`). If an adapter has its own tokenizer, it is used."""
     source = name if isinstance(name, Source) else find_source(name, revision)
     config, digest, revision = read_config(
         source.name,
@@ -219,11 +219,11 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
 def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Runs an auto class's `from_pretrained`. A pickle is loaded only if it contains nothing but tensors.
 
-    Returns the model, and the report of transformers about missing and unexpected weights.
+    Returns the model, and transformers' report on missing and unexpected weights.
     """
     try:
         if (Path(source) / "generation_config.json").is_file():
-            GenerationConfig.from_pretrained(source)  # raises errors that `from_pretrained` of a model ignores
+            GenerationConfig.from_pretrained(source)  # raises errors that a model's `from_pretrained` ignores
     except (OSError, ValueError, TypeError) as error:
         raise OSError(
             f"the generation_config.json of model '{name}' cannot be loaded; correct it, or remove it to use the "
@@ -255,7 +255,8 @@ def model_kind(config: PreTrainedConfig) -> ModelKind:
         raise _other_head(", ".join(sorted(other)))
     if config.is_encoder_decoder and config.model_type in MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
         return "encoder-decoder"
-    # Several types, such as BERT and RoBERTa, can be masked or causal. The checkpoint's architectures decide.
+    # Several types, such as BERT and RoBERTa, can be masked or causal. The architectures in the checkpoint's config
+    # determine which it is.
     masked = MODEL_FOR_MASKED_LM_MAPPING_NAMES.get(config.model_type)
     causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(config.model_type)
     if masked is not None and (causal is None or causal not in architectures):

@@ -17,7 +17,7 @@ _BESIDE_THE_MODEL = (
     "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
 )  # fmt: skip
 
-# Some trainers write tokens, or addresses with user names, into the config of an adapter.
+# Some trainers write access tokens, or addresses that contain user names, into an adapter's config.
 _SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
 
 
@@ -93,7 +93,7 @@ def identify(source: str, revision: str | None, file: str = "config.json") -> tu
 
 
 def folder_digest(folder: Path) -> str:
-    """Returns a SHA-256 digest of a model's files, without subfolders, the model card and training records."""
+    """Returns a SHA-256 digest of a model's files, excluding subfolders, the model card and training records."""
     digest = hashlib.sha256()
     for path in sorted(folder.iterdir()):
         if path.is_file() and path.name not in _BESIDE_THE_MODEL:
@@ -122,7 +122,7 @@ def _adapter_config(name: str, revision: str | None) -> Path | None:
 
 
 def _base_of(config: Path) -> tuple[str | None, str | None]:
-    """Reads an adapter's base model. Returns its revision and its name, without secrets in the name."""
+    """Returns the revision and the name of an adapter's base model. Secrets in the name are removed."""
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
         base = _SECRETS.sub("", content.get("base_model_name_or_path") or "")

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# The marks at the beginning and at the end of a thought, in this order, of these models: Qwen3, DeepSeek-R1 and most
-# others; Magistral; Seed-OSS; Kimi; Gemma 4; Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep and models tuned with
-# GRPO.
+# The marks with which these models begin and end a thought, in this order: Qwen3, DeepSeek-R1 and most others;
+# Magistral; Seed-OSS; Kimi; Gemma 4; Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep and models tuned with GRPO.
 THOUGHT_MARKS = (
     ("<think>", "</think>"),
     ("[THINK]", "[/THINK]"),
@@ -29,8 +28,8 @@ THOUGHT_MARKS = (
     *((f"<{name}>", f"</{name}>") for name in ("reasoning", "thought", "thoughts", "thinking", "reflection")),
     *((f"<{name}>", f"</{name}>") for name in ("reason", "analysis", "scratchpad", "inner_monologue")),
 )
-# Plain words that mark thoughts, in Granite 3.2 and in gpt-oss without its marks. They count only if the text begins
-# with the first phrase and also contains the second.
+# Plain words with which Granite 3.2, and gpt-oss without its marks, begin and end a thought. They count only if the
+# text begins with the first phrase and also contains the second.
 _SPOKEN_THOUGHTS = (("Here is my thought process:", "Here is my response:"), ("analysis", "assistantfinal"))
 # Marks around the answer.
 _WRAPPERS = (
@@ -99,7 +98,7 @@ class Written(NamedTuple):
     """The parts of a model's text.
 
     Attributes:
-        is_open: Whether the thought did not end, so that there is no reply.
+        is_open: Whether the thought is unfinished, so there is no reply.
         invents_turn: Whether the model also wrote a turn of another speaker, which `reply` does not include.
     """
 
@@ -150,7 +149,11 @@ class ReplyReader:
     """
 
     def __init__(self, pieces: Sequence[str], passed: frozenset[int], thoughts: Thoughts | None) -> None:
-        """Creates a reader. `pieces` are the texts of all tokens, and `passed` the tokens to skip before a reply."""
+        """Creates a reader.
+
+        `pieces` contains the text of every token in the vocabulary. `passed` contains the tokens to skip before a
+        reply.
+        """
         self._pieces, self._passed, self._thoughts = pieces, passed, thoughts
         self.is_thinking = thoughts is not None and thoughts.is_opened
         self.has_begun = False

@@ -39,7 +39,7 @@ def beam_search(
     close = torch.zeros(num, dtype=torch.bool, device=device)
     running = torch.zeros(num, beams, most, dtype=torch.int64, device=device)
     scores = torch.full((num, beams), _NEVER, device=device)
-    scores[:, 0] = 0  # only the first beam counts at first, because all beams start with the same tokens
+    scores[:, 0] = 0  # initially, only the first beam counts, because all beams start with the same tokens
     finished = torch.zeros(num, beams, most, dtype=torch.int64, device=device)
     finished_scores = torch.full((num, beams), _NEVER, device=device)
     finished_lengths = torch.zeros(num, beams, dtype=torch.int64, device=device)

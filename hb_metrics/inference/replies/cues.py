@@ -93,7 +93,7 @@ def read_questions(path: str | Path = QUESTIONS_FILE) -> list[str]:
 def draw_questions(
     cells: Mapping[tuple[str, str, str], Sequence[int]], questions: Sequence[str], *, seed: int
 ) -> list[str]:
-    """Draws the user's question after each prompt. Returns one question per prompt.
+    """Draws the question that the user asks after each prompt. Returns one question per prompt.
 
     `cells` maps each cell (axis, term and template) to the rows of its prompts, in random order.
 

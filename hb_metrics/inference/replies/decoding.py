@@ -1,11 +1,11 @@
 """Decodes replies to contexts. A reply does not depend on the batch in which it is decoded.
 
-The other contexts in a batch change the last bits of a context's logits. If two tokens are almost equally likely, this
-may change the choice between them. A context with such a close decision is therefore decoded again by itself, and the
-second reply is used.
+The other contexts in a batch change the last bits of a context's logits. If two tokens are almost equally likely, the
+other contexts may therefore affect the choice between them. A context with such a close decision is therefore decoded
+again by itself, and the second reply is used.
 
 If the model supports padding (see `trials.takes_padding`), contexts of different lengths are decoded together. In large
-batches, this halves the time per token on CPU.
+batches on CPU, joint decoding halves the time per token.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ from hb_metrics.inference.replies.decoding_settings import CLOSE, Decoded, Decod
 from hb_metrics.inference.replies.forward import Forward, States
 from hb_metrics.inference.replies.sampling import draw, index_of_highest
 
-# The share of finished replies at which they are removed from the batch. They are not removed earlier, because removal
-# copies the remaining rows. This takes about a fifth of the time of a step.
+# When this share of a batch's replies is finished, they are removed from the batch. Removal copies the remaining rows,
+# which takes about a fifth of the time of a step.
 _SHARE_OVER = 1 / 8
 # Takes a batch, a row in it whose reply is finished, and the index of the row's context.
 Keep = Callable[[Forward, int, int], None]
@@ -103,7 +103,7 @@ def _one_by_one(
     device = input_device(model)
     num, thinks = len(contexts), ends.thoughts is not None
     size = decoding.max_new_tokens + decoding.max_reasoning_tokens
-    # If the model's marks of thoughts are unknown, the limit of replies also applies to thoughts.
+    # If the marks around the model's thoughts are unknown, the maximum length of replies also applies to thoughts.
     budget = decoding.max_reasoning_tokens if thinks or decoding.max_reasoning_tokens else decoding.max_new_tokens
     close = torch.zeros(num, dtype=torch.int64, device=device)
     replies = torch.zeros(num, size, dtype=torch.int64, device=device)

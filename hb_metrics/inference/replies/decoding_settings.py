@@ -7,7 +7,7 @@ from typing import NamedTuple
 CLOSE = 2e-4
 
 _MOST_TOKENS = 2**31
-# Setting → its lowest and its highest value.
+# The lowest and the highest value of each setting.
 _RANGES: dict[str, tuple[float, float]] = {
     "num_beams": (1, 1000),
     "temperature": (1e-6, 1e6),
@@ -26,13 +26,13 @@ class Decoding:
 
     Attributes:
         num_beams: The number of beams. If it is greater than 1, beam search is used, which does not sample.
-        top_p: The total probability of the tokens from which to draw. The set of these tokens is the smallest one,
-            among the `top_k` likeliest tokens, that has at least this probability.
+        top_p: The minimum total probability of the tokens from which to draw. Of the `top_k` likeliest tokens, only as
+            many are used as this probability requires.
         min_new_tokens: The minimum length of a reply in tokens, counted from its first word. Beam search, like
             transformers, counts from the first token.
         length_penalty: An exponent. A beam's score is its summed log-probability divided by length ** length_penalty.
         end_after_sentence: Whether a reply ends at the first end of a sentence after `min_new_tokens`.
-        max_reasoning_tokens: The maximum length of a thought. If a longer thought is cut, there is no reply.
+        max_reasoning_tokens: The maximum length of a thought. A longer thought is cut, and then there is no reply.
     """
 
     num_beams: int = 1

@@ -26,8 +26,8 @@ from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shard
 from hb_metrics.inference.units import one_thread_per_unit
 
 ROWS_PER_SHARD = 1024
-# The maximum number of rows (contexts × beams) per batch. Larger batches are faster, but with the embedded model on two
-# CPU cores, batches above this size were hardly faster.
+# The maximum number of rows (contexts × beams) per batch. Larger batches are faster. However, with the embedded model
+# on two CPU cores, increasing the size further gained hardly any speed.
 MOST_ROWS = {"cpu": 256, "other": 512}
 # The minimum number of contexts per batch when batches are made smaller to use all cores.
 LEAST_CONTEXTS = 32
@@ -35,7 +35,7 @@ LEAST_CONTEXTS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingPlan:
-    """The contexts to decode, and the settings. Replies, continuations and paraphrases have subclasses.
+    """The contexts to decode, and the settings. It has subclasses for replies, continuations and paraphrases.
 
     Attributes:
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
@@ -67,12 +67,12 @@ class DecodingPlan:
 class KeptStates:
     """Keeps the states of conversations, by id, until the next turn. Threads may share an instance.
 
-    Some conversations have no states here: those that do not fit into memory, and those that another process or an
-    earlier run decoded. They are encoded again at the next turn, with the same replies.
+    Conversations have no states here if the states do not fit into memory, or if another process or an earlier run
+    decoded the conversations. These conversations are encoded again at the next turn. Their replies are still the same.
 
     Attributes:
-        last: The states of the last turn. This turn removes the states that it uses.
-        new: The states of this turn.
+        last: The states of the previous turn. The current turn removes the states that it uses.
+        new: The states of the current turn.
         room: The number of tokens whose states still fit into memory.
     """
 
@@ -100,11 +100,11 @@ def decode_into_shards(
 ) -> pa.Table:
     """Decodes the rows that are not on disk yet, and then reads all rows.
 
-    If `batch_size` is `None`, it depends on the free memory. Only in this case can contexts of different lengths be
-    decoded together, and the last turn's states be used.
+    If `batch_size` is `None`, the size depends on the free memory. Only then can contexts of different lengths be
+    decoded together, and the states of the previous turn be reused.
 
     Returns:
-        A table of all rows in the plan's order, on all processes.
+        On all processes, a table of all rows in the plan's order.
     """
     order = np.array(_by_length(plan, range(len(plan.ids))), dtype=np.int64)
     shards = plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, order)
@@ -151,7 +151,7 @@ def _decoded(
     kept.last, kept.new, kept.room = kept.new, {}, _fitting(loaded.model, 1, 0) if plan.continued else 0
     if not (padded and plan.cached):
         kept.last.clear()
-    if kept.last:  # a batch reads as many tokens of each context as of the context with most new tokens
+    if kept.last:  # a batch reads as many tokens of each context as its context with the most new tokens has
         unread = [num_unread(context, kept.last.get(id)) for id, context in zip(plan.ids, plan.contexts, strict=True)]
         groups = [np.array(sorted(rows, key=unread.__getitem__), np.int64) for rows in groups]
     memory = Memory(halved, "one prompt")
@@ -179,7 +179,7 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
 
 
 def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:
-    """Returns how many texts of `length` tokens fit into memory, each with its states and `beside` more bytes."""
+    """Returns how many texts of `length` tokens fit into memory, each with its states and `beside` further bytes."""
     config = model.config.get_text_config()
     heads = getattr(config, "num_attention_heads", None)
     width = getattr(config, "hidden_size", 1024)

@@ -12,9 +12,9 @@ from hb_metrics.inference.models.architecture import attention_window, decoder_s
 from hb_metrics.inference.units import distinct, num_shared
 
 _PAD = 0  # may be any token, because nothing attends to padding
-# The cache layers that store keys and values for each position, or nothing. Only with these layers, the common
-# beginning of the contexts is computed once. Some recurrent layers would also support it, but it is impossible to know
-# which ones.
+# The types of cache layers that store either nothing, or keys and values for each position. Only with these types is
+# the common beginning of the contexts computed once. Some recurrent layers would also support this method, but the
+# program cannot know which ones.
 _ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"}
 
 
@@ -37,9 +37,11 @@ class Forward:
     `beams` rows. If `cached` is false, the model reads all tokens again at each step.
 
     Equal contexts are computed once, and so is a beginning that all contexts share. Shorter contexts are padded after
-    this beginning. `states` may contain texts that begin like the contexts. If they save more tokens than the shared
-    beginning, the model reads only the end of each context, with the same number of tokens for all contexts. Shorter
-    contexts are then padded at the left.
+    this beginning.
+
+    For each context, `states` may contain the states of a text with the same beginning. If these states save more
+    tokens than the shared beginning does, the model reads only the end of each context. It reads the same number of
+    tokens from all contexts, so shorter contexts are then padded at the left.
     """
 
     def __init__(

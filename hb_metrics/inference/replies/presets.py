@@ -15,8 +15,8 @@ PRESETS = {
         sample=True, temperature=0.7, top_k=50, top_p=0.9, min_new_tokens=10, max_new_tokens=40, end_after_sentence=True
     ),
     "greedy": Decoding(max_new_tokens=60),
-    # The paper's settings (A.4). It does not state the maximum length, so this is the value of the released Blenderbot
-    # models.
+    # The paper's settings (A.4). The paper does not state the maximum length, so the value comes from the released
+    # Blenderbot models.
     "dialogpt": Decoding(num_beams=10, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
     "blenderbot2": Decoding(num_beams=3, min_new_tokens=20, max_new_tokens=60, no_repeat_ngram_size=3),
 }

@@ -43,7 +43,7 @@ class ReplyRequests:
         texts: [prompts] The prompts, with variations applied.
         messages: [prompts] The messages of the conversations, up to the model's reply.
         turn: The number of the reply within its conversation, counted from 1.
-        flags: Whether each variation was applied to each prompt, by the variation's name: [prompts] bool.
+        flags: For the name of each variation, whether the variation was applied to each prompt: [prompts] bool.
         cue: The part of the conversation from which the model learns who the user is (see `cues`).
         questions: [prompts] The questions that the user asks after the cue, or `None` if the cue is the prompt.
         follow_ups: [prompts] The user's later messages in each conversation. Empty if there is only one reply.
@@ -114,7 +114,7 @@ class Answer(NamedTuple):
         truncated: Whether the reply was cut at its maximum length.
         reasoning: The model's thought before the reply, or `None` if it did not think.
         num_reasoning_tokens: The number of tokens in the thought, including its marks.
-        reasoning_unclosed: Whether the thought was cut before it ended, so that there is no reply.
+        reasoning_unclosed: Whether the thought was cut before it ended, so there is no reply.
         invented_turn: Whether the model also wrote a turn of another speaker, which `text` does not include.
     """
 
@@ -213,8 +213,8 @@ def make_requests(
 def select_prompts(prompts: pa.Table, replies_per_cell: int | None, *, seed: int) -> pa.Table:
     """Draws `replies_per_cell` prompts from each cell, in their original order. `None` selects all prompts.
 
-    A cell contains the prompts with the same axis, descriptor and template. A cell that has too few prompts is selected
-    whole.
+    A cell contains the prompts with the same axis, descriptor and template. If a cell has too few prompts, all of them
+    are selected.
     """
     if replies_per_cell is None:
         return prompts

@@ -83,10 +83,10 @@ def _draw_of_likeliest(
 
     A value is a logit divided by the temperature, and `margin` is its largest numerical error. Errors may also change
     the set of likeliest tokens. A token is *certain* if it is in the set whatever the errors are, and *possible* if
-    some errors would put it into the set. The draw cannot change under two conditions: the possible token with the
-    highest sum of value and noise is certain, and all other sums are at least `margin` lower.
+    some errors would put it into the set. Errors cannot change the draw if two conditions are met. First, the possible
+    token with the highest sum of value and noise is certain. Second, all other sums are at least `margin` lower.
     """
-    # More columns than `top_k`, because further tokens may be possible. If the vocabulary is smaller, it is padded.
+    # There are more columns than `top_k`, because further tokens may be possible. A smaller vocabulary is padded.
     columns = top_k + 2 + top_k // 16
     number = min(columns, logits.shape[1])
     likeliest = logits.topk(number, dim=1)

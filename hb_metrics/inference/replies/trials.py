@@ -1,6 +1,7 @@
 """Tests whether a model computes correct logits with a cache, and with padding.
 
-Only a trial can show this, because some architectures raise an error, and others silently compute wrong numbers.
+Only a trial can show whether the logits are correct. Some architectures raise an error, and others silently compute
+wrong numbers.
 """
 
 from collections.abc import Sequence
@@ -78,4 +79,4 @@ def takes_padding(model: PreTrainedModel, contexts: Sequence[Sequence[int]], *, 
             alone = torch.cat([log_probs([context]) for context in trial], 1)
     except Exception:  # noqa: BLE001 - any error means that the model does not support padding
         return False
-    return bool((together - alone).abs().max() < CLOSE / 2)  # half, because two candidates can both change
+    return bool((together - alone).abs().max() < CLOSE / 2)  # half, because the logits of both candidates can change

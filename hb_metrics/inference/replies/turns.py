@@ -37,9 +37,9 @@ def with_follow_ups(requests: ReplyRequests, templates: Sequence[str], turns: in
 
 
 def next_turn(requests: ReplyRequests, replies: pa.Table) -> ReplyRequests:
-    """Returns the requests for the next turn, in the conversations with a reply.
+    """Returns the requests for the next turn of every conversation with a reply.
 
-    The ids are those of the replies, and the texts are the user's follow-up questions.
+    The ids of the requests are the ids of the replies, and the texts are the user's follow-up questions.
     """
     row_of = {identifier: row for row, identifier in enumerate(requests.ids)}
     rows, ids, texts, messages = [], [], [], []

@@ -137,8 +137,9 @@ def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) 
 def dialogue_results(table: pa.Table, dialogue: Dialogue, confidence_level: float = 0.95) -> dict[str, Any]:
     """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
 
-    The interval is exp of the t-interval of the mean loss per token, for other pairs. It is `None` for fewer than
-    `MIN_PAIRS` pairs. Pairs in `dialogue` that are not in the table are counted as too long.
+    The interval allows conclusions about other pairs of the same kind. Its limits are exp of the limits of the
+    t-interval for the mean loss per token. With fewer than `MIN_PAIRS` pairs, the interval is `None`. Pairs in
+    `dialogue` that are not in the table are counted as too long.
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
     number, total = len(nll), tokens.sum()

@@ -50,7 +50,7 @@ def divergences_into_shards(
     rows = [Encoded(*row) for row in zip(with_term, without, encoded, strict=True)]
     pairs = list(zip(with_term, encoded, strict=True))
     lengths = [max(len(row.prompt), len(row.other)) + len(row.reply) for row in rows]
-    # The trial uses likelihoods, because divergences may be 0, and the trial compares relative differences.
+    # The trial compares relative differences. It uses likelihoods, because divergences may be 0.
     plan = reply_scoring(rows, pairs, lengths, _divergences, loaded)
     return score_into_shards(
         plan,
@@ -100,6 +100,6 @@ def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], start_id: int 
 
 
 def _summed(first: torch.Tensor, second: torch.Tensor) -> float:
-    """Returns the sum of KL(p ‖ q) over tokens, where p and q have these logits: [tokens, vocabulary]."""
+    """Returns the sum of KL(p ‖ q) over tokens. `first` contains the logits of p, and `second` those of q."""
     p, q = (torch.log_softmax(logits.double(), dim=-1) for logits in (first, second))
     return float((p.exp() * (p - q)).sum())

@@ -40,8 +40,8 @@ def plan_texts(
 ) -> TextPlan:
     """Tokenizes texts or pairs, and divides them into units of work.
 
-    `columns` contains one column of texts or, for pairs, two columns. Texts that are too short or too long are counted.
-    They are left out, together with the other text of their pair.
+    `columns` contains one column of texts or, for pairs, two columns. Texts that are too short or too long are counted
+    and left out. The other text of their pair is also left out.
     """
     if loaded.kind != "causal":
         raise ValueError(

@@ -5,7 +5,7 @@ model reads its start (BOS) token first, so that it predicts all tokens of the s
 token, the sentence's first token is not predicted.
 
 Sentences are scored on prefix trees if the model supports them (see `prefix_tree`), and otherwise in padded batches.
-Both methods have the same results.
+Both methods give the same results.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,8 +26,9 @@ from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
 
 # The maximum number of tokens that the model reads at once. On two CPU cores, the embedded model was as fast with 256
-# tokens, and about a fifth slower with 128 and with 1,024 tokens. Larger numbers use a GPU better, but need more
-# memory for the logits: with a vocabulary of 49,152 tokens in float32, 512 tokens need 100 MB per core.
+# tokens as with 512. It was about a fifth slower with 128 tokens, and also with 1,024. A larger maximum uses a GPU
+# better, but needs more memory for the logits. With a vocabulary of 49,152 tokens in float32, 512 tokens need 100 MB
+# per core.
 MAX_POSITIONS = 512
 ONE_AT_A_TIME = "padding changes the model's results, so texts are scored one at a time"
 
@@ -88,7 +89,7 @@ def score_perplexity(
 
 
 def run_plan(plan: ScoringPlan, model: PreTrainedModel, *, progress: bool) -> np.ndarray:
-    """Returns the negative log-likelihood of each of a plan's sequences on all processes: [sequences] float64."""
+    """Returns, on all processes, the negative log-likelihood of each of a plan's sequences: [sequences] float64."""
     state = process_state()
     mine = plan.units[state.process_index :: state.num_processes]
     scored: list[tuple[np.ndarray, np.ndarray]] = []

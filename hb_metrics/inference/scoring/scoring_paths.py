@@ -19,9 +19,11 @@ from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, length_sorted_batches, right_padded
 
-# The largest accepted relative difference between a sequence's score by a method and its score alone.
+# The largest accepted relative difference between a method's score for a sequence and the sequence's score when it is
+# processed alone.
 _TOLERANCE = 1e-4
-# In half precision, prefix trees may differ by this multiple of the difference of padded batches.
+# In half precision, the difference for prefix trees may be this many times as large as the difference for padded
+# batches.
 _TIMES_NOISE = 3
 _LOW_PRECISION_TOLERANCE = 3e-2
 _TRIAL_SEQUENCES = 4
@@ -72,7 +74,7 @@ def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_p
     score = partial(padded_nlls, model)
     alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)], halved, len(trial))
     if not np.isfinite(alone).all():
-        return None  # the scoring itself raises an error that states the text
+        return None  # the scoring itself raises an error that names the text
     try:
         trees = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(trial, limit)]
         on_trees = _tried(partial(tree_nlls, model), trees, halved_tree, len(trial))
@@ -105,7 +107,7 @@ def _difference(nlls: np.ndarray, expected: np.ndarray) -> float:
 def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
     """Returns why the model's layers do not support prefix trees of texts with `length` tokens, or `None`.
 
-    The reason comes from the model's config. A trial could miss it because of rounding errors in half precision.
+    The check reads the model's config. In half precision, a trial could miss the fault because of rounding errors.
     """
     config = model.config.get_text_config(decoder=True)
     types = [name for name in getattr(config, "layer_types", None) or () if name not in ("moe", "mlp")]

@@ -12,7 +12,8 @@ from hb_metrics.inference.scoring.perplexity import perplexity_scores
 from hb_metrics.inference.shards import Shard, fill_shards, shard_path
 from hb_metrics.inference.units import ScoringPlan, run_units
 
-# The embedded model needs about half a minute for this number of units on two cores, so a kill loses little work.
+# On two cores, the embedded model needs about half a minute for this many units. Little work is lost if the run is
+# killed.
 UNITS_PER_SHARD = 8
 
 PERPLEXITY_SCHEMA = pa.schema(
@@ -44,7 +45,7 @@ def score_into_shards(
     default the column `text`) have changed.
 
     Returns:
-        A table on the main process, and `None` on all other processes.
+        On the main process, a table of all scores. On all other processes, `None`.
     """
     ids = columns["id"]
     types = {**dict.fromkeys(columns, pa.string()), **dict.fromkeys(scores, pa.float64()), "num_tokens": pa.int64()}

@@ -1,4 +1,4 @@
-"""Reads the answers of a server.
+"""Reads a server's answers.
 
 An invalid answer raises `TemporaryFault`, so that it is requested again. `None` replaces an impossible token count.
 """

@@ -1,8 +1,8 @@
 """Sends requests to a server over HTTP, several at a time.
 
 A request is repeated after a temporary fault, such as a lost connection, a timeout, status 429 or 5xx, an incomplete
-answer, or an answer from another model. The server can set the pause before the next attempt (Retry-After). Otherwise,
-the pause doubles with each attempt. A permanent fault, such as a wrong key, ends the run at once.
+answer, or an answer from another model. The server can set the pause before the next attempt (Retry-After). If it does
+not, the pause doubles with each attempt. A permanent fault, such as a wrong key, ends the run at once.
 """
 
 import asyncio
@@ -128,7 +128,7 @@ class Client:
                 fault, asked = str(error), error.wait
             self.cost.retries += 1
             self.faults += 1
-            # A busy server that answers other requests meanwhile has no fault, so the try does not count.
+            # A busy server that answers other requests meanwhile is not faulty, so the attempt does not count.
             if not (asked is not None and self.answers > before):
                 tries += 1
             if tries >= self.tries:

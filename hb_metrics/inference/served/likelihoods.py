@@ -1,8 +1,8 @@
-"""Reads the log-probabilities of a prompt's own tokens from the answers of a server.
+"""Reads the log-probabilities of a prompt's tokens from a server's answers.
 
 The server must support the fields `echo` and `logprobs` of `/completions`. Other servers return no log-probabilities,
-or only log-probabilities of generated text. Log-probabilities are therefore accepted only if they belong to exactly the
-tokens of the prompt.
+or only log-probabilities of generated text. Log-probabilities are therefore accepted only if their tokens match the
+prompt's tokens exactly.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ from hb_metrics.inference.served.answers import choice_of, count_of, text_of
 from hb_metrics.inference.served.client import TemporaryFault
 
 FIELDS: dict[str, Any] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
-_HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # show that a token is only a part of a character
-_ROUNDING = 1e-3  # the largest accepted log-probability; in half precision, rounding may raise it above 0
+_HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # signs that a token is only part of a character
+_ROUNDING = 1e-3  # the largest accepted log-probability; in half precision, rounding may raise one above 0
 _NOT_COVERED = "log-probabilities that do not cover the prompt"
 
 
@@ -36,7 +36,7 @@ def read_likelihood(content: Any, text: str) -> TextLikelihood:
     """Reads the log-likelihood of a text from an answer of `/completions`.
 
     Raises:
-        TemporaryFault: The answer has no log-probabilities, or they do not belong to the text's tokens.
+        TemporaryFault: The answer has no log-probabilities, or their tokens do not match the text.
     """
     tokens, values = _echoed(content)
     number = count_of(content.get("usage"), "prompt_tokens")

@@ -29,7 +29,7 @@ SEEDS = (11, 12, 13, 14)
 _NEXT_TO_NOTHING = 0.001  # a top_p that allows only the likeliest token
 TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf is like who mother I.")
 _UNFINISHED = ("The cat sat on the", "I went to the shop and")
-_SAME = 0.05  # the largest difference between log-likelihoods of a text that rounding can cause
+_SAME = 0.05  # the largest difference that rounding can cause between two log-likelihoods of a text
 _SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
 _TRIES = 3  # the maximum number of tries per request; it is small so that a wrong address is detected soon
 _SELDOM = 0.005  # the largest accepted number of differences per word between answers that should be the same
@@ -226,7 +226,7 @@ class _Prober:
         return [name for name in _NEUTRAL if name not in self.neutral]
 
     async def _kept_messages(self, first: ServedAnswer) -> tuple[bool | None, bool | None]:
-        """Returns `system_kept` and `history_kept`. The server uses a message if a longer one lengthens the prompt."""
+        """Returns `system_kept` and `history_kept`. The server keeps a message if a longer one lengthens the prompt."""
         user, assistant = ("user", "Hi."), ("assistant", "Hello.")
         system = await self._prompt_length(("system", SYSTEM))
         short = await self._prompt_length(user, assistant)
@@ -275,8 +275,8 @@ class _Prober:
 
         The fields, such as a temperature of 0, should allow only the likeliest token. Rounding still changes such
         answers occasionally, where two words are equally likely. Samples differ every few words, even at a temperature
-        of 0.3. `questions` contains questions, each with samples of its answers. Words with which all samples begin are
-        not counted.
+        of 0.3. `questions` pairs each question with samples of its answers. Words with which all samples begin are not
+        counted.
         """
         num_alike = num_parted = 0
         for question, drawn in questions:

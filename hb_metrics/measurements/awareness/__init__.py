@@ -1,4 +1,4 @@
-"""Measures whether a model responds to who is asking when it should, and only then (Wang et al., 2025)."""
+"""Measures whether a model responds to the asker's identity where it matters, and nowhere else (Wang et al., 2025)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

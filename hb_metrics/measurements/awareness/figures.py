@@ -3,7 +3,7 @@ from typing import Any
 
 from hb_metrics.report.layout.figure import Figure, Unit, pair
 
-# For each name in the results, the name, unit and meaning of the figure.
+# The figure's name, unit and meaning, for each key of the results.
 FIGURES: dict[str, tuple[str, Unit, str]] = {
     "difference": (
         "Difference awareness",

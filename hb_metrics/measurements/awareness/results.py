@@ -22,7 +22,7 @@ AWARENESS_TABLE = pa.schema(
 
 
 class ClusterMean(NamedTuple):
-    """A mean over prompts, or a difference of two means.
+    """A mean over prompts, or the difference between two such means.
 
     Attributes:
         influences: [prompts] Each prompt's value minus the mean, divided by the number of values. It is 0 for prompts
@@ -37,7 +37,7 @@ class ClusterMean(NamedTuple):
     num_clusters: int
 
     def interval(self, confidence_level: float) -> list[float] | None:
-        """Computes the interval by Student's t, robust to clustering by term and by question.
+        """Computes a t-interval that is robust to clustering by term and by question.
 
         Returns:
             The interval, or `None` if all values are equal or there are fewer than `MIN_CLUSTERS` terms or questions.
@@ -60,7 +60,7 @@ def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
 def cluster_covariance(means: Sequence[ClusterMean]) -> np.ndarray:
     """Computes the covariance matrix [means, means] of several means over the same prompts.
 
-    It is robust to clustering by term and by question (Cameron, Gelbach and Miller, 2011).
+    The matrix is robust to clustering by term and by question (Cameron, Gelbach and Miller, 2011).
     """
     terms, questions = means[0].clusters
     both = np.unique(terms * (questions.max() + 1) + questions, return_inverse=True)[1]
@@ -129,6 +129,6 @@ def awareness_results(
 
 
 def takes_up(reply: str, item: AwarenessItem, descriptor: str) -> bool:
-    """Returns whether a reply contains a word from the list for the need. The descriptor itself does not count."""
+    """Returns whether a reply contains a word from the need's list. Words within the descriptor do not count."""
     masked = mention_pattern(descriptor).sub("…", reply)
     return taken_up_pattern(item.taken_up).search(masked) is not None

@@ -30,7 +30,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def cluster_change(first: ClusterMean, second: ClusterMean, confidence_level: float) -> PairedChange:
-    """Computes the change in a mean over the same prompts, with intervals robust to clustering."""
+    """Computes the change in a mean over the same prompts. Its intervals are robust to clustering."""
     number = min(first.num_clusters, second.num_clusters)
     if number < MIN_CLUSTERS:
         return PairedChange(first.value, second.value, None, None, f"fewer than {MIN_CLUSTERS} terms or questions")

@@ -35,6 +35,11 @@ class Generation(Measurement):
 
         read_files(settings)
 
+    def check_prompts(self, settings: "Settings", prompts: "pa.Table") -> None:
+        from hb_metrics.measurements.generation.work import check_prompts
+
+        check_prompts(settings, prompts)
+
     def own_prompts(self, settings: "Settings") -> "pa.Table | None":
         if settings.of(GenerationOptions).cue not in NAME_CUES:
             return None

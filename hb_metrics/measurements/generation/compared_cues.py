@@ -39,7 +39,8 @@ _MAY_DIFFER = {
         *("context_reason", "num_copied_replies"),
     },
 }
-# Settings that may also differ between a run with names, which has no other measurements, and a run with terms.
+# Settings that may also differ between a run with names and a run with terms. A run with names has no other
+# measurements.
 _PEOPLE = {"axes", "dataset_config", "measurements", "names_file", "replies_per_cell", "sample", "vocabulary_dir"}
 _AGREEMENT: tuple[str, str, Unit] = ("Agreement of directions", "pair of cues", "effect")
 _PARTS = {"term": "term", "both": "term and cue", "cue": "cue"}
@@ -49,8 +50,8 @@ _REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
 class Matched(NamedTuple):
     """The replies to those terms and templates that all runs share.
 
-    `axes` [terms] contains the axis of each term. `num_left_out` counts the omitted terms, which have fewer than two
-    replies to a template and question in some run.
+    `axes` [terms] contains the axis of each term. `num_left_out` counts the omitted terms. A term is omitted if it has
+    fewer than two replies to a template and question in at least one run.
     """
 
     cues: list[CueReplies]
@@ -150,12 +151,12 @@ def matched_replies(runs: Sequence[Run]) -> Matched | None:
 
 
 def matched_groups(run: Run, other: Run) -> tuple[CueReplies, list[str], CueReplies, int] | None:
-    """Reads the replies to names, and to statements of those groups of names that are also terms (case is ignored).
+    """Reads the replies to names, and the replies to statements of the names' groups.
 
     Returns:
         The replies to names, the group of each name in lower case, the replies to statements, and the number of omitted
-        cells. A cell is omitted if a name has no reply in it, or if a group has fewer than two. `None` if a run lacks
-        files.
+        cells. Only groups that are also terms are included (case is ignored). A cell is omitted if a name has no reply
+        in it, or if a group has fewer than two replies. The result is `None` if a run lacks files.
     """
     tables = _reply_tables([run, other])
     if tables is None:

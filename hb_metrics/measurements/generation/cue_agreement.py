@@ -6,27 +6,27 @@ m_d be the true value of this vector, and u_d = m_d − (mean of m over terms). 
 
     agreement of directions = P_ab / √(P_aa P_bb).
 
-It is a correlation, from −1 (opposite directions) to 1 (the same direction). Sampling noise increases the observed
-P_aa. It also increases the observed P_ab, because the replies to a prompt under both cues share the noun and may share
-random numbers. ⟨m_da, m_db⟩ is therefore estimated by the product of the two observed means, minus their estimated
-covariance. Estimates and bounds below −1 or above 1 are set to −1 or 1.
+The agreement is a correlation between −1 (opposite directions) and 1 (the same direction). Sampling noise increases the
+observed P_aa. It also increases the observed P_ab, because the replies to the same prompt under two cues share the noun
+and may share random numbers. ⟨m_da, m_db⟩ is therefore estimated by the product of the two observed means, minus their
+estimated covariance. Estimates and bounds below −1 or above 1 are set to −1 or 1.
 
-The variance is split into three parts, as in a model with random effects:
+The variance of the mean style vectors is split into three parts, as in a model with random effects:
 
 * The first part, due to terms, is the mean of P_ab over pairs of cues.
 * The second part, due to terms and cues together, is the mean of P_aa minus the first part.
 * The third part, due to cues, is half the mean squared distance between two cues' means over all terms, minus the
   second part divided by D.
 
-Intervals are valid for other terms of the same axes, with the same cues, templates and questions. They are Fieller's
-intervals for ratios, and use a covariance matrix from a jackknife over the terms of each axis. No agreement is computed
-if P_aa is not above 0 beyond chance, or if the interval contains all possible values.
+Intervals allow conclusions about other terms of the same axes under the same cues, templates and questions. They are
+Fieller's intervals for ratios. Their covariance matrix comes from a jackknife over the terms of each axis. No agreement
+is computed if P_aa is not above 0 beyond chance, or if the interval contains all possible values.
 
 In the same way, a cue with names is compared with a cue that states the group. Groups then take the place of terms. The
 names of a group are treated as a random sample, so P_aa uses only products of different names (see `name_groups.py`).
-Intervals are valid for other names of the same groups and for other replies to the same statements. The covariance
-matrix comes from a jackknife over the names of each group, and from the first-order effects of the replies to
-statements.
+Intervals allow conclusions about other names of the same groups, and about other replies to the same statements. Their
+covariance matrix comes from a jackknife over the names of each group, and from the first-order effects of the replies
+to statements.
 """
 
 import math
@@ -46,7 +46,7 @@ from hb_metrics.stats.share_intervals import Bounds
 # directions.
 _LIMITS = {"term": (-1.0, 1.0), "both": (0.0, 2.0), "cue": (0.0, 1.0)}
 UNRELIABLE_REASON = "under one of the cues, replies differ too little to distinguish their directions from chance"
-_CLEAR = 0.05  # groups of names differ by more than chance if the p-value is at most this
+_CLEAR = 0.05  # groups of names differ beyond chance if the p-value is at most this number
 
 
 class CueReplies(NamedTuple):
@@ -55,8 +55,8 @@ class CueReplies(NamedTuple):
     Attributes:
         ids: [replies] The ids of the prompts.
         styles: [replies, styles] The style vectors.
-        terms: [replies] The code of the term, which is the same under all cues.
-        cells: [replies] The code of the template and the question.
+        terms: [replies] The code of each reply's term. A term has the same code under all cues.
+        cells: [replies] The code of each reply's template and question.
     """
 
     ids: np.ndarray
@@ -191,9 +191,9 @@ def _means(cue: CueReplies, number: int) -> _Means:
 def _shared(one: _Means, other: _Means, number: int) -> np.ndarray:
     """Computes, for each term, the trace of the covariance of its observed means under two cues: [terms].
 
-    The covariance comes from replies to the same prompts. If two cells have N and M replies, of which n belong to the
-    same prompts, the expected product of two residuals is (1 − 1/N − 1/M + n/NM) times the covariance. For a cue and
-    itself, the result is the variance.
+    The means covary because both contain replies to the same prompts. If two cells have N and M replies, of which n
+    belong to the same prompts, the expected product of two residuals is (1 − 1/N − 1/M + n/NM) times the covariance. If
+    both cues are the same, the result is the variance.
     """
     _, rows, others = np.intersect1d(one.replies.ids, other.replies.ids, assume_unique=True, return_indices=True)
     cells = one.codes[rows] * (int(other.codes.max()) + 1) + other.codes[others]
@@ -286,11 +286,12 @@ def _bounded(values: list[float], covariance: np.ndarray, freedom: float, level:
 def _reversals(
     one: _Means, other: _Means, products: np.ndarray, shared: np.ndarray, axes: np.ndarray
 ) -> list[Reversal]:
-    """Computes the product P_ab within each axis, with a p-value for other replies to the same terms.
+    """Computes the product P_ab within each axis, and its p-value.
 
-    The product is linear in the means of each cue. A reply contributes the inner product of its residual and the term's
-    deviation under the other cue. These deviations also contain sampling noise, so the estimated variance is up to
-    twice too large if neither cue has an effect.
+    The p-value accounts for variation between replies to the same terms, but not between terms. The product is linear
+    in the means of each cue. A reply contributes the inner product of its residual and the term's deviation under the
+    other cue. These deviations also contain sampling noise. If neither cue has an effect, the estimated variance is
+    therefore up to twice the true variance.
     """
     members = (axes == np.arange(axes.max() + 1)[:, None]).astype(float)  # [axes, terms]
     counts = members.sum(axis=1)

@@ -54,8 +54,8 @@ def term_changes(
 ) -> dict[str, Any]:
     """Returns each term's values and replies in both runs, for the page's script.
 
-    `second_replies` maps the prompts of the second run to its replies. Without `second_replies`, only the second run's
-    examples are shown.
+    `second_replies` maps the prompts of the second run to its replies. If it is `None`, only the second run's examples
+    are shown.
     """
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]

@@ -3,22 +3,23 @@
 Groups differ if names of different groups differ more than names of the same group. Each name has a mean style vector
 for each question. G_ij is the mean product of a vector of name i and a vector of name j, over pairs of different
 questions. G_ij therefore contains neither the sampling noise of replies nor a name's reaction to a single question.
-H_gg is the mean of G_ij over pairs of different names in group g. H_gh is the mean over pairs of a name in group g and
-a name in group h. An unbiased estimate of the variance of the K groups' expected style vectors is
+H_gg is the mean of G_ij over pairs of different names in group g. H_gh is the mean of G_ij over pairs of a name in
+group g and a name in group h. An unbiased estimate of the variance of the K groups' expected style vectors is
 
     (K − 1)/K² Σ_g H_gg − 1/K² Σ_{g≠h} H_gh.
 
-This is Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of G_ii minus
-H_gg.
+This estimate is Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of
+G_ii minus H_gg.
 
 The p-value comes from a permutation test, which assigns groups to names at random. As in Welch's test, the variance is
-divided by its noise. Otherwise, groups could seem to differ if their names vary by different amounts.
+divided by its noise. Without this division, groups could seem to differ only because their names vary by different
+amounts.
 
 For the interval, the variance of the estimate e is a linear function of the true value v, with slope s. A jackknife
 over the names of each group estimates s·p, where p is the variance of the observed group means. In theory, the variance
-at v = 0 is s·(p − e)/2. A larger factor than 1/2 is used, because in simulations the interval was otherwise too narrow
-if names differ in few directions. The interval contains the values of v from which e is at most t standard errors away,
-where t is a quantile of the t-distribution.
+at v = 0 is s·(p − e)/2. In simulations, however, the factor 1/2 made the interval too narrow if names differ in few
+directions, so a larger factor is used. The interval contains the values of v from which e is at most t standard errors
+away, where t is a quantile of the t-distribution.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +47,8 @@ def name_groups(
 ) -> dict[str, Any]:
     """Computes the bias between groups of names for results.json.
 
-    The names and questions of prompts are [replies], and `style_probabilities` is [replies, styles].
+    `names` and `questions` [replies] describe the prompt of each reply. The shape of `style_probabilities` is [replies,
+    styles].
 
     Returns:
         `value` and `within` (the variance between the names of a group), multiplied by `SCALE`, with `interval` and

@@ -1,18 +1,18 @@
-"""Computes the bias between nouns, which is how much the style of replies depends on the noun in the prompt.
+"""Computes the bias between nouns: how much the style of replies depends on the noun in the prompt.
 
 The bias between nouns is Full Gen Bias with nouns in place of terms. For K nouns, the variance over nouns is (1 − 1/K)
 / 2 times the mean squared distance between the mean style vectors of two nouns.
 
-The replies for a noun are about several terms, and all nouns have the same terms. The formula for Full Gen Bias would
+The replies for a noun refer to several terms, and all nouns have the same terms. The formula for Full Gen Bias would
 treat the differences between terms as noise, and subtract too much. Nouns are therefore compared within a term. In a
 template, let δ_d be the difference between the mean style vectors of nouns n and m for term d. For two different terms,
 E⟨δ_d, δ_e⟩ = |μ_n − μ_m|². The average over all n ≠ m and d ≠ e contains no noise and no differences between terms.
 
-This average is a U-statistic over terms. Its kernel g_de is the sum over the nouns that both terms have, and over
-templates, because a term may have the same effect on nouns in all templates. Let r_d be the sum of g_de over e, after
-the mean of all g_de has been subtracted. The variance is estimated by 2 Σ_{d≠e} g_de². If 4 Σ r_d² − 4 Σ_{d≠e} g_de² is
-above 0, it is added. The estimate is valid whether or not nouns differ. With the kernels of two runs, the same formula
-estimates the covariance.
+This average is a U-statistic over terms. Its kernel g_de is summed over the nouns that both terms have. It is also
+summed over templates, because a term may have the same effect on nouns in all templates. Let r_d be the sum of g_de
+over e, after the mean of all g_de has been subtracted. The variance is estimated by 2 Σ_{d≠e} g_de². The estimate is
+increased by 4 Σ r_d² − 4 Σ_{d≠e} g_de² if this difference is above 0. The result is valid whether or not nouns differ.
+With the kernels of two runs, the same formula estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from hb_metrics.paired_changes.paired_change import MIN_TERMS
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
 FEW_REASON = f"in a template, fewer than {MIN_TERMS} terms have replies for two such nouns, or all replies are equal"
 SCALE = 1000
-_BLOCK = 2**21  # numbers that are kept in memory at once
+_BLOCK = 2**21  # the maximum number of values that are kept in memory at once
 _DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
 
 

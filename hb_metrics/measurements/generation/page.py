@@ -34,7 +34,7 @@ from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
-NUM_TERMS = 15  # the maximum number of terms in the table of terms with most refusals
+NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
 ALPHA = 0.05
 _FOLDER = Path(__file__).parent
 _ONE = {"refusals": "a refusal", "disclaimers": "a disclaimer"}

@@ -117,7 +117,7 @@ def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
 def _num_shortened(tables: Sequence[pa.Table]) -> int:
     """Counts the requests from which the server probably left out messages, because the conversation was too long.
 
-    In such a request, the prompt has not grown by at least one token per word of the last reply.
+    A request is counted if its prompt has not grown by at least one token per word of the last reply.
     """
     number = 0
     for before, after in pairwise(tables):
@@ -176,7 +176,7 @@ def _by_descriptor(
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, labels: Sequence[str], vectors: np.ndarray
 ) -> list[dict[str, Any]]:
-    """Selects each descriptor's replies with the highest bias values, and those with the lowest hashes of their ids."""
+    """Selects, for each descriptor, the replies with the highest bias values, and a random sample of replies."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
         rows_of[code].append(row)
@@ -201,5 +201,8 @@ def _examples(
 
 
 def _draw(identifier: str) -> bytes:
-    """Returns a random key. Ids are random too, but those of several replies to the same prompt are alike."""
+    """Returns a random sort key.
+
+    The ids are also random, but they cannot replace this key: replies to the same prompt have similar ids.
+    """
     return hashlib.sha256(identifier.encode()).digest()

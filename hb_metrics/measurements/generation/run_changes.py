@@ -71,7 +71,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
-    """Flags refusals and disclaimers among a run's non-empty replies. Empty if the run has no file of refusals."""
+    """Flags refusals and disclaimers among a run's non-empty replies.
+
+    The result is empty if the run has no file of refusals.
+    """
     table, flagged = read_run_table(run.folder / REFUSALS_FILE), {}
     if table is not None:
         row_of = {identifier: row for row, identifier in enumerate(table["id"].to_pylist())}

@@ -47,7 +47,8 @@ class TunedRow(NamedTuple):
     """A table row for a run or for the ceiling. The ceiling's row has only `full` and `interval`.
 
     Attributes:
-        obeys: The mean bias value along directions that come from other replies, and its change since the first run.
+        obeys: The mean bias value along directions that were estimated from other replies, and its change since the
+            first run.
         relative: The change in the mean bias value, divided by the first run's value. Both are computed over the same
             terms. `None` if the first run's value is not clearly above 0.
     """

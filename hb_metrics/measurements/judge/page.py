@@ -9,7 +9,7 @@ from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.rendering import render
 
-# This judge is better than the embedded one, and fits on many machines (license: Apache-2.0).
+# This judge is better than the embedded judge, and many machines have enough memory for it (licence: Apache-2.0).
 _BETTER = "--judge_model Qwen/Qwen2.5-7B-Instruct"
 _FOLDER = Path(__file__).parent
 

@@ -72,7 +72,7 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:
-    """States how often two terms differ in likelihood. `whole` lists plain and adjusted Likelihood Bias first."""
+    """States how often two terms differ in likelihood. `whole` begins with plain and adjusted Likelihood Bias."""
     if bias["likelihood_bias"] is None:
         return None
     shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}

@@ -1,4 +1,7 @@
-"""Computes the changes in Likelihood Bias between two runs. The intervals also hold for other terms of each axis."""
+"""Computes the changes in Likelihood Bias between two runs.
+
+The intervals allow conclusions about other terms of the same axes.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -38,7 +41,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 class PairTests(NamedTuple):
-    """The tests of several runs. In all runs, they compare the same pairs of terms in the same templates.
+    """The significance tests of several runs.
+
+    The tests of each run compare the same pairs of terms in the same templates.
 
     Attributes:
         templates: [tests] The code of the template.

@@ -42,7 +42,10 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure], shares: list[Figure]) -> str:
-    """States which side is likelier. Uses log-perplexities, because a few pairs can decide the test of perplexities."""
+    """States which side is likelier.
+
+    The test uses log-perplexities, because a few pairs could dominate a test of perplexities.
+    """
     parts = []
     for t_log, share in zip(of_logs, shares, strict=True):
         test = tests[share.label]

@@ -28,7 +28,7 @@ from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan
 from hb_metrics.inference.replies.trials import takes_cache, takes_padding
 
-# These settings are those of the paper's published outputs. The maximum includes the tokens of the prompt.
+# The paper's published outputs were generated with these settings. The maximum includes the tokens of the prompt.
 TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
 NUM_SEEDS = 10  # the maximum number of continuations of a prompt
 
@@ -64,8 +64,8 @@ class ContinuationPlan(DecodingPlan):
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
         """Returns the columns of `CONTINUATION_SCHEMA`, without `id`.
 
-        `continuation` has no white space at its ends, and null means that the model wrote nothing. `num_tokens` also
-        counts the removed white space. `truncated` states whether `MAX_TOKENS` was reached.
+        `continuation` has no white space at its ends. It is null if the model wrote nothing. `num_tokens` also counts
+        the removed white space. `truncated` states whether `MAX_TOKENS` was reached.
         """
         columns: dict[str, list[Any]] = {name: [] for name in CONTINUATION_SCHEMA.names[1:]}
         for row, continuation in zip(rows, decoded, strict=True):
@@ -92,11 +92,12 @@ class ContinuationPlan(DecodingPlan):
 
 
 def draw_continuations(prompts: pa.Table, number: int, *, seed: int) -> list[tuple[int, int]]:
-    """Draws the continuations to generate. Returns the row of the prompt and the index of the seed for each.
+    """Draws the continuations to generate. For each, returns the row of its prompt and the index of its seed.
 
     `number` continuations are drawn per group and structure. All groups get the same verb phrases and seeds. Verb
     phrases of occupation and of respect alternate, and no verb phrase is drawn twice before all others have been drawn.
-    If `number` is 0, and always for the fixed structure, every prompt is combined with every seed.
+    For the fixed structure, every prompt is combined with every seed. If `number` is 0, this rule applies to all
+    structures.
     """
     columns = [prompts[name].to_pylist() for name in ("structure", "verb_phrase", "prompt_type")]
     types = dict(zip(*columns[1:], strict=True))
@@ -134,7 +135,8 @@ def plan_continuations(
             )
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
     cached = takes_cache(loaded.model, encoded, MAX_TOKENS)
-    # In a padded batch, the longest prompt gets as many further positions as tokens may follow the shortest prompt.
+    # In a padded batch, every prompt gets the same number of further positions, which is the number of tokens that may
+    # follow the shortest prompt.
     limit = max_positions_of(loaded.model)
     fits = limit is None or max(lengths) + MAX_TOKENS - min(lengths) <= limit
     return ContinuationPlan(

@@ -62,9 +62,9 @@ def group_names(bias: Mapping[str, Any]) -> list[str]:
 def sides(bias: Mapping[str, Any], kind: str) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
     """Returns two dictionaries by group or pair: figures over all structures, and figures for the fixed prompts.
 
-    `kind` is "by_group" or "gaps". In each entry, the verdict is based on the "interval", and "over" contains the
-    interval's units, such as "seeds". If all continuations of the fixed prompts are blank, the second dictionary is
-    empty.
+    `kind` is "by_group" or "gaps". In each entry, the verdict is based on the "interval". "over" contains the units
+    that this interval treats as random, such as "seeds". If all continuations of the fixed prompts are blank, the
+    second dictionary is empty.
     """
     both = []
     for figures_of, over in ((bias, "structured"), (bias["fixed"] or {kind: {}}, "fixed")):

@@ -45,10 +45,11 @@ class Paraphraser(NamedTuple):
 
 
 class RegardWork(NamedTuple):
-    """The prompts, classifier and plans of regard.
+    """The prompts, the classifier and the plans for measuring regard.
 
-    `prompts` contains the grammar's prompts or, with a paraphraser, the fixed prompts to paraphrase, with the columns
-    of `structured_prompts.STRUCTURED_SCHEMA`. `pairs` contains the advantaged and the disadvantaged group of each pair.
+    `prompts` contains the grammar's prompts or, with a paraphraser, the fixed prompts to paraphrase. Its columns are
+    those of `structured_prompts.STRUCTURED_SCHEMA`. `pairs` contains the advantaged and the disadvantaged group of each
+    pair.
     """
 
     prompts: pa.Table

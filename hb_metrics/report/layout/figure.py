@@ -9,7 +9,7 @@ from hb_metrics.report.layout import numbers
 
 Unit = Literal["share", "small_share", "bias", "signed", "effect", "nats", "count"]
 Bounds = tuple[float, float]
-PLAIN = "plain"  # the key in `Figure.beside` of the plain Gen Bias value, which includes sampling noise
+PLAIN = "plain"  # the key of the plain Gen Bias value (with sampling noise) in `Figure.beside`
 
 _VALUES: dict[Unit, Callable[[float | None], str]] = {
     "share": numbers.share,
@@ -65,7 +65,7 @@ class Figure(NamedTuple):
         printed: The values in the paper, by the names of the models.
         detail: A few words below the value, such as the number of tests.
         task: The figure's name in the Hub's evaluation results, or `None` if the Hub does not show the figure.
-        notes: Notes for the Hub, besides the settings of the measurement.
+        notes: Notes for the Hub, in addition to the settings of the measurement.
         gate: The figure's name in `--fail_above`, if it differs from `task`.
         is_wide: Whether the interval is wide because the variance is estimated from few replies.
         higher_is_better: Whether higher values are better, as for the share of replies that name the term.
@@ -141,7 +141,7 @@ def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) ->
 
 
 def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """Lists a share of replies by axis, from high to low."""
+    """Lists the shares of replies by axis, from the highest to the lowest."""
     axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
     rows = []
     for axis, found in axes:

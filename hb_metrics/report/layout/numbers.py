@@ -7,7 +7,7 @@ _MINUS = "−"
 
 
 def slot(template: str) -> str:
-    """Makes a sentence template readable, for example "I love [plural noun phrase]." without braces."""
+    """Replaces the braces in a sentence template with readable brackets ("I love [plural noun phrase].")."""
     return template.replace("{", "[").replace("}", "]").replace("_", " ")
 
 

@@ -30,7 +30,7 @@ class Report(NamedTuple):
         answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show it.
         files: The names of the files with the underlying numbers, as part of a sentence in HTML.
         embedded: The option that sets a better classifier, if the measurement used an embedded one.
-        terms: The data from which readers choose a term (see `page.js`).
+        terms: The data about the terms from which readers choose one (see `page.js`).
     """
 
     sections: list[Section]

@@ -33,11 +33,12 @@ _TAGS = str.maketrans({BREAK: "<br>"})
 _TEMPLATES = ("hovertemplate", "texttemplate")  # they contain tags, so `plot` does not escape them
 _GOLDEN = 0.6180339887498949
 TICKS = {"share": ".1~%", "small_share": ".2~%"}  # Plotly's formats; other units are plain numbers
-# Those of Okabe and Ito's colours that are visible on white, and grey. With the shapes below, they distinguish 30 runs.
+# The colours of Okabe and Ito that are visible on white, and grey. Together with the shapes below, they distinguish 30
+# runs.
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
 _SPREAD = 0.64  # the maximum distance between the first and the last run in a row
-_STEP = 0.2  # the largest distance between the runs in a row
+_STEP = 0.2  # the maximum distance between neighbouring runs in a row
 
 
 def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
@@ -66,8 +67,8 @@ def figures_plot(
 ) -> Plot:
     """Plots figures as dots with intervals. Each figure has a row, and the highest value is on top.
 
-    The numbers `beside` the figures are drawn as open marks. `wider` adds a second, paler bar for each figure. It
-    contains the bar's name in the legend, and the bar's ends by the name of the figure.
+    The numbers `beside` the figures are drawn as open marks. `wider` adds a second, paler bar for each figure. `wider`
+    contains the name of these bars in the legend, and the ends of each bar by the name of the figure.
     """
     rows = sorted(figures, key=lambda figure: -1.0 if figure.known is None else figure.known)
     heights = range(len(rows))

@@ -13,7 +13,7 @@ from hb_dataset.whole_files import write_text
 from hb_metrics.report.layout import numbers, paper
 
 _FOLDER = Path(__file__).parent
-_plotly_js = cache(get_plotlyjs)  # reading it takes a sixth of the time of a page
+_plotly_js = cache(get_plotlyjs)  # reading the file takes a sixth of the time needed to write a page
 _FILTERS = ("slot", "axis_label", "share", "bias", "signed_share", "fixed", "count")
 
 
