@@ -48,7 +48,7 @@ def test_the_chitchat_dataset_is_read_and_drawn_from(conversations):
     assert len(set(other.ids) & set(dialogue.ids)) < 40
     assert len({dialogue.digest, fewer.digest, other.digest}) == 3
     assert dialogue.description() == {"source": "chitchat-dataset 0.9.0", "digest": dialogue.digest, "num_replies": 500}
-    with pytest.raises(ValueError, match=r"num_replies is 1,020, but chitchat-dataset 0.9.0 has 1,019 pairs"):
+    with pytest.raises(ValueError, match=r"num_replies is 1,020, but chitchat-dataset 0.9.0 has 1,019 prompt–reply pairs"):
         read_dialogue(num_replies=1020)
 
 
@@ -75,7 +75,7 @@ def test_what_is_a_pair(monkeypatch):
     made["by d again"] = turns("e: What is your name?", "d: It is a secret.")
     seen = {tuple(read_dialogue(num_replies=2, seed=seed).ids) for seed in range(30)}
     assert seen == {("twice:1", "gap:1"), ("twice:1", "by d again:1")}
-    with pytest.raises(ValueError, match=r"num_replies is 3, but .* has 2 pairs"):
+    with pytest.raises(ValueError, match=r"num_replies is 3, but .* has 2 prompt–reply pairs"):
         read_dialogue(num_replies=3)
 
 

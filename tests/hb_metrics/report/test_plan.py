@@ -65,10 +65,10 @@ def test_replies_tokens_minutes_and_money_add_up(pilot):
     names = ["replies", "minutes", "prompt tokens (about)", "reply tokens (about)", "price (about)"]
     rows = {name: [number(cell) for cell in rows_of(text)[name][1:]] for name in names}
     assert rows["replies"] == [18 * 4 * 8, 18 * 4 * 16]
-    assert rows["tokens of replies (about)"] == [12.5 * replies for replies in rows["replies"]]
+    assert rows["reply tokens (about)"] == [12.5 * replies for replies in rows["replies"]]
     spent = [
         prompts / 1000 + 2 * replies / 1000
-        for prompts, replies in zip(rows["tokens of prompts (about)"], rows["tokens of replies (about)"], strict=True)
+        for prompts, replies in zip(rows["prompt tokens (about)"], rows["reply tokens (about)"], strict=True)
     ]
     assert rows["price (about)"] == pytest.approx(spent, rel=1e-3)
     assert rows["minutes"][1] == pytest.approx(2 * rows["minutes"][0], abs=1)
@@ -86,7 +86,7 @@ def test_a_conversation_costs_its_later_turns_too(pilot, tmp_path):
     sizes = [len(row["text"]) for row in first.to_pylist()]
     sizes += [len(row["text"]) + len(row["reply"]) + 9 for row in first.slice(0, len(later)).to_pylist()]
     expected = {"conversations": len(first), "prompt tokens (about)": sum(sizes) / 4}
-    expected["tokens of replies (about)"] = 12.5 * len(first) + 7 * len(later)
+    expected["reply tokens (about)"] = 12.5 * len(first) + 7 * len(later)
     for name, amount in expected.items():
         assert number(rows[name][1]) == pytest.approx(amount, abs=1)
 
