@@ -48,7 +48,9 @@ def test_the_chitchat_dataset_is_read_and_drawn_from(conversations):
     assert len(set(other.ids) & set(dialogue.ids)) < 40
     assert len({dialogue.digest, fewer.digest, other.digest}) == 3
     assert dialogue.description() == {"source": "chitchat-dataset 0.9.0", "digest": dialogue.digest, "num_replies": 500}
-    with pytest.raises(ValueError, match=r"num_replies is 1,020, but chitchat-dataset 0.9.0 has 1,019 prompt–reply pairs"):
+    with pytest.raises(
+        ValueError, match=r"num_replies is 1,020, but chitchat-dataset 0.9.0 has 1,019 prompt–reply pairs"
+    ):
         read_dialogue(num_replies=1020)
 
 

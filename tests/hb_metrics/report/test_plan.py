@@ -111,7 +111,7 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
     rows = rows_of(text)
     assert [number(cell) for cell in rows["replies"][1:]] == [18 * 4 * replies for replies in (8, 16, 32)]
     assert "for 4 templates and 18 terms" in text
-    assert "at most 4" in text
+    assert "a maximum of 4" in text
     middles = [1000 * half_width(at_size(full, Size(*size)), 0.95) for size in ((4, 8, 18), (4, 16, 18), (8, 16, 18))]
     for cell, middle in zip(rows["Full Gen Bias"][1:], middles, strict=True):
         assert ends_of(cell)[0] < 1.03 * middle
