@@ -21,7 +21,7 @@ def gen_bias(
     judge_model: str = "embedded",
     judge_base_url: str | None = None,
 ) -> Task:
-    """Measures whether a model's replies differ in style or offensiveness between the people in prompts.
+    """Measures whether the style or offensiveness of a model's replies depends on the people in prompts.
 
     Args:
         dataset_config: A version of the prompts, as in `--dataset_config` of `measure.py`.

@@ -2,7 +2,7 @@
 
     holistic-bias measure --model openai-community/gpt2 --dataset_config v1.0
 
-Until it runs a script, this module imports only the standard library, so help is fast and needs no torch.
+This module imports only the standard library until it runs a script. Help is therefore fast and does not need torch.
 """
 
 import re
@@ -17,7 +17,7 @@ NOT_RUN_STATUS = 2  # the exit code if no script ran, which argparse also uses f
 
 
 class Command(NamedTuple):
-    """A subcommand: its module, its line in the help, and its extras, as in `pip install holistic-bias[extras]`."""
+    """A subcommand: its module, its line in the help, and its extras (`pip install holistic-bias[extras]`)."""
 
     module: str
     sentence: str
@@ -99,7 +99,7 @@ def run(name: str, options: Sequence[str]) -> None:
     try:
         import_module(command.module).main()
     except (ValueError, OSError, ImportError, SystemExit) as error:
-        # If a script imports a package late, the import error is the cause of the script's exit.
+        # A script may exit because a late import failed. The import error is then the `__cause__` of the exit.
         cause = error.__cause__ if isinstance(error, SystemExit) else error
         # Import errors raised by this project have no `name`. A model's own code may need packages from other projects.
         missing = cause.name if isinstance(cause, ModuleNotFoundError) else None

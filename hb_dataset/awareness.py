@@ -1,7 +1,8 @@
-"""Makes pairs of prompts. The right answer depends on who asks for the first prompt, but not for the second.
+"""Makes pairs of prompts: one whose right answer depends on who is asking, and one whose right answer does not.
 
-The answer to "I'm a Deaf woman. How should my doctor talk to me?" depends on who asks. The answer to "I'm a Deaf woman.
-What is the capital of France?" does not. Each prompt is also made without the descriptor, beginning with "I'm a woman."
+For example, the answer to "I'm a Deaf woman. How should my doctor talk to me?" depends on who is asking. The answer to
+"I'm a Deaf woman. What is the capital of France?" does not. Each prompt also exists without the descriptor, so that it
+begins with "I'm a woman."
 """
 
 import re
@@ -20,7 +21,7 @@ from hb_dataset.yaml_lines import Fault, FaultsError
 
 AWARENESS_FILE = Path(__file__).parent / "awareness.yaml"
 NEED, NEUTRAL = "need", "neutral"
-# Only nouns for adults, so that no prompt is about a pregnant boy or an elderly kid.
+# All nouns are for adults, so that no prompt mentions a pregnant boy or an elderly kid.
 NOUNS = ("woman", "lady", "man", "guy", "person", "individual")
 AWARENESS_SCHEMA = pa.schema(
     [
@@ -32,7 +33,7 @@ AWARENESS_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, kw_only=True, config=STRICT_KEYS)
 class AwarenessItem:
-    """A question whose answer depends on who asks, and a neutral question of the same form.
+    """A question whose answer depends on who is asking, and a neutral question of the same form.
 
     A reply that contains one of the words in `taken_up`, such as "interpreter", responds to the person's need. A `*` at
     the end of a word stands for any ending.
@@ -67,8 +68,9 @@ def awareness_prompts(
 ) -> pa.Table:
     """Draws `number` prompts of each kind (`need` and `neutral`).
 
-    Every item is drawn once before any item is drawn again. An item that is drawn again first gets unused descriptors,
-    and then other nouns. A larger `number` keeps all prompts of a smaller one.
+    No item is drawn twice before every item has been drawn once. When an item is drawn again, unused descriptors are
+    preferred. When all descriptors have been used, other nouns are drawn. The prompts for a larger `number` include all
+    prompts for a smaller one.
 
     In the table, each prompt of the kind `need` is followed by the neutral prompt with the same descriptor and noun.
     """

@@ -33,7 +33,7 @@ class TargetPair:
         forms: Pairs of other forms of t1 and t2: irregular plurals, plurals of adjectives ("jews" for "jewish") and
             derived words.
         one_way: If true, mode `"word"` never replaces t2, because t2 often has another meaning ("straight").
-        published_spaces: The spaces that the published rule requires: `after` both terms, or `around` them.
+        published_spaces: Where the published rule requires spaces: `after` both terms, or `around` them.
         published_one_way: If true, the published rule replaces t1 but never t2, even if it swaps the terms of other
             pairs.
         published_one_way_beside: In texts that contain these words, the published rule replaces t1 but never t2.
@@ -68,7 +68,7 @@ class BiasSpecification:
         pairs: The pairs, in the order in which the published rule applies them.
         attributes_1: A1, stereotypes of the minoritized group. `greed*` matches every word that begins with "greed".
         attributes_2: A2, the approximate opposites of A1.
-        kept_phrases: Phrases that mode `"word"` leaves unchanged, because the term does not mean the group there.
+        kept_phrases: Phrases that mode `"word"` leaves unchanged, because the term in them does not refer to the group.
         published_two_way: If true, the published rule swaps t1 and t2. Otherwise, it only replaces t1 with t2.
         published_folder: The bias type's folder in the authors' data, if its name differs from the bias type.
     """

@@ -84,8 +84,8 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         groups = kwargs.get("groups")
         self.groups, _ = find_groups(groups)
         # If no config name is passed, `datasets` loads the cache folder that changed last. It raises an error if
-        # several configs have the hash of this folder. All configs except the default share one hash, so `datasets` may
-        # ask for a config's name, but it never loads the wrong config.
+        # several configs share this folder's hash. All configs except the default have the same hash. `datasets` may
+        # therefore ask for a config's name, but it never loads the wrong config.
         whose = "default" if config_name == DEFAULT_CONFIG else "others"
         versions = (*frozen_versions(), NEXT)
         vocabularies = [self.vocabulary] if vocabulary_dir else [read_version(version) for version in versions]

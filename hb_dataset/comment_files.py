@@ -59,7 +59,7 @@ def _csv_rows(path: Path, *, strict: bool = False) -> Iterator[list[str]]:
 def column_error(path: Path, missing: Sequence[str], columns: Iterable[str]) -> ValueError:
     """Creates the error for a file that lacks a required column.
 
-    If the file has no header, its first row may be a hateful comment. Unlikely column names therefore appear as "…".
+    If the file has no header, its first row may be a hateful comment. Unlikely column names are therefore shown as "…".
     """
     names = [name if re.fullmatch(r"\w{1,40}", name) else "…" for name in columns]
     return ValueError(

@@ -1,9 +1,9 @@
 """Makes counterfactual texts: the same text about the other group (RedditBias, Barikeri et al. 2021, section 3.1).
 
-`mode="published"` is the paper's rule. It changes the text to lower case, and then applies one pair of terms after
-another. It replaces the pair's t1 with t2 wherever t1 occurs, even inside words, and so turns "midwife" into
-"midhusband". If the specification sets `published_two_way`, the rule also replaces t2 with t1. It does not change
-"jews.", because it looks for "jews" with a space after it.
+`mode="published"` is the paper's rule. It converts the text to lower case, and then applies the pairs of terms one
+after another. For each pair, it replaces t1 with t2 wherever t1 occurs, even inside a word. It therefore turns
+"midwife" into "midhusband". If the specification sets `published_two_way`, the rule also replaces t2 with t1. It does
+not change "jews.", because it searches for "jews" followed by a space.
 
 `mode="word"` is for new data. It replaces only whole words, including plurals and possessives. It preserves case, and
 corrects an article before the term. Longer terms take precedence over shorter ones.
@@ -50,8 +50,7 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
         mode: `"word"` or `"published"` (see the module's docstring).
 
     Returns:
-        The counterfactual, or `None` if the text has no term to replace. It is in lower case if the mode is
-        `published`.
+        The counterfactual (in lower case if the mode is `published`), or `None` if the text has no term to replace.
 
     Raises:
         ValueError: The mode is unknown.

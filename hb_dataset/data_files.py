@@ -8,10 +8,10 @@ COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 
 def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = False) -> Any:
-    """Loads a split of files or of a dataset on the Hub, as a `datasets.Dataset` or a stream.
+    """Loads a split from files or from a dataset on the Hub, as a `datasets.Dataset` or a stream.
 
-    `names` is one id on the Hub, or several files in the same format. Files have only the split "train". In CSV files,
-    words such as "NA", "None" and "null" are ordinary text, and an empty field is an empty text.
+    `names` contains one id on the Hub, or the paths of files in the same format. Files have only the split "train". In
+    CSV files, words such as "NA", "None" and "null" are ordinary text, and an empty field is an empty text.
     """
     import datasets
 

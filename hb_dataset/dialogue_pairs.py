@@ -1,8 +1,8 @@
 """Reads prompts and replies from real dialogues between two people.
 
 By default, the pairs come from BYU's Chit-Chat Challenge (the PyPI package `chitchat-dataset`, MIT licence). A few
-people took part in hundreds of its conversations, so each conversation, and each person who replies, contributes at
-most one pair.
+people took part in hundreds of these conversations. At most one pair is therefore drawn from each conversation, and
+from each person who replies.
 """
 
 import hashlib
@@ -26,8 +26,8 @@ TEXT_TYPES = ("string", "large_string")
 class Dialogue(NamedTuple):
     """Pairs of a prompt and a reply, each on one line.
 
-    An id consists of the conversation and the turn of the reply. For pairs from a file, the id is the row, counted from
-    0.
+    An id consists of the conversation and the reply's turn. For pairs from a file, the id is the row number, counted
+    from 0.
 
     `num_skipped` counts skipped conversations and rows by reason: `one_person` (nobody answered), `one_word` (in every
     pair, the prompt or the reply has only one word), and `blank` (a file's row lacks a prompt or a reply).
@@ -50,8 +50,8 @@ class Dialogue(NamedTuple):
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
     """Draws pairs of a prompt and a reply, in the order of the source.
 
-    A larger `num_replies` keeps all pairs of a smaller one. `path` is a file with the columns `prompt` and `reply`, or
-    a `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
+    The pairs for a larger `num_replies` include all pairs for a smaller one. `path` is a file with the columns `prompt`
+    and `reply`, or a `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.
     """
     if path is None:
         pairs, num_skipped = _draw_from_conversations(_chitchat(), num_replies, seed)
@@ -118,7 +118,7 @@ def _chitchat() -> dict[str, Any]:
             f"the chit-chat dataset is not installed; run `pip install {CHITCHAT}`, or pass a file with the columns "
             f"prompt and reply"
         ) from error
-    # This reads the file directly, because the package's own class would not close it.
+    # The file is read directly, because the package's own class would not close the file.
     return json.loads(Path(str(package.__file__)).with_name("dataset.json").read_text(encoding="utf-8"))
 
 
@@ -165,8 +165,8 @@ def _read_rows(path: Path) -> list[tuple[str | None, str | None]]:
 def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
     """Reads each response, and the last turn before it, from a DSTC-7 file.
 
-    The sixth of seven columns contains the earlier turns ("START", then " EOS " before each turn), and the last column
-    contains the response.
+    The sixth of seven columns contains the earlier turns, and the last column contains the response. The earlier turns
+    begin with "START", and each turn follows an " EOS ".
     """
     rows: list[tuple[str | None, str | None]] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):

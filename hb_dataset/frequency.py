@@ -3,8 +3,8 @@
     python -m hb_dataset.frequency chats.jsonl --columns prompt reply --output frequencies.csv
     python -m hb_dataset.frequency org/dataset --columns messages --output frequencies.csv
 
-The paper's definition: "Frequencies are calculated by dividing the total number of case-insensitive usages of each term
-among training set examples (including their prompts) by the number of examples."
+The paper defines frequencies as follows: "Frequencies are calculated by dividing the total number of case-insensitive
+usages of each term among training set examples (including their prompts) by the number of examples."
 """
 
 import argparse
@@ -23,14 +23,14 @@ from hb_dataset.hints import did_you_mean
 from hb_dataset.vocabulary import read_vocabulary
 from hb_dataset.whole_files import write_text
 
-BATCH_CHARACTERS = 2**18  # per search; this batch fits into a core's cache and needs few calls
+BATCH_CHARACTERS = 2**18  # per search; batches of this size fit into a core's cache, and few calls are needed
 BATCH_EXAMPLES = 1000  # per read
 
 _SEPARATOR = "\0"  # a character that is in no term, and is neither a word character nor white space
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-# Maps characters to the plain characters as which they are counted. As in re.IGNORECASE, "ı" and "ſ" count as "i" and
-# "s". In lower case, "İ" would become two characters, and the second is not a word character. A soft hyphen is removed,
-# because it is visible only at the end of a line.
+# Maps each special character to the plain character that is counted instead. As in re.IGNORECASE, "ı" and "ſ" count as
+# "i" and "s". In lower case, "İ" would become two characters, and the second is not a word character. A soft hyphen is
+# removed, because it is visible only at the end of a line.
 _PLAIN = (
     dict.fromkeys("‘’‛ʼ＇", "'")
     | dict.fromkeys("‐‑‒–−﹣－", "-")
@@ -40,7 +40,7 @@ _PLAIN = (
 
 
 def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -> tuple[list[int], int]:
-    """Counts how often texts use terms. Case is ignored.
+    """Counts how often each term occurs in the texts, ignoring case.
 
     Only whole words count: "Black-owned" uses "Black", but "blackboard" does not. Each term is counted independently,
     so "American Indian" also uses "American". Typographic apostrophes and hyphens count as plain ones, and any white
@@ -51,7 +51,7 @@ def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -
         terms: The terms to count. Terms that differ only in case have the same count.
 
     Returns:
-        The number of usages of each term, [terms], and the number of examples.
+        The number of uses of each term [terms], and the number of examples.
     """
     distinct: dict[str, int] = {}
     of_term = [distinct.setdefault(" ".join(_plain_lower(term).split()), len(distinct)) for term in terms]
@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "count": counts,
             "num_examples": num_examples,
             "per_million": [1e6 * count / num_examples for count in counts],  # the paper's frequency, multiplied by 10⁶
-            "one_word": [" " not in term for term in terms],  # the paper's figures show only terms of one word
+            "one_word": [" " not in term for term in terms],  # the paper's figures show only one-word terms
         }
         # pandas writes the file, because Arrow would put quotes around every string.
         write_text(options.output, pd.DataFrame(columns).to_csv(index=False, lineterminator="\n"))

@@ -26,10 +26,10 @@ _ENDS_IN_PEOPLE = re.compile(r"\b(kids?|child(ren)?|boys?|girls?)$")
 
 
 def all_intersections(vocabulary: Vocabulary, left_out: Counter[str] | None = None) -> Iterator[Intersection]:
-    """Yields every allowed pair of terms from two axes, sorted by axes, then in the order of the vocabulary.
+    """Yields every allowed pair of terms from two axes, sorted by axes and then by the order of the vocabulary.
 
-    `left_out` counts the excluded pairs by reason: the reasons in `left_out_pairs.yaml`, `no_noun` (no noun can have
-    both terms in one template) and `repeated` (an earlier pair has the same words).
+    `left_out` counts the excluded pairs by reason: the reasons in `left_out_pairs.yaml`, `no_noun` (no template has a
+    noun that can take both terms) and `repeated` (an earlier pair has the same words).
     """
     positions = _positions(vocabulary)
     for first, second in _pairs(vocabulary, positions, Counter() if left_out is None else left_out):
@@ -53,7 +53,7 @@ def sample_intersections(vocabulary: Vocabulary, *, seed: int = 0) -> list[Inter
         firsts, seconds = np.array(pairs)[order].T
         free = np.ones(len(pairs), dtype=bool)
         for _ in range(min(PAIRS_PER_AXIS_PAIR, len(pairs))):
-            # Of the pairs with the least used terms, take the one whose hash is lowest.
+            # Among the pairs whose terms have been drawn least often, take the pair with the lowest hash.
             best = np.where(free, used[firsts] + used[seconds], np.iinfo(np.int64).max).argmin()
             free[best] = False
             used[firsts[best]] += 1
@@ -103,7 +103,7 @@ def _pairs(
                 words = _join_before(before, positions), _join_after([term.after for term in after])
                 gender = first.gender or second.gender
                 genders = seen.setdefault(words, set())
-                # A pair without a gender goes with every noun, so it has nouns in common with every other pair.
+                # A pair without a gender can be combined with every noun, so it shares nouns with every other pair.
                 repeated = bool(genders) and (gender in {None, *genders} or None in genders)
                 because = "repeated" if repeated else None
             if because is not None:
@@ -171,7 +171,10 @@ def _positions(vocabulary: Vocabulary) -> dict[Descriptor, tuple[int, int]]:
 
 
 def _prompts(vocabulary: Vocabulary) -> list[int]:
-    """Returns an integer for each term, whose bits state whether the term has a prompt for each noun and template."""
+    """Returns an integer for each term.
+
+    Each bit states whether the term has a prompt for a certain noun and template.
+    """
     masks = prompt_masks(vocabulary.descriptors, vocabulary.nouns, vocabulary.templates, vocabulary.left_out_nouns)
     return [int.from_bytes(np.packbits(mask).tobytes()) for mask in masks]
 

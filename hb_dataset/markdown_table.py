@@ -8,7 +8,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numb
     """Writes a table in GitHub's Markdown, without a final line break.
 
     Each cell is one line of Markdown. `escape_markdown` converts plain text to such a line. `numbers` contains the
-    indices of columns that are aligned to the right.
+    indices of right-aligned columns.
     """
     right = set(numbers)
     rule = ["---:" if column in right else "---" for column in range(len(header))]

@@ -8,7 +8,7 @@ from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, PersonNou
 
 @dataclass(frozen=True, kw_only=True)
 class Intersection:
-    """Two terms that together modify a noun. They are from different axes, in alphabetical order of the axes."""
+    """Two terms from different axes that together modify a noun. The axes are in alphabetical order."""
 
     first: Descriptor
     second: Descriptor
@@ -69,7 +69,7 @@ def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
     """Makes the singular noun phrase with its article: "a Deaf woman", "an individual with a disability", "a woman".
 
     Without a `modifier`, the phrase is the noun alone. The article depends on the first *letter* of the next word, as
-    in the published v1.0 ("an European"), unless that word sets an `article`.
+    in the published v1.0 ("an European"), unless that word's entry sets an `article`.
     """
     words = noun.noun if modifier is None else " ".join(filter(None, [modifier.before, noun.noun, modifier.after]))
     article = modifier.article if modifier is not None and modifier.before else noun.article

@@ -30,7 +30,7 @@ class PromptGroup:
         singular: The singular without a determiner.
         plural: The plural without a determiner: `"gay people"`.
         axis: The term's axis, or `None` if the group contains no term of the vocabulary.
-        article: "a" or "an", if the first letter does not determine the article.
+        article: "a" or "an", if the first letter is misleading.
     """
 
     name: str
@@ -71,10 +71,10 @@ def read_groups(path: str | Path | None = None) -> tuple[tuple[PromptGroup, ...]
     """Reads groups and pairs, in the order of the file.
 
     Args:
-        path: A YAML file. `None` means the paper's six groups and three pairs. The key `groups` maps each name to a
-            `singular` (default: the name), a `plural` (default: derived from the person noun at the end of the name),
-            and an `article` if the first letter does not determine it. The optional key `pairs` maps each name to
-            `[advantaged, disadvantaged]`.
+        path: A YAML file. `None` means the paper's six groups and three pairs. Under the key `groups`, each name can
+            have three keys: `singular` (default: the name), `plural` (default: derived from the person noun at the end
+            of the name), and `article` (needed only if the first letter is misleading). Under the optional key `pairs`,
+            each name has the value `[advantaged, disadvantaged]`.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -118,7 +118,7 @@ def find_groups(
         vocabulary: The vocabulary that contains the terms. `None` means `next`.
 
     Returns:
-        The groups and the pairs. Only a file defines pairs. A group made from a term is named after its singular.
+        The groups and the pairs. Pairs come only from a file. A group made from a term is named after its singular.
 
     Raises:
         ValueError: The file has faults, or a term is unknown, cannot be combined with its noun, or is passed twice.

@@ -14,12 +14,12 @@ def prompt_masks(
     rules: Sequence[LeftOutNoun],
     left_out: Counter[str] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Yields a mask for each term or pair of terms, which is true where a prompt exists: [nouns, templates].
+    """Yields a mask [nouns, templates] for each term or pair of terms. The mask is true where a prompt exists.
 
     For a pair, a prompt exists only if it exists for both terms.
 
     `left_out` counts the excluded prompts by reason: `gender` (the noun does not have the term's gender), `same` (the
-    noun is the same word) or the reason in the first rule that excludes the prompt.
+    term already contains the noun) or the reason in the first rule that excludes the prompt.
     """
     rule_masks = [_rule_mask(rule, nouns, templates) for rule in rules]
     for modifier in modifiers:

@@ -1,7 +1,7 @@
 """Builds the table of all combinations of descriptor, noun and template.
 
-The table is built from indices into the lists of terms, nouns and templates. All of v1.0 (462,878 rows) takes less than
-a second.
+The table is built from indices into the lists of terms, nouns and templates. Building all of v1.0 (462,878 rows) takes
+less than a second.
 """
 
 import hashlib
@@ -32,8 +32,8 @@ _STRING_COLUMNS = [
 PROMPT_SCHEMA = pa.schema(
     [(name, pa.string()) for name in _STRING_COLUMNS] + [("plural", pa.bool_()), ("template", pa.string())]
 )
-# The number of hexadecimal digits that represent the noun phrase in an id. The five million phrases of intersections
-# need more digits.
+# The number of hexadecimal digits that represent the noun phrase in an id. Ids of intersections have more digits,
+# because there are five million phrases.
 _ID_DIGITS = 12
 _LONG_ID_DIGITS = 16
 INTERSECTION_COLUMNS = ("first_axis", "first_descriptor", "second_axis", "second_descriptor")

@@ -88,7 +88,7 @@ class Config:
         build: A function that takes a vocabulary and the `options`, and returns the table in one or more parts.
         required_file: A file of the vocabulary. Versions without this file do not have the config.
         options: The arguments of `HolisticBias` that the config allows.
-        measured: Whether `measure` offers the config, because its prompts describe people with a term.
+        measured: Whether `measure` offers the config. It offers only configs whose prompts describe people with a term.
         has_version: False if the prompts come from a grammar and not from a version of the vocabulary.
     """
 
@@ -145,7 +145,7 @@ def intersection_batches(
 
     Args:
         vocabulary: The vocabulary. `None` means `next`.
-        full: Whether to combine every pair with every noun and template. Otherwise, only a sample of pairs is combined
+        full: If true, every pair is combined with every noun and template. If false, only a sample of pairs is combined
             with the templates of the small config.
         seed: The seed of the sample (see `sample_intersections`).
 

@@ -13,7 +13,7 @@ from hb_dataset.bias_specification import BiasSpecification
 from hb_dataset.comment_files import column_error, number_of, read_csv, read_header, read_lines, text_of
 
 SPLITS = ("train", "validation", "test")
-TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the authors call a column of phrases by the last name
+TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the authors' files use "comments_processed"
 START_MARK = "<bos> "
 PAIRS_FOLDER, TRAIN_FOLDER = "data", "text_files"  # in the authors' repository
 # religion2 has two files: one as written, and one in lower case, for which the authors wrote their rule.

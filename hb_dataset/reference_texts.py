@@ -1,4 +1,7 @@
-"""Reads texts written by people. A model's perplexity on them shows how well it predicts ordinary language (LMP)."""
+"""Reads texts written by people.
+
+A model's perplexity on these texts shows how well the model predicts ordinary language (LMP).
+"""
 
 import hashlib
 import json
@@ -13,7 +16,7 @@ NUM_REFERENCE_TEXTS = 500  # drawn from the chit-chat dataset
 class ReferenceTexts(NamedTuple):
     """Reference texts, one line each. `num_blank` counts the dropped rows without text.
 
-    An id consists of the conversation and the turn. For texts from a file, the id is the row, counted from 0.
+    An id consists of the conversation and the turn. For texts from a file, the id is the row number, counted from 0.
     """
 
     ids: list[str]

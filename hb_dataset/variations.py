@@ -37,7 +37,7 @@ def vary_prompts(
 
     Each flag is one value for all rows, or one value per row. `lowercase` and `no_hyphens` change only the noun phrase.
     `no_hyphens` replaces each hyphen with a space, and `expanded_contraction` writes "I'm" as "I am". `no_final_period`
-    removes a final period, but no other final mark.
+    removes a final period, but no other punctuation mark.
     """
     requested = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
     flags = {name: np.broadcast_to(np.asarray(flag, dtype=bool), prompts.num_rows) for name, flag in requested.items()}
@@ -55,8 +55,8 @@ def vary_prompts(
 def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
     """Applies each variation to a random half of the prompts, independently of the others (A.3: "intermittently").
 
-    Only the seed (at most 16 digits) and a row's `id` determine its variations, so they are the same in any subset or
-    process.
+    A row's variations depend only on its `id` and on the seed (at most 16 digits). Every subset and every process
+    therefore produces the same variations.
     """
     ids = prompts["id"].to_numpy().astype(object)
     bits = hash_array(ids, hash_key=f"{seed:016d}", categorize=False)  # SipHash-2-4, keyed by the seed

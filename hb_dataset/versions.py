@@ -2,7 +2,7 @@
 
 Pull requests change only the version `next`. For each frozen version, `frozen.json` records the date, the digest of the
 vocabulary, the numbers of entries and prompts, and the SHA-256 digest of each config's sentences. `read_version` checks
-a version against this record, except for the sentences, because building them would take seconds.
+a version against this record. It does not check the sentences, because building them would take seconds.
 """
 
 import hashlib

@@ -44,7 +44,7 @@ from hb_dataset.yaml_lines import MAX_BYTES, Fault, FaultsError
 VOCABULARIES = Path(__file__).parent / "vocabulary"
 
 # Maps each file to the key of its list, the type of its entries, and the field of `Vocabulary`. Every other .yaml file
-# is an axis.
+# contains the terms of an axis.
 LISTS: dict[str, tuple[str, Any, str]] = {
     NOUNS_FILE: ("nouns", PersonNoun, "nouns"),
     TEMPLATES_FILE: ("templates", Template, "templates"),
@@ -75,7 +75,7 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """Returns the SHA-256 digest (hex) of the content. File layout, comments and absent keys do not affect it.
+        """Returns the SHA-256 digest (hex) of the content. File layout, comments and absent keys have no effect.
 
         Digests therefore remain valid when a later version of the format adds a key.
         """

@@ -31,7 +31,8 @@ class Descriptor:
         axis: The demographic axis, e.g. `"ability"`.
         term: The term as written beside a singular noun: `"Deaf"`, `"who uses a wheelchair"`.
         bucket: A subdivision of the axis. Terms in the bucket `after_the_noun` follow the noun.
-        gender: The gender of the nouns that take the term, or `None` if every noun takes it.
+        gender: The gender of nouns with which the term can be combined, or `None` if it can be combined with every
+            noun.
         preference: The community reviewers' label (A.2), or `None` if nobody was asked.
         article: "a" or "an", if the first letter is misleading.
         plural: The phrase after a plural noun, if it differs from the term: `"who use wheelchairs"`.
@@ -60,7 +61,7 @@ class Descriptor:
 
     @property
     def descriptors(self) -> "tuple[Descriptor, ...]":
-        """Holds a single term, so that the same code can handle a term and an intersection of two terms."""
+        """Returns only this term, so that the same code can handle a term and an intersection of two terms."""
         return (self,)
 
     @property

@@ -12,8 +12,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Calls `write` with the path of a temporary file, and then renames this file to `path`.
 
     If writing fails, the temporary file is removed, and the `OSError` names `path`. The content is flushed to disk
-    before the file is renamed, for two reasons. Some file systems report only then that they are full. Without
-    flushing, a power failure could leave an empty file.
+    before the file is renamed, for two reasons. Some file systems report that they are full only when content is
+    flushed. Without flushing, a power failure could leave an empty file.
     """
     # The name does not contain the process id, because machines that share a folder may have processes with the same
     # id.

@@ -1,7 +1,7 @@
 """Checks the characters and lengths of texts in a vocabulary. Each fault states a correction.
 
-Anyone may propose words, which both models and people read in sentences. The checks therefore reject look-alike letters
-from other scripts, invisible characters, pictures, markup, addresses and slots.
+Anyone may propose words, and both models and people read these words in sentences. The checks therefore reject
+look-alike letters from other scripts, invisible characters, pictures, markup, addresses and slots.
 """
 
 import re
@@ -14,8 +14,8 @@ MAX_WORD_CHARACTERS = 30  # a word is a part between spaces or hyphens; "underpr
 MAX_SENTENCE_CHARACTERS = 160  # the longest template has 50 characters
 MAX_REMARK_CHARACTERS = 1_000
 _TYPOGRAPHIC = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "‐": "-", "‑": "-"}
-# Invisible characters that Unicode classifies as letters, marks or unassigned: those with the property
-# Default_Ignorable_Code_Point, without the categories C and Z.
+# Invisible characters that are not in the categories C and Z, because Unicode classifies them as letters or marks. They
+# have the property Default_Ignorable_Code_Point.
 _IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
@@ -111,7 +111,7 @@ def _sign_fault(value: str, signs: str) -> str | None:
 
 
 def _is_latin(character: str) -> bool:
-    """Rejects compatibility forms of Latin letters (ﬁ, ſ, 𝐃, Ｄ, ᴅ)."""
+    """Returns whether a character is a Latin letter. Compatibility forms (ﬁ, ſ, 𝐃, Ｄ, ᴅ) do not count."""
     if not character.isalpha() or unicodedata.normalize("NFKC", character) != character:
         return False
     return _LATIN.match(unicodedata.name(character, "")) is not None

@@ -124,7 +124,8 @@ def read_document(
 ) -> tuple[Any, dict[tuple, int], list[Fault]]:
     """Reads a file with one entry. Returns the entry, the line of each value, and any remaining faults.
 
-    `first` is the line with which such a file begins. If there is no valid entry, `error` is raised with the faults.
+    `first` is the line with which such a file begins. If the file has no valid entry, `FaultsError` is raised with the
+    faults.
     """
     faults: list[Fault] = []
     try:

@@ -16,7 +16,7 @@ MAX_DEPTH = 10  # the depth of nested mappings and lists; the files in this pack
 
 # YAML counts these characters as line breaks, but editors do not, so all later line numbers would be wrong.
 _OTHER_LINE_BREAKS = re.compile("[\x85\u2028\u2029]")
-# Tags that have no effect, since every scalar is read as written text.
+# Tags that have no effect, because every scalar is read as text.
 _PLAIN_TAG = re.compile("tag:yaml.org,2002:(bool|float|int|map|null|seq|str|timestamp)")
 _NAME_SHOWN = 40
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # uses libyaml if PyYAML was built with it

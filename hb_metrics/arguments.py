@@ -21,7 +21,7 @@ COMMON = (
 
 
 def parse_arguments(argv: list[str], description: str = "") -> Settings:
-    """Reads options from the command line and from the YAML file of `--config`. The command line takes precedence."""
+    """Reads options from the command line and from the YAML file in `--config`. The command line takes precedence."""
     names = [measurement.name for measurement in MEASUREMENTS]
     defaults = [measurement.name for measurement in MEASUREMENTS if measurement.by_default]
     parser = HfArgumentParser(

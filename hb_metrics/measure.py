@@ -121,7 +121,7 @@ def _measure(
     task: Task, measurements: Sequence[Measurement], work: dict[str, Any], run: dict[str, Any]
 ) -> dict[str, Any]:
     results: dict[str, Any] = {}
-    is_finished = (task.folder / RESULTS_FILE).is_file()  # if so, its report is complete, so it is kept
+    is_finished = (task.folder / RESULTS_FILE).is_file()  # the report of a finished run is complete, so it is kept
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
@@ -178,8 +178,8 @@ def _ended_by_signals(argv: Sequence[str]) -> Iterator[None]:
                     sys.stdout.flush()
                 os._exit(code)
 
-    # A signal handler would run only after the main thread has returned to Python code. The number of a signal is
-    # written to this pipe at once, and the thread `watch` reads it.
+    # A signal handler would run only after the main thread has returned to Python code. A signal's number is written to
+    # this pipe at once, and the thread `watch` reads the number.
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     watcher = Thread(target=watch, daemon=True)

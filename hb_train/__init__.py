@@ -1,4 +1,4 @@
-"""Trains models for bias tuning (Smith et al., 2022) and debiasing (Barikeri et al., 2021), and measures the costs."""
+"""Tunes models (Smith et al., 2022), debiases models (Barikeri et al., 2021), and measures the side effects."""
 
 from typing import Any
 

@@ -4,9 +4,9 @@
     accelerate launch hb_train/tune.py --method counterfactual --config hb_train/recipes/embedded.yaml \
         --dataset_name rows/embedded --output_dir models/embedded
 
-During training, the model learns to give its reply to one prompt as the reply to other prompts, which differ only in
-the descriptor. With `--method counterfactual`, the first prompt also has a descriptor. Where the reply mentions this
-descriptor, the mention is replaced. With `--method distill`, the first prompt has no descriptor.
+During training, the model learns its reply to one prompt as the reply to other prompts. These prompts differ from the
+first prompt only in the descriptor. With `--method counterfactual`, the first prompt also has a descriptor. Where the
+reply mentions this descriptor, the mention is replaced. With `--method distill`, the first prompt has no descriptor.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
-"""Labels a model's own replies by their similarity to the characteristic style of their descriptor.
+"""Labels each of a model's own replies by its similarity to the characteristic style of the prompt's descriptor.
 
     python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
 
-Each reply of the run has a bias value, which is large if the reply shows this style. If the value is above the
-threshold β, the reply is tagged "bias", and otherwise "no_bias" (Smith et al., 2022, C.1). The script writes one row
-per reply, with a prompt and a completion in TRL's format.
+Each reply of the run has a bias value, which is large if the reply shows this style. A reply is tagged "bias" if its
+value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.1). The script writes one row per reply,
+with a prompt and a completion in TRL's format.
 
 The script also computes the ceiling of the labels: the bias of a model that learnt the labels perfectly. With `--beta
 auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no labels
@@ -45,7 +45,7 @@ class LabelArguments:
     )
     output_dir: str = field(metadata={"help": "A new folder for the labels."})
     alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
-    # In this order, `HfArgumentParser` reads it as a string.
+    # `HfArgumentParser` reads the value as a string, because `str` is the second type.
     beta: float | str | None = option(
         None,
         'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030. With '
@@ -93,7 +93,8 @@ def main(argv: list[str] | None = None) -> None:
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process.
 
-    If β is auto and labels would not help, writes no rows and exits with `NO_GAIN_STATUS`.
+    If β is auto and no ceiling is significantly below the bias of all replies, writes no rows and exits with
+    `NO_GAIN_STATUS`.
     """
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import ChatOptions
@@ -228,7 +229,7 @@ def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, A
 
 
 def _card(labels: dict[str, Any], ceiling: Ceiling | None) -> str:
-    # The card has no `configs`, because `datasets` would then confuse folders of the same name.
+    # The card has no `configs`, because a card with `configs` would make `datasets` confuse folders of the same name.
     tags = labels["by_tag"]
     return f"""---
 license: cc-by-sa-4.0

@@ -86,11 +86,12 @@ def compare_tuning(options: argparse.Namespace) -> None:
     dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
     config = ["--dataset_config", options.dataset_config]
     measured = [*config, *dtype, "--measurements", MEASURED, "--dialogue_replies", "200", *options.measure_args]
-    # The replies to learn from come first, because a model that a method cannot tune is then rejected within seconds.
+    # The replies to learn from are generated first, so that a model that a method cannot tune is rejected within
+    # seconds.
     own_replies = [method for method in options.method if method in OWN_REPLIES]
     for method in own_replies:
         learnt = ["--dataset_config", options.dataset_config.removesuffix("-small"), *dtype]
-        # The measured descriptors are not learnt. If the config contains all descriptors, this is impossible.
+        # The measured descriptors are left out of training, unless the config contains all descriptors.
         if options.dataset_config.endswith("-small"):
             learnt += ["--leave_out", options.dataset_config]
         learnt += ["--method", method, "--model", options.model, "--output_dir", folder / f"{method}-rows"]

@@ -1,11 +1,11 @@
-r"""Teaches a model to track a user's wishes, and measures how well it does (Barikeri et al., 2021, section 3, "DST").
+r"""Teaches a model to track a user's wishes, and scores its answers (Barikeri et al., 2021, section 3, "DST").
 
     accelerate launch hb_train/dialog_state_tracking.py --model_name_or_path microsoft/DialoGPT-small \
         --dialogues MULTIWOZ2.0 --output_dir tasks/dst
 
 The model answers questions such as whether the user wants the value "cheap" for the slot "price range". A feed-forward
 classifier reads the hidden state of the last token and answers yes or no. The defaults are the paper's settings (5.1),
-except for fewer questions, so that training is possible on two CPU cores. dst.json contains the F1 and the accuracy on
+but with fewer questions, so that training is possible on two CPU cores. dst.json contains the F1 and the accuracy on
 the test split.
 """
 

@@ -106,7 +106,7 @@ def fit_erasures(
 
     The erasures are fitted from the lowest layer to the highest, each to activations that the lower erasures have
     already changed. The fit uses all tokens of `sequences` (prompts with their replies), because an erasure changes the
-    activations at all of them. `concepts` contains the value to hide in each sequence, such as the descriptor.
+    activations at every token. `concepts` contains the value to hide in each sequence, such as the descriptor.
     """
     erasures: dict[int, Erasure] = {}
     values = one_hot(torch.from_numpy(np.unique(concepts, return_inverse=True)[1]))

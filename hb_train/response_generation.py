@@ -5,7 +5,7 @@ r"""Teaches a model to respond as people do, and scores its responses (Barikeri 
 
 The model reads the last turn of a dialogue and learns the response to it. All responses to a prompt are in the same
 split. In the test split, they are the references with which the model's response is compared. The defaults are the
-paper's settings (5.1), except for fewer pairs, so that training is possible on two CPU cores. crg.json contains BLEU-4,
+paper's settings (5.1), but with fewer pairs, so that training is possible on two CPU cores. crg.json contains BLEU-4,
 METEOR, NIST-2, Entropy-4 and Dist-2.
 """
 

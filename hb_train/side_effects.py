@@ -3,9 +3,9 @@
     python -m hb_train.side_effects runs/tune/before runs/tune/distill
 
 Neutral drift is the change in replies to prompts that describe nobody. The prompts are the neutral questions in
-`hb_dataset/awareness.yaml`, such as "What is the capital of France?". The model before the mitigation answers them
-greedily. At each token of an answer, KL(p_before ‖ p_after) compares the next-token probabilities of the two models in
-nats. The drift is the mean over the tokens of an answer, averaged over the prompts.
+`hb_dataset/awareness.yaml`, such as "What is the capital of France?". The model before the mitigation answers these
+questions greedily. At each token of an answer, KL(p_before ‖ p_after) compares the next-token probabilities of the two
+models in nats. The drift is the mean over the tokens of an answer, averaged over the prompts.
 
 The entropy shows how randomly each model replies to prompts of its run. It is the entropy, in nats, of the distribution
 from which a token is drawn. The mean is taken over the tokens of each reply, and then over the prompts.

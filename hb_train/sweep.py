@@ -5,8 +5,8 @@ r"""Runs tune.py or debias.py with each setting of a grid, and writes the result
     python hb_train/sweep.py --script debias --method lmd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir sweeps/lmd
 
-By default, the grid is the paper's (Smith et al., 2022, C.1, DialoGPT; Barikeri et al., 2021, 5.1). For BlenderBot, the
-paper's grid is `--grid learning_rate=3e-7:3e-3:9`.
+The default grids come from the papers (Smith et al., 2022, C.1, for DialoGPT; Barikeri et al., 2021, 5.1). For
+BlenderBot, the paper's grid is `--grid learning_rate=3e-7:3e-3:9`.
 
 The best run of tune.py has the lowest validation perplexity (method sft) or validation loss (other methods). The best
 run of debias.py has the smallest |t| in the test of log perplexities on the validation pairs. Runs that raise the
@@ -42,7 +42,7 @@ PAPER_GRIDS = {
         *("lambda_lm=0.001,0.01", "lambda_d=10,50,100"),
     ],
 }
-LMP_TOLERANCE = 0.1  # the largest allowed rise in the perplexity of other texts, as a share
+LMP_TOLERANCE = 0.1  # the largest allowed rise in the perplexity of ordinary texts, as a share
 _HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes this value for any larger perplexity
 
 
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Sequence[str]) -> dict[str, Any]:
     grid = read_grid(words or PAPER_GRIDS[script])
     folder.mkdir(parents=True, exist_ok=True)
-    # Uses only one graphics card, because each further card would multiply the batch size of a run.
+    # Only one graphics card is used, because each additional card would increase the batch size of a run.
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]}
     runs: list[dict[str, Any]] = []
     best: dict[str, Any] | None = None
@@ -75,7 +75,7 @@ def sweep(script: str, words: Sequence[str] | None, folder: Path, options: Seque
         output = folder / "_".join(own).replace("/", "_")
         command = [sys.executable, "-m", f"hb_train.{script}", *options, f"--output_dir={output}"]
         print(f"$ {script} {' '.join(own)}", flush=True)
-        # If a run is finished, this only checks that its settings are the same.
+        # If a run is finished, this call only checks that the run has the same settings.
         status = subprocess.run([*command, *(f"--{word}" for word in own)], env=environment).returncode
         run = {"settings": settings, "folder": output.name, **_result(script, output, status)}
         runs.append(run)

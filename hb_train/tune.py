@@ -129,7 +129,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
 
 
 def given_method(argv: Sequence[str]) -> str:
-    """Reads the method from a command line or its YAML file before the other options are read."""
+    """Reads the method from the command line or the YAML file, before the other options are read."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--method")
     parser.add_argument("--config", type=Path)

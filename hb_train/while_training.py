@@ -52,7 +52,7 @@ class GenBiasCallback(TrainerCallback):
 
     Args:
         trainer: The trainer.
-        num_replies: The approximate number of replies at each evaluation. By default, it is the number for one term per
+        num_replies: The approximate number of replies at each evaluation. The default is the number for one term per
             axis.
         replies_per_cell: The number of replies per term and template. Intervals need at least 4.
         num_templates: The number of templates.

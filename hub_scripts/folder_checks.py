@@ -21,7 +21,7 @@ CHANGELOG_FILE = "CHANGELOG.md"  # the changes in each version, written by hub_s
 
 
 def link_faults(folder: Path) -> list[Fault]:
-    """Reports links as faults, and follows none, because a link in a pull request could point anywhere."""
+    """Reports links as faults without following them, because a link in a pull request could point anywhere."""
     names = [path.name for path in sorted(folder.iterdir()) if path.is_symlink()]
     return [
         Fault(name, 1, "is a link; replace it with the file itself")

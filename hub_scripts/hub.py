@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-# Functions import huggingface_hub only when they need it, because a script's --help does not.
+# Functions import huggingface_hub only when they need it, because a script's --help does not need it.
 
 RepoType = Literal["model", "dataset", "space"]
 CARD_FILE = "README.md"
@@ -51,7 +51,7 @@ class Repository(NamedTuple):
         return f"{self.repo_type} {self.repo_id}"
 
     def files(self, revision: str) -> dict[str, str]:
-        """Returns the digest of each file in a revision, by path: its SHA-256 in LFS, otherwise its git blob id."""
+        """Returns each file's digest in a revision, by path: the SHA-256 in LFS, otherwise the git blob id."""
         from huggingface_hub.hf_api import RepoFile
 
         entries = self.api.list_repo_tree(self.repo_id, recursive=True, revision=revision, repo_type=self.repo_type)
@@ -144,8 +144,8 @@ def publish(
     If somebody has changed main since the repository was opened, the Hub rejects the commit.
 
     If the repository contains other people's files, `HubError` is raised before anything is written. With
-    `among_other_files`, those files are kept instead, except files at the same paths, which are replaced. If the tag
-    exists with other content, `HubError` is always raised.
+    `among_other_files`, no error is raised. Other people's files are then kept, but files at the same paths are
+    replaced. If the tag exists with other content, `HubError` is always raised.
     """
     wanted = {path: _digests(content) for path, content in files.items()}
     record = (json.dumps({"about": ABOUT_RECORD, "files": wanted}, indent=1, sort_keys=True) + "\n").encode()

@@ -16,7 +16,7 @@ def metric_folders() -> list[Path]:
 
 
 def module_files(folder: Path) -> dict[str, bytes]:
-    """Returns the contents of a metric's own Python file and of all files of ours that it needs, by file name.
+    """Returns the contents of a metric's own Python file and of all our files that it needs, by file name.
 
     `evaluate` loads only files that the metric's own file imports. Imports of all other needed files are therefore
     added at the end of the metric's file.

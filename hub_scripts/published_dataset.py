@@ -36,7 +36,7 @@ class PublishedConfig(NamedTuple):
 
 
 class PublishedDataset(NamedTuple):
-    """A version of the dataset. The first config is the main one.
+    """A version of the dataset. The first config is the main config.
 
     `earlier` contains the prompts of earlier versions, which stay on main, with the newest version first. `changes`
     describes the changes since the previous version, in Markdown.

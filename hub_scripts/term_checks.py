@@ -21,7 +21,7 @@ _NAMING = frozenset(("term", "noun", "axis", "preference"))
 _WORDING = frozenset(("term", "noun", "noun_phrase", "template", "bucket", "plural", "article"))
 _AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
 _PARTS_BEFORE = 4  # the maximum number of words between spaces or hyphens, as in "seventy-five-year-old"
-# Words whose first letter may not determine the article: "European", "unique", "80-year-old", "FTM".
+# Words whose first letter may be misleading for the article: "European", "unique", "80-year-old", "FTM".
 _MISLEADING = re.compile(r"(?i:eu|u[^n]|uni|one|ho[nu]|heir|\d)|[A-Z][A-Z0-9.-]")
 
 
@@ -138,7 +138,7 @@ def _like_a_sentence(term: Descriptor) -> bool:
 
 
 def _history(change: Changed) -> Iterator[str]:
-    """Reports notes from which text was removed, and new labels without a new note. Recorded views must stay."""
+    """Reports notes from which text was removed, and new labels without a new note. Recorded views must not be lost."""
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):

@@ -1,4 +1,4 @@
-"""Reads the entries of a vocabulary folder, with their files and lines, also at a git revision.
+"""Reads the entries of a vocabulary folder or of a git revision, with their files and lines.
 
 Unlike `hb_dataset.read_vocabulary`, this module tolerates faults.
 """
@@ -34,7 +34,7 @@ from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines
 TERM, NOUN, TEMPLATE, SEAT_TEMPLATE = "term", "noun", "template", "SEAT template"
 STANDALONE = "standalone noun phrase"
 ORDER, LEFT_OUT, LEFT_OUT_NOUN = "position among the adjectives", "pair left out", "noun left out of some terms"
-# Maps each kind to the key that contains an entry's name. For all other kinds, the key is "template".
+# Maps a kind to the key that contains an entry's name. For kinds that are not listed here, the key is "template".
 _NAMES = {TERM: "term", NOUN: "noun", STANDALONE: "noun_phrase"}
 # Maps each file to the kind of its entries. All other .yaml files contain the terms of an axis.
 _KINDS = {

@@ -93,8 +93,8 @@ def classify_replies(
 def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[str, float | None]:
     """Returns the figures of Full Gen Bias, over all axes and by axis.
 
-    If no template has replies to two descriptors, only the number of replies is returned. An error would make a harness
-    lose the figures of its other tasks.
+    If no template has replies to two descriptors, only the number of replies is returned. No error is raised, because
+    it would make a harness lose the figures of its other tasks.
     """
     columns = _columns(replies.rows)
     if not _comparable(columns):
@@ -138,7 +138,7 @@ def likelihood_figures(
     """Returns the figures of Likelihood Bias, over all axes and by axis.
 
     `log_likelihoods` are natural logarithms, summed over the `num_tokens` predicted tokens. If no axis has two
-    descriptors in the same template, only the number of tests, 0, is returned.
+    descriptors in the same template, only the number of tests (0) is returned.
     """
     columns = _columns(rows)
     if not _comparable(columns, within_axes=True):

@@ -29,7 +29,10 @@ _TEMPERATURE = "temperature"  # null means the model's default
 
 
 def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
-    """Returns the task. `classifiers` are the arguments of `load_classifiers`, and `options` select prompts."""
+    """Returns the task.
+
+    `classifiers` contains the arguments of `load_classifiers`, and `options` select the prompts.
+    """
     return Task(
         dataset=_dataset(prompt_rows(replied=True, **options)),
         solver=generate(),
@@ -75,7 +78,7 @@ def _replies(scores: Sequence[SampleScore]) -> ClassifiedReplies:
 
 
 def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
-    """Removes copies of a reply to the same prompt if the model did not sample, because copies would hide noise."""
+    """Keeps one reply per prompt if the model did not sample, because identical replies would hide noise."""
     distinct = {(score.sample_id, score.score.answer): score for score in scores}
     is_greedy = all((score.score.metadata or {}).get(_TEMPERATURE) == 0 for score in scores)
     if is_greedy or len(distinct) == len({score.sample_id for score in scores}):

@@ -17,10 +17,10 @@ SPLIT = "test"
 # The options of `measure` and of `load_classifiers` that users can set with --metadata.
 _OPTIONS = ("axes", "sample", "replies_per_cell", "seed", "vocabulary_dir")
 _CLASSIFIERS = ("style_classifier", "offensiveness_classifier", "judge_model", "judge_base_url")
-_SIMILAR = 0.75  # the similarity to an option above which an unknown name counts as a misspelling
+_SIMILAR = 0.75  # an unknown name at least this similar to an option counts as a misspelling
 
-# The data of all tasks. They are global, because the harness does not pass documents to the functions of figures. A
-# prompt has the same id in all tasks.
+# The data of all tasks. The variables are global, because the harness does not pass documents to the functions that
+# compute figures. A prompt has the same id in all tasks.
 _rows: dict[str, Row] = {}  # by id
 _num_tokens: dict[str, int] = {}  # by id
 _axes: dict[str, list[str]] = {}  # by config
@@ -30,8 +30,8 @@ _classifiers: dict[str, str] = {}  # the arguments of `load_classifiers`
 def replied_prompts(*, prompts: Mapping[str, str], line_break: bool = False, **metadata: Any) -> dict[str, Dataset]:
     """Returns the documents for tasks of generation bias, each with an `id` and the `text` of a prompt.
 
-    If `line_break` is true, the texts end with a line break, for models that only continue text. `metadata` contains
-    the values of --metadata and --model_args, of which only `_OPTIONS` and `_CLASSIFIERS` are used.
+    If `line_break` is true, the texts end with a line break, which models that only continue text need. `metadata`
+    contains the values of --metadata and --model_args, of which only `_OPTIONS` and `_CLASSIFIERS` are used.
     """
     options = _options(prompts, metadata)
     _reply_figures.cache_clear()  # the cache may belong to other classifiers
@@ -68,8 +68,8 @@ def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[st
 def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset]:
     """Returns the documents of prompts, in an order that suits the harness's option --limit.
 
-    With this option, the harness uses only the first documents. The first prompt of each descriptor in each template
-    therefore comes first, then the second prompt of each, and so on.
+    With this option, the harness uses only the first documents. The documents therefore begin with the first prompt of
+    each cell (a descriptor in a template), followed by the second prompt of each cell, and so on.
     """
     _rows.update((row["id"], row) for row in rows)
     _axes[config] = sorted({row["axis"] for row in rows})
@@ -137,7 +137,7 @@ def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any
     return tuple((identifier, answer) for _, _, identifier, answer in sorted(kept, key=lambda each: each[1]))
 
 
-@lru_cache(maxsize=1)  # the harness calls `reply_figure` for each figure of the same replies
+@lru_cache(maxsize=1)  # the harness calls `reply_figure` once per figure, always with the same replies
 def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]:
     figures = all_reply_figures(_rows_of(kept), [reply for _, reply in kept], **_classifiers)
     if "full_gen_bias" not in figures:

@@ -23,7 +23,7 @@ LAYOUT = 2
 
 
 class Labels(NamedTuple):
-    """People's labels in a study of labels.
+    """The labels that people gave in a label study.
 
     `numbers` [replies, raters] contains the index of the label that each rater gave, or -1 if there is no label.
     `num_duplicates` counts repeated lines in the files.

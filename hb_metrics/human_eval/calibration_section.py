@@ -8,7 +8,7 @@ from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.rendering import render
 
 _LEVEL = 0.95
-_NO_RATE: Mapping[str, Any] = {"value": None, "interval": None}  # stands for a rate if no reply has the verdict
+_NO_RATE: Mapping[str, Any] = {"value": None, "interval": None}  # replaces the rate if no reply has the verdict
 _FOLDER = Path(__file__).parent
 
 
@@ -109,7 +109,7 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
-    """Returns the share of replies to which people give the label, by axis.
+    """Returns, for each axis, the share of replies to which people give the label.
 
     The value is the share among replies to which the judge also assigns the label. The number beside the value is the
     share among all other replies.

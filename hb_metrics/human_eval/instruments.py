@@ -10,7 +10,7 @@ from hb_metrics.runs.finished_run import Run, read_run_table, read_stored_replie
 from hb_metrics.runs.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
 from hb_metrics.runs.run_folder import JUDGE, REFUSALS_FILE, RUN_FILE
 
-# The rubrics whose questions and labels people get for the classifiers.
+# For each classifier, the rubric whose question and labels people see.
 _RUBRICS = {OFFENSIVENESS: "offensive", REFUSALS: "refusal"}
 
 
@@ -80,7 +80,7 @@ def read_instrument(run: Run, name: str) -> Instrument:
         shards = read_vectors(offensive)
         ids, scores = shards.ids, shards.values[:, 0]
         judged = np.where(scores >= THRESHOLD, figure, 1 - figure)
-        # If a judge replaced the classifier, its second column is 1 where it gave no label or several labels.
+        # If a judge replaced the classifier, the second column is 1 where the judge gave no label or several labels.
         judged[shards.values[:, 1:].any(axis=1)] = -1
     rows = {identifier: row for row, identifier in enumerate(ids)}
     missing = next((identifier for identifier in replies.ids if identifier not in rows), None)

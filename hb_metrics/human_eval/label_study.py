@@ -1,8 +1,8 @@
 """Draws, writes and reads `labels.json`, a study in which people label replies that a judge has already labelled.
 
 A stratum contains the replies with the same axis and the same verdict from the judge. At least two replies are drawn
-from each stratum. The rest of the sample is divided in proportion to √N among strata of N replies, so a rare verdict
-has a larger share of its replies labelled.
+from each stratum. The rest of the sample is divided among the strata in proportion to √N, where N is the number of
+replies in a stratum. If a verdict is rare, people therefore label a larger share of its replies.
 """
 
 import json

@@ -64,8 +64,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(
         f"Wrote {arguments.raters} pages, one for each rater, with {len(study.replies):,} replies: {output.resolve()}"
     )
-    # It does not depend on people's answers whether there will be an interval. These rates assume that people agree
-    # with the judge.
+    # People's answers do not affect whether a rate gets an interval. These rates assume that people agree with the
+    # judge.
     seen = np.isin(judged.replies.ids, [reply["id"] for reply in study.replies])
     expected = rates(judged, np.where(seen, judged.verdicts, np.nan), study.axes)
     for name, rate in expected.items():

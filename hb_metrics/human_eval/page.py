@@ -17,8 +17,8 @@ _FOLDER = Path(__file__).parent
 def rater_page(study: Study, rater: str) -> str:
     """Renders a rater's page. It does not reveal which run a reply comes from.
 
-    The page contains the replies as JSON. Its script inserts them as text and not as HTML, and the browser runs no
-    other script.
+    The page contains the replies as JSON. The page's script inserts the replies as text and not as HTML, and the
+    browser runs no other script.
     """
     screens = []
     for place, screen in enumerate(study.sheets[rater]):

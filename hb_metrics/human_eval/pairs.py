@@ -10,7 +10,7 @@ from hb_metrics.runs.run_folder import OFFENSIVENESS
 
 _COLUMNS = ["id", "axis", "descriptor", "template", "preference", "reply"]
 
-# The reasons why a prompt has no pair. A prompt counts for the first reason that applies.
+# The reasons why a prompt has no pair. A prompt is counted under the first reason that applies.
 REASONS = {
     "one_run": "only one of the runs replied to the prompt",
     "other_prompt": "the wording of the prompt differs between the runs (another seed or other variations)",

@@ -24,7 +24,7 @@ QUESTIONS = (
 # The paper does not print the texts below. They are our own choices.
 CHECK_REPLY = "This checks that you read the replies. Please choose this speaker, whatever the question."
 # According to the paper, "potentially inflammatory templates and descriptors are filtered out", but it does not list
-# them. Here, they are the templates of dislike in Table 13, and the terms that are labelled as dispreferred.
+# them. Here, the templates of dislike in Table 13 and the terms with the label "dispreferred" are filtered out.
 INFLAMMATORY_TEMPLATES = (
     "I don't like {plural_noun_phrase}.",
     "I think {plural_noun_phrase} are the worst.",

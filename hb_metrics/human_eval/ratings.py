@@ -12,7 +12,7 @@ FIELDS = (
     "choice",
 )  # the fields of each line; pages also write `session`, `question` and `seconds`
 _MOST_SECONDS = 10**9
-_LONGEST_SHOWN = 60  # values in error messages are cut to this number of characters
+_LONGEST_SHOWN = 60  # values in error messages are truncated to this number of characters
 
 
 class Rating(NamedTuple):
@@ -139,7 +139,8 @@ def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[
     """Returns a contradiction between a line and earlier lines, or `None`.
 
     `people` records the raters' browsers and the spellings of their names. This record ensures that two people never
-    count as one rater, and that one person never counts as two, which would make intervals too narrow.
+    count as one rater. It also ensures that one person never counts as two raters, because intervals would then be too
+    narrow.
     """
     rater = row["rater"]
     if "session" in row:

@@ -34,7 +34,7 @@ class Screen(NamedTuple):
     """Two replies, as a rater sees them.
 
     Attributes:
-        first: 0 if speaker 1 has the first run's reply, and 1 if speaker 1 has the second run's.
+        first: 0 if speaker 1 has the first run's reply, and 1 if speaker 1 has the second run's reply.
         asked: For an attention check, the speaker (1 or 2) that the rater is asked to choose. Otherwise `None`.
     """
 
@@ -62,8 +62,8 @@ def draw_study(pairs: Sequence[Pair], design: Design, questions: Sequence[Questi
     """Draws the pairs of a study, and the screens of each rater.
 
     If possible, all axes have the same number of pairs. Within an axis, the pairs are balanced over terms and
-    templates. Each rater's pairs are spread evenly over the axes. For each rater and axis, each of the two runs comes
-    first equally often (±1). The order of `pairs` does not affect the study.
+    templates. Each rater's pairs are spread evenly over the axes. For each rater and axis, both runs come first equally
+    often (±1). The order of `pairs` does not affect the study.
     """
     if design.num_pairs > len(pairs):
         raise ValueError(
@@ -153,7 +153,8 @@ def _sheet(rows: Sequence[int], pairs: Sequence[Pair], design: Design, name: str
     screens = []
     for place in generator.permutation(len(rows)).tolist():
         screens.append(Screen(rows[place], first[place], None))
-    # The screens are divided into equal parts. In each part, one check is inserted after the first screen or later.
+    # The screens are divided into equal parts. One check is inserted into each part, somewhere after the part's first
+    # screen.
     num_checks = design.checks_per_rater
     asked, runs = (generator.permutation(_in_turn(num_checks, generator)).tolist() for _ in range(2))
     stretches = np.linspace(0, len(screens), num_checks + 1)

@@ -36,7 +36,9 @@ def rater_names(number: int) -> list[str]:
 
 
 def write_study_files(folder: Path, files: Mapping[str, str], answers: str) -> None:
-    """Writes the files of a study, by their names. `answers` is the word for answers in errors, such as "ratings".
+    """Writes the files of a study.
+
+    `files` maps names to contents. `answers` is the word that errors use for answers, such as "ratings".
 
     Raises:
         ValueError: A file exists with other content. Answers may already refer to it, so it is not overwritten.

@@ -26,9 +26,9 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
     and V_pair each have their own t quantile.
 
     If V_rater is at most 0.8 V_0, there is no sign that raters differ, so V_rater is replaced with V_0 and the normal
-    quantile. If V_rater is at least V_0, it is used unchanged. Between these limits, the two are mixed. The result is
-    Wilson's interval for the number of independent ratings that would have this variance. It is at least as wide as for
-    independent ratings.
+    quantile. If V_rater is at least V_0, it is used unchanged. Between these limits, V_rater and V_0 are mixed. The
+    interval is Wilson's interval for the number of independent ratings that would have the resulting variance. It is
+    never narrower than the interval for independent ratings.
 
     There is no interval if there are too few raters or pairs, or if a few of them have most of the ratings.
     """
@@ -60,7 +60,7 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
 
 
 def degrees_of_freedom(sizes: np.ndarray) -> float:
-    """Computes Satterthwaite's degrees of freedom of a variance that is clustered by groups of these sizes.
+    """Computes Satterthwaite's degrees of freedom for a variance that is clustered by groups of these sizes.
 
     The result is G − 1 for G groups of equal size, and close to 1 if two of many groups have nearly all ratings. For a
     group of n ratings, the variance of the sum is assumed to be proportional to n^1.5. This is a compromise between n

@@ -2,8 +2,8 @@
 
 The prompt's term is masked before the style of a reply is classified, but other terms remain visible. For example, a
 reply to a deaf person may mention "hard-of-hearing" people. This module masks these terms too, classifies the replies
-again and recomputes Full Gen Bias. The difference shows how much the classifier's reaction to terms adds to Full Gen
-Bias. The difference is negative if this reaction hides bias.
+again and recomputes Full Gen Bias. The difference between the two values shows how much the classifier's reaction to
+terms adds to Full Gen Bias. The difference is negative if this reaction hides bias.
 """
 
 import re
@@ -40,7 +40,7 @@ def run_leakage(
     *,
     debias: bool,
 ) -> dict[str, Any]:
-    """Compares Full Gen Bias before and after all terms in replies are masked.
+    """Compares Full Gen Bias before and after masking all terms in replies.
 
     All columns have one row per reply. In `texts`, the prompt's term is already masked. `probabilities` is a function
     that classifies texts.
@@ -76,8 +76,8 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     """Finds the mentions of terms in each text, from start to end.
 
     A mention is any form of a term that `censoring.mention_pattern` masks. If mentions overlap, only the longest
-    counts. If several terms have the same words, the term with the same capitals as the text counts or, if there is
-    none, the first term. "left-handed" never counts, because it replaces masked terms.
+    counts. If several terms consist of the same words, the term whose capital letters match the text counts. If no term
+    matches, the first term counts. "left-handed" never counts, because it replaces masked terms.
     """
     texts_with: dict[str, list[int]] = {}
     for index, text in enumerate(texts):
@@ -136,8 +136,8 @@ def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) 
 def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
     """Selects the spans that do not overlap with a longer span.
 
-    A span consists of its negative length, whether the text and the term differ in capitals, the term, the start and
-    the end.
+    A span consists of five values: its negative length, a flag for different capital letters in text and term, the
+    term, the start and the end.
     """
     kept: list[Mention] = []
     for _, _, term, start, end in sorted(spans):

@@ -6,8 +6,8 @@ about descriptor d, and Var_d is the variance over descriptors:
     leakage = mean over k of Σ_s Var_d(p_kds)
 
 This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. A few terms are gendered, so they
-need a noun other than "person". To remove the effect of the noun, the probability for the same noun with a neutral word
-(the word that masks terms) is subtracted from each p.
+need a noun other than "person". To remove the effect of the noun, each p is reduced by the probability for the same
+noun with a neutral word. The neutral word is the word that masks terms.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -51,7 +51,10 @@ class NamedPerson(NamedTuple):
 
 
 def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | None = None) -> list[NamedPerson]:
-    """Returns a vocabulary's terms (or `keys`) as noun phrases with "person" or a noun of the term's gender."""
+    """Returns noun phrases for a vocabulary's terms, or only for the terms `keys`.
+
+    The noun is "person" or, for a gendered term, a noun of that gender.
+    """
     nouns = sorted(vocabulary.nouns, key=lambda noun: _NOUNS.index(noun.noun) if noun.noun in _NOUNS else len(_NOUNS))
     people = []
     for term in vocabulary.descriptors:
@@ -79,7 +82,7 @@ def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
 def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> dict[str, Any]:
     """Computes the identity leakage of a classifier over the sentences in sentences.yaml.
 
-    A judge reads only every fifth sentence. In a sentence, the answer letters are the same for all terms.
+    A judge reads only every fifth sentence. Within a sentence, the judge's answer letters are the same for all terms.
     """
     sentences = shipped_sentences()
     by_key = classifier.classify_by_key
@@ -105,10 +108,10 @@ def identity_leakage(
         sentences: Sentences that contain "{noun_phrase}" once.
 
     Returns:
-        `leakage` is multiplied by 1000. `shared` is the part common to all sentences. `by_axis` is the leakage among
-        the terms of each axis (`None` for a single term). The `move` of a term is the share of the probability that the
-        term moves to other styles, averaged over sentences. `most_moved` lists the terms with the largest `move`, and
-        `mean_move` is the mean over all terms.
+        `leakage` is multiplied by 1000. `shared` is the part of the leakage that is common to all sentences. `by_axis`
+        is the leakage among the terms of each axis (`None` for a single term). The `move` of a term is the share of the
+        probability that the term moves to other styles, averaged over sentences. `most_moved` lists the terms with the
+        largest `move`, and `mean_move` is the mean over all terms.
     """
     phrases = list(dict.fromkeys(phrase for person in people for phrase in (person.phrase, person.neutral)))
     index_of = {phrase: index for index, phrase in enumerate(phrases)}

@@ -27,7 +27,7 @@ def input_embeddings(model: nn.Module) -> Any:
 
 
 def is_offloaded(model: nn.Module) -> bool:
-    """Returns whether some weights are loaded anew for each use. Only one thread at a time may run such a model."""
+    """Returns whether some weights are reloaded before each use. Only one thread at a time may run such a model."""
     return any(getattr(hook, "offload", False) for module in model.modules() for hook in _hooks(module))
 
 

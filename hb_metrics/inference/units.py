@@ -79,7 +79,7 @@ def run_units(
 def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
     """Yields the number of units to compute at the same time, and limits torch to one thread per unit on CPU.
 
-    The number is 1 on an accelerator, and for a model whose weights are loaded anew for each use.
+    The number is 1 on an accelerator, and also for a model whose weights are reloaded before each use.
     """
     if input_device(model).type != "cpu":
         yield 1

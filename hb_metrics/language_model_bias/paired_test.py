@@ -18,7 +18,7 @@ def language_model_bias(
     *,
     alpha: float = 0.05,
 ) -> dict[str, Any]:
-    """Tests whether a model finds one side of counterfactual pairs likelier (Barikeri et al., 2021, section 3.1).
+    """Tests whether one phrase of counterfactual pairs is likelier than the other (Barikeri et al., 2021, section 3.1).
 
     t1 is the phrase about the stereotyped group. Differences are t1 − t2, so `t` is negative if t1 is likelier. If
     there is only one pair, or if all differences are equal, `t` is `None`. `effect_size` is Cohen's d_z. Names that end
@@ -30,8 +30,8 @@ def language_model_bias(
         alpha: The significance level.
 
     Raises:
-        ValueError: There are no pairs, the sides differ in length, a perplexity is not finite and positive, or `alpha`
-            is not between 0 and 1.
+        ValueError: There are no pairs, the two inputs differ in length, a perplexity is not finite and positive, or
+            `alpha` is not between 0 and 1.
     """
     alpha = check_alpha(alpha)
     t1, t2 = checked_sides(perplexities_t1, perplexities_t2)

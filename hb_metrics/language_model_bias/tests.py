@@ -14,7 +14,7 @@ test_cases = [
             "share_t1_likelier": 0.8,
             "effect_size": -6 / 34**0.5,
             "wilcoxon_statistic": 1.0,
-            "wilcoxon_p_value": 0.125,  # 4 of the 32 ways to assign signs to five ranks are as extreme
+            "wilcoxon_p_value": 0.125,  # 4 of the 32 ways to assign signs to five ranks are at least this extreme
             "mean_perplexity_t1": 47.2,
             "mean_perplexity_t2": 53.2,
             "num_pairs": 5,

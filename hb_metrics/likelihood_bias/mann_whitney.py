@@ -1,8 +1,8 @@
 """Runs Mann–Whitney U tests between all pairs of groups at once. The p-values are the same as scipy's.
 
-All values are sorted once and divided into blocks. C contains the number of each group's values in each block. For
-values in different blocks, a matrix product of C yields the U statistics of all pairs of groups. For values in the same
-block, pairs of values are counted. Another matrix product counts the ties.
+All values are sorted once and divided into blocks. The matrix C contains the number of values that each group has in
+each block. For values in different blocks, a matrix product of C yields the U statistics of all pairs of groups. For
+values in the same block, the pairs of values are counted one by one. Another matrix product counts the ties.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,8 @@ from scipy.special import ndtr
 
 # scipy.stats.mannwhitneyu(method="auto") is exact if a group has at most this many values and there are no ties.
 EXACT_UP_TO = 8
-# The number of values in a block. Larger blocks make the matrices smaller, but more pairs must be counted in blocks.
+# The number of values in a block. Larger blocks make the matrices smaller, but more pairs must be counted within
+# blocks.
 _BLOCK = 16
 _LATER, _EARLIER = np.tril_indices(_BLOCK, k=-1)
 # The maximum number of entries of C in memory at a time (32 MB).

@@ -67,7 +67,8 @@ def likelihood_bias(
         left_out = [descriptor_names[code] for code in np.unique(descriptor[~keep])]
         values, axis, template, descriptor = values[keep], axis[keep], template[keep], descriptor[keep]
 
-    # After this sort, the sentences of an axis and a template are consecutive, and so are those of each descriptor.
+    # After this sort, all sentences of an axis in a template are consecutive. Among them, the sentences of each
+    # descriptor are consecutive.
     order = np.lexsort((descriptor, template, axis))
     values, axis, template, descriptor = values[order], axis[order], template[order], descriptor[order]
     cells = axis * len(template_names) + template
@@ -83,7 +84,8 @@ def likelihood_bias(
             cell_tests[cell] = tests.pvalue, np.abs(tests.effect_size)
             sizes = np.bincount(group)
             first, second = sizes[tests.first], sizes[tests.second]
-            # This p-value is the least, namely if all sentences of one descriptor are likelier than all of the other.
+            # This p-value is the lowest possible one. It occurs if all sentences of one descriptor are likelier than
+            # all sentences of the other descriptor.
             num_too_small += int(np.count_nonzero(2 / binom(first + second, first) >= alpha))
     if not cell_tests:
         raise ValueError(

@@ -5,12 +5,13 @@ of bias are also estimated, the value is also a sum over the replies from which 
 value is the variance of these sums within cells (a cell is a descriptor in a template). Replies of several runs to the
 same prompt are treated as one unit.
 
-The vectors are estimated from the same replies. The sums therefore contain the variance of products of errors twice,
-whereas the value contains it only once, so this variance is subtracted once. As for Gen Bias, descriptors are not
-treated as a sample.
+The vectors are estimated from the same replies, so the sums contain products of errors. They contain the variance of
+these products twice, but the value contains it only once. The variance is therefore subtracted once. As for Gen Bias,
+descriptors are not treated as a sample.
 
-A cell with a single reply shows no variance, so it is assumed to have the variance of the other cells. The product of
-its reply with itself is also part of the variance, but only the mean of this product is known.
+A single reply does not show the variance within its cell. The cell is therefore assumed to have the variance of the
+other cells. The product of its reply with itself is also part of the variance, but only the mean of this product is
+known.
 """
 
 from collections import Counter
@@ -42,9 +43,9 @@ class Part(NamedTuple):
 
     Attributes:
         replies: The replies that have bias values.
-        vectors: For each descriptor, the gradient of the mean with respect to its mean style vector in `replies`.
+        vectors: The gradient of the mean with respect to each descriptor's mean style vector in `replies`.
         sources: The replies from which the directions are computed, or `None` if the directions are fixed.
-        source_vectors: For each descriptor, the gradient with respect to its mean style vector in `sources`.
+        source_vectors: The gradient of the mean with respect to each descriptor's mean style vector in `sources`.
         sign: 1 if the mean is added, −1 if it is subtracted.
     """
 
@@ -56,7 +57,7 @@ class Part(NamedTuple):
 
 
 def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
-    """Computes the half-width of the interval, by Student's t, for a sum of parts with the same descriptors.
+    """Computes the half-width of the Student's t interval for a sum of parts that have the same descriptors.
 
     Returns:
         The half-width, or `None` if half or more of the cells have fewer than `MIN_REPLIES` replies, or if the variance
@@ -125,7 +126,7 @@ def half_width(parts: Sequence[Part], confidence_level: float) -> float | None:
 
 
 def shared_noise(one: RepliesOf, other: RepliesOf) -> dict[DescriptorKey, float] | None:
-    """Computes, for each descriptor, the covariance of its mean style vectors in two runs, summed over styles.
+    """Computes the covariance of each descriptor's mean style vectors in two runs, summed over styles.
 
     The covariance comes from replies to the same prompts. Only cells with such prompts count. Returns `None` if half or
     more of these cells have only one such prompt.
@@ -176,7 +177,7 @@ def _gathered(replies: RepliesOf) -> _Gathered:
 
 
 def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
-    """Returns, for each descriptor, the gradient of the sum with respect to its mean style vectors: [runs, styles]."""
+    """Returns the gradient of the sum with respect to each descriptor's mean style vectors: [runs, styles]."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     vectors: dict[DescriptorKey, np.ndarray] = {}
     for part in parts:
@@ -189,7 +190,7 @@ def _vectors(parts: Sequence[Part]) -> dict[DescriptorKey, np.ndarray]:
 
 
 def _factors(parts: Sequence[Part]) -> np.ndarray:
-    """Returns, for each pair of runs, the factor of the product of their errors: [runs, runs], symmetric."""
+    """Returns the factor by which the product of two runs' errors is multiplied: [runs, runs], symmetric."""
     order = {id(replies): index for index, replies in enumerate(_distinct(parts))}
     factors = np.zeros((len(order), len(order)))
     for part in parts:

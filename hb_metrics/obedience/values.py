@@ -1,12 +1,12 @@
 """Computes mean bias values of a run's replies along directions of bias that come from other replies.
 
-These other replies are, for example, those on which a model was tuned. A bias value is one number per reply, whereas
-Full Gen Bias is a variance over all styles. With the same number of replies, bias values therefore reveal smaller
-changes.
+The other replies may be the replies on which a model was tuned, for example. A bias value is one number per reply,
+whereas Full Gen Bias is a variance over all styles. With the same number of replies, bias values therefore reveal
+smaller changes.
 
 By chance alone, a run has high bias values along directions that come from its own replies, so the part due to chance
-is subtracted. Intervals hold for other replies to the same descriptors and templates. They include the error of the
-directions only if the directions come from one of the compared runs.
+is subtracted. The intervals describe how the values would vary with new replies to the same descriptors and templates.
+They account for errors in the directions only if the directions come from one of the compared runs.
 """
 
 import math
@@ -47,7 +47,7 @@ class ValuesAlong(NamedTuple):
 
     Attributes:
         values: The mean bias value of each descriptor, first averaged within each template and then over templates.
-        num_without: The number of descriptors in the replies that have no direction.
+        num_without: The number of descriptors that occur in the replies but have no direction.
         is_own: Whether the directions come from the same replies.
         shifts: [descriptors, styles] The mean style vectors m_d minus their mean.
         ways: [descriptors, styles] The directions.
@@ -64,7 +64,7 @@ class ValuesAlong(NamedTuple):
 
 
 class Mean(NamedTuple):
-    """A mean over descriptors (×1000). Its interval extends to other replies to the same prompts."""
+    """A mean over descriptors (×1000). Its interval covers variation between replies to the same prompts."""
 
     value: float
     interval: tuple[float, float] | None
@@ -72,17 +72,17 @@ class Mean(NamedTuple):
 
 
 def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | None = None) -> ValuesAlong:
-    """Computes mean bias values (α = 0) of replies along the directions of other replies.
+    """Computes mean bias values (α = 0) of replies along directions that come from other replies.
 
-    The bias value of a reply is (p − m̄)·(n_d − n̄), where p is its style vector. n_d and n̄ are the means of the other
-    replies, for descriptor d and overall. m̄ is the overall mean of the replies themselves, because a shift that is the
-    same for all descriptors is not bias. Only descriptors in both sets of replies have a value, and m̄ is the mean over
-    these descriptors.
+    The bias value of a reply is (p − m̄)·(n_d − n̄), where p is the reply's style vector. n_d and n̄ are the other
+    replies' means for descriptor d and overall. m̄ is the overall mean of the measured replies, because a shift that is
+    the same for all descriptors is not bias. Only descriptors in both sets of replies have a value, and m̄ is the mean
+    over these descriptors.
     """
     rows = {key: row for row, key in enumerate(directions.descriptors)}
     both = [row for row, key in enumerate(means.descriptors) if key in rows]
     keys = [means.descriptors[row] for row in both]
-    if len(both) < 2:  # m̄ would be the only term's own mean, and its value 0
+    if len(both) < 2:  # m̄ would be the mean of the only term, whose value would be 0
         none = np.zeros((0, len(means.labels)))
         return ValuesAlong({}, len(means.descriptors), False, none, none, replies)
     others = np.asarray(directions.descriptor_means, dtype=np.float64)
@@ -97,8 +97,8 @@ def values_along(means: RunStyles, directions: RunStyles, replies: RepliesOf | N
 def less_shared_noise(along: ValuesAlong, others: RepliesOf) -> ValuesAlong | str:
     """Subtracts the part of bias values that arises by chance because replies and directions share prompts.
 
-    `others` are the replies from which the directions come. Intervals computed from the result include the error of the
-    directions. If the part is unknown, the reason is returned instead.
+    `others` are the replies from which the directions come. Intervals that are computed from the result account for
+    errors in the directions. If the part due to chance is unknown, the reason is returned instead.
     """
     if along.replies is None or not along.values:
         return along
@@ -230,7 +230,8 @@ def _replies(run: Run) -> RepliesOf | None:
 def _mean(values: Sequence[float], parts: Sequence[tuple[ValuesAlong, int]], level: float) -> Mean:
     """Computes the mean of descriptors' values (×1000) with its interval.
 
-    `parts` contains the runs from which the values come, with the same descriptors, and the sign of each run (1 or −1).
+    `parts` contains the runs from which the values come, and the sign of each run (1 or −1). All runs have the same
+    descriptors.
     """
     value = SCALE * float(np.mean(values))
     if any(along.replies is None for along, _ in parts):

@@ -25,7 +25,7 @@ def offensiveness(
     threshold: float = THRESHOLD,
     ddof: int = 0,
 ) -> dict[str, Any]:
-    """Summarises the probabilities, from a classifier, that sentences are offensive (paper, 2.3.4 and B.3).
+    """Summarises a classifier's probabilities that sentences are offensive (paper, 2.3.4 and B.3).
 
     The offensive share is the share of sentences with a probability of at least `threshold` (Table 11). The mean
     probability is computed for each descriptor in each template (Table 12). For each template, the mean and the
@@ -37,7 +37,7 @@ def offensiveness(
         templates: [sentences] The template of each sentence.
         axes: [sentences] The demographic axis of each sentence. A descriptor on two axes counts as two descriptors.
         threshold: The lowest probability at which a sentence counts as offensive.
-        ddof: 0 or 1. The variance over D descriptors divides by D − ddof. The paper does not state the value.
+        ddof: 0 or 1. In the variance over D descriptors, the divisor is D − ddof. The paper does not state the value.
 
     Returns:
         The results that the module's card lists, as plain Python values.
@@ -96,7 +96,10 @@ def _means(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _by_template(frame: pd.DataFrame, cells: pd.DataFrame, ddof: int) -> dict[str, dict[str, Any]]:
-    """Returns the mean and standard deviation across descriptors (Table 13). The highest deviation comes first."""
+    """Returns the mean and standard deviation across descriptors (Table 13).
+
+    The template with the highest deviation comes first.
+    """
     across = cells.groupby("template", observed=True)["mean"]
     table = pd.DataFrame({"mean": across.mean(), "std": across.std(ddof=ddof)})
     sentences = _means(frame, ["template"])

@@ -17,8 +17,8 @@ the same reply to a prompt, its contributions to the three terms therefore cance
 
 μ_d'G_dν_d and tr(G_dG_d') are estimated by averages over four different prompts of a cell. These estimates are unbiased
 for any distribution of replies. This property is necessary because style vectors are far from normal, and their
-covariances depend on their means. The means of the other cells add noise to the first sum, which is twice the third
-sum.
+covariances depend on their means. The means of the other cells add noise to the first sum. This noise is twice the
+third sum, so the third sum is subtracted and not added.
 
 For a cell with a single reply, Gen Bias subtracts the mean variance of other cells. The cell therefore adds the
 variance of the squared length of its error.
@@ -82,7 +82,7 @@ class _Part(NamedTuple):
 def gen_bias_covariances(
     templates: Iterable[Mapping[str | None, Sequence[PairedCell]]], columns: Mapping[str, Sequence[int]]
 ) -> dict[str | None, list[Covariance]]:
-    """Computes the covariance matrices of two runs' debiased values (not multiplied by a scale).
+    """Computes the covariance matrices of two runs' debiased values, without scaling the values.
 
     `templates` contains, for each template, the cells of each axis. `columns` contains the columns of each cluster's
     styles.
@@ -164,9 +164,9 @@ def _moments(products: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.n
     """Computes unbiased estimates of m'Gn and tr(GG') for two runs' replies to the same prompts.
 
     m and n are the means of the two runs, and G is their covariance matrix. `products` (a) contains the inner products
-    of one run's replies with each other, and `others` (b) those of the other run. Both are [cells, prompts, prompts],
-    and their diagonals are overwritten. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is the mean of a_ik b_ik
-    − 2 a_ik b_il + a_ik b_jl, over different prompts i, j, k and l.
+    of one run's replies with each other. `others` (b) contains the same products for the other run. Both are [cells,
+    prompts, prompts], and their diagonals are overwritten. m'Gn is the mean of a_ki b_il − a_ki b_jl, and tr(GG') is
+    the mean of a_ik b_ik − 2 a_ik b_il + a_ik b_jl, over different prompts i, j, k and l.
     """
     count = products.shape[1]
     for matrices in (products, others):
@@ -191,12 +191,14 @@ def _covariance(templates: Sequence[_Part]) -> Covariance:
     num_known, num_single = np.count_nonzero(known), np.count_nonzero(single)
     if 2 * num_known <= len(known):
         return Covariance(np.full((2, 2), np.nan), np.nan)
-    # A cell with two or three replies gets the mean part of the other cells, in inverse proportion to its replies.
+    # A cell with two or three replies gets the mean part of the other cells, scaled in inverse proportion to its number
+    # of replies.
     few = sizes.sum(axis=1)[~known & ~single]
     share = 1 + (1 / few).sum() * sizes.sum(axis=1)[known].mean() / num_known
     added = (share * by_cell + num_single / num_known * of_single)[known] / number**2
     matrix = added.sum(axis=0) + np.sum([part.rest for part in templates], axis=0) / number**2
-    # A cell with a single reply is assumed to have the mean variance of the other cells. This adds its error.
+    # A cell with a single reply is assumed to have the mean variance of the other cells. Here, the error of this
+    # assumption is added.
     matrix += (num_single + num_single**2 / num_known) * np.cov(traces[known].T) / number**2
     of_change = added @ (-1, 1) @ (-1, 1)
     uncertainty = len(of_change) * float(of_change.var(ddof=1))

@@ -1,8 +1,8 @@
 """Computes the change in a figure from one run to another, absolute and in percent, with intervals.
 
 A is the figure in the first run, and B is the figure in the second run. The relative interval contains the ratios R for
-which the interval of B − R·A contains 0 (Fieller's rule). Therefore, either both intervals contain "no change", or
-neither does.
+which the interval of B − R·A contains 0 (Fieller's rule). Therefore, either both the absolute and the relative interval
+contain "no change", or neither does.
 """
 
 import math
@@ -65,7 +65,7 @@ class PairedChange(NamedTuple):
 def change_from_covariance(
     first: float, second: float, covariance: np.ndarray, freedom: float, confidence_level: float
 ) -> PairedChange:
-    """Computes the change in a value, with intervals by Student's t.
+    """Computes the change in a value, with Student's t intervals.
 
     `covariance` is the covariance matrix of the value's estimates in the two runs. `freedom` contains the degrees of
     freedom for the variance of the change.
@@ -95,16 +95,17 @@ def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: f
 
 
 def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
-    """Computes the change in a share of replies, with intervals for other replies to the same prompts.
+    """Computes the change in a share of replies. Intervals cover variation between replies to the same prompts.
 
-    A reply counts if it has a property, such as being a refusal. Of the prompts to which both runs replied, the change
-    is the share for which only the second reply counts (gained) minus the share for which only the first reply counts
-    (lost). The interval of the change combines the intervals of both shares (MOVER, as in `share_intervals.py`).
-    Prompts to which only one run replied add independent parts.
+    A reply counts if it has a property, such as being a refusal. A prompt to which both runs replied is gained if only
+    the second reply counts, and lost if only the first reply counts. For these prompts, the change is the share of
+    gained prompts minus the share of lost prompts. The interval of the change combines the intervals of both shares
+    (MOVER, as in `share_intervals.py`). Prompts to which only one run replied add independent parts.
 
     Args:
-        counts: [3, 3, terms, templates] The number of prompts by the reply of the first run (first axis) and of the
-            second run (second axis): 0 if the reply does not count, 1 if it counts, and 2 if there is no reply.
+        counts: [3, 3, terms, templates] The numbers of prompts. The first axis is the first run's reply, and the second
+            axis is the second run's reply. On both axes, 0 means that the reply does not count, 1 that it counts, and 2
+            that there is no reply.
         confidence_level: The confidence level of the interval.
     """
     numbers = counts[:2].sum(), counts[:, :2].sum()
@@ -114,8 +115,8 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
         counts[2, :2].sum(axis=0),
     )
     both, lost, gained = counts[1, 1], counts[1, 0], counts[0, 1]
-    # Each part consists of the replies that count, the replies of which they are a share, and whether they count in the
-    # first run and in the second run.
+    # Each part consists of the prompts whose replies count, all prompts among which they are counted, and whether they
+    # count in the first run and in the second run.
     parts = [(gained, shared, 0, 1), (lost, shared, 1, 0), (both, shared, 1, 1)]
     parts += [(counts[1, 2], only_first, 1, 0), (counts[2, 1], only_second, 0, 1)]
     parts = [part for part in parts if part[1].any()]
@@ -144,14 +145,14 @@ def pair_share_change(
     significant: tuple[np.ndarray, np.ndarray],
     confidence_level: float,
 ) -> PairedChange:
-    """Computes the change in the share of significant tests, with intervals for other terms of the same axes.
+    """Computes the change in the share of significant tests. Intervals cover variation between terms of the same axes.
 
-    Each test compares two terms of one axis. The share of an axis is a U-statistic, which is a mean over pairs of its n
-    terms. After the overall mean has been subtracted from each result, r_d is the sum of the results over all pairs
-    with term d, and e_p is the sum over a pair p. An unbiased estimate of the variance of the axis's sum is n(n − 1) /
-    ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²). A jackknife over the terms of an axis lacks Σ e_p², so its variance can be 2.5
-    times too large with six terms. The variance of a jackknife over all axes together is too small, because omitting a
-    term reduces the weight of its axis.
+    Each test compares two terms of one axis. The share of an axis is a U-statistic, which is a mean over pairs of the
+    axis's n terms. The overall mean is subtracted from each result. r_d is then the sum of the results over all pairs
+    that contain term d, and e_p is the sum of the results for pair p. An unbiased estimate of the variance of the
+    axis's sum is n(n − 1) / ((n − 2)(n − 3)) (Σ r_d² − Σ e_p²). A jackknife over the terms of an axis omits Σ e_p².
+    With six terms, its variance can therefore be 2.5 times too large. The variance of a jackknife over all axes
+    together is too small, because omitting a term reduces the weight of its axis.
 
     Args:
         firsts: [tests] The code of each test's first term.
@@ -186,7 +187,7 @@ def pair_share_change(
             part = linear - factor * by_pair @ by_pair.T
             noise += _of_change(linear) ** 2 / (size - 1)
         covariance += part
-    # Satterthwaite's degrees of freedom. Only the error of Σ r_d² counts.
+    # Satterthwaite's degrees of freedom, which account only for the error in Σ r_d².
     freedom = _of_change(covariance) ** 2 / noise if noise > 0 else 0.0
     return change_from_covariance(first, second, covariance, freedom, confidence_level)
 
@@ -194,13 +195,13 @@ def pair_share_change(
 def perplexity_change(
     losses: tuple[np.ndarray, np.ndarray], num_tokens: np.ndarray, confidence_level: float
 ) -> PairedChange:
-    """Computes the change in perplexity, exp(total loss / total tokens), with intervals for other dialogues.
+    """Computes the change in perplexity, exp(total loss / total tokens). Intervals cover variation between dialogues.
 
-    The ratio of two perplexities is exp(mean difference of losses per token). Its interval is therefore exp of the
-    t-interval of this difference. The absolute change also depends on the perplexity of the first run, which is
-    uncertain too. An ellipse contains the values of the first loss and of the difference that agree with the data. The
-    interval of the absolute change is the range of the change over this ellipse. It contains 0 if and only if the
-    interval of the ratio contains 1.
+    The ratio of two perplexities is exp(mean difference of losses per token). The interval of the ratio is therefore
+    exp of the difference's t interval. The absolute change also depends on the perplexity of the first run, which is
+    uncertain too. All pairs of a first loss and a difference that agree with the data form an ellipse. The interval of
+    the absolute change is the range of the change over this ellipse. It contains 0 if and only if the interval of the
+    ratio contains 1.
 
     Args:
         losses: For each run, the loss of each reply: [replies].
@@ -240,7 +241,7 @@ def _correlations(covariance: np.ndarray) -> np.ndarray:
 
 
 def _relative(first: float, second: float, bound: Callable[[float, int], float]) -> Bounds | None:
-    """Returns the relative interval: ratio − 1 for all ratios whose interval of second − ratio · first contains 0.
+    """Returns the relative interval: every ratio − 1 for which the interval of second − ratio · first contains 0.
 
     Returns `None` if `first` is 0, or if the interval contains `MAX_RATIO`.
     """

@@ -1,11 +1,11 @@
 """Computes the change in debiased Full Gen Bias over the turns of the same conversations.
 
-V_t is the value in turn t. A change over turns is a weighted sum Σ_t w_t V_t, with weights that sum to 0. It is the
-difference L − E of L = Σ_{w_t>0} w_t V_t (late turns) and E = Σ_{w_t<0} |w_t| V_t (early turns).
+V_t is the value in turn t. A change over turns is a weighted sum Σ_t w_t V_t, with weights that sum to 0. The change
+equals L − E. L = Σ_{w_t>0} w_t V_t covers the late turns, and E = Σ_{w_t<0} |w_t| V_t covers the early turns.
 
-Full Gen Bias is a sum of variances over styles. E is therefore the Full Gen Bias of long vectors: the style vectors of
-all early turns, multiplied by √|w_t| and joined. The same is true of L. The covariance of E and L over the same
-conversations can therefore be computed like the covariance of two runs over the same prompts (see
+Because Full Gen Bias is a sum of variances over styles, E is the Full Gen Bias of concatenated vectors: the style
+vectors of all early turns, each multiplied by √|w_t|. The same is true of L and the late turns. E and L come from the
+same conversations, so their covariance can be computed like the covariance of two runs with the same prompts (see
 `gen_bias_covariance.py`).
 """
 
@@ -35,7 +35,7 @@ def turn_changes(
 
     Returns:
         Two dicts by axis: the change from the first turn to the last, and the slope per turn of a least-squares line.
-        In the slope, `first` holds E and `second` holds L. The key `None` stands for all descriptors.
+        For the slope, `first` is E and `second` is L. The key `None` stands for all descriptors.
     """
     turns = np.arange(len(vectors)) - (len(vectors) - 1) / 2
     ends = np.zeros(len(vectors))

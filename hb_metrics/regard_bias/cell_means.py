@@ -56,8 +56,8 @@ def kl_matrix(
     group b. Labels that no group has are ignored.
 
     Returns:
-        The divergences by a and b, and `None`. If only some groups have a label and there is no `smoothing`, returns
-        `None` and the reason instead.
+        The divergences by a and b, and `None`. If there is no `smoothing`, and if only some groups have a certain
+        label, returns `None` and the reason instead.
     """
     table = np.array([list(row.values()) for row in counts.values()], dtype=float) + (smoothing or 0)
     if not table.any():

@@ -1,4 +1,4 @@
-"""Computes intervals of mean regard and of gaps, with Student's t over structures, seeds or prompts.
+"""Computes Student's t intervals for mean regard and for gaps, over structures, seeds or prompts.
 
 A unit is a structure, a seed or a prompt. The rows of one unit are not independent, so whole units are treated as a
 random sample. To first order, the mean of a group is a sum with one part per unit. The sum of the squared parts
@@ -6,8 +6,9 @@ estimates the variance of the mean (the CR2 estimate of Bell and McCaffrey, 2002
 independent. If a unit occurs in both groups of a gap, its contribution is the difference of its two parts, so an effect
 on both groups cancels out. Degrees of freedom follow Welch and Satterthwaite.
 
-Student's t is valid for sums of many small parts, but not if a single text or a few units dominate the figure. In this
-case, or if there are too few units to detect it, there is a reason in place of the interval.
+Student's t is valid for sums of many small parts, but not if a single text or a few units dominate the figure. In such
+a case, the interval is replaced with a reason. The interval is also replaced if there are too few units to detect such
+a case.
 """
 
 import math
@@ -28,7 +29,7 @@ MIN_STEPS = 2.5
 # The maximum skewness of the figure's distribution. With more skewness, the coverage of Student's t is too low.
 MAX_SKEWNESS = 0.4
 # A structure with a single seed or prompt does not show how much seeds or prompts differ. At least this share of a
-# mean's variance must come from the other structures. The rest of the variance is assumed to be similar.
+# mean's variance must come from the other structures. The rest of the variance is extrapolated.
 MIN_SEEN = 0.5
 
 
@@ -134,7 +135,8 @@ def spread_over_units(rows: RegardRows, units: Column | None, name: str, confide
     cell_sums = np.bincount(cell_of, weights=sums, minlength=len(cells))[cell_of]
     num_cells = np.bincount(cells // num_structures, minlength=len(rows.group.names))
     group_of, unit_of = keys // num_units // num_structures, keys % num_units
-    # How far an entry moves the mean of the group. The division corrects for the entry's own part in its cell's mean.
+    # The distance by which an entry moves the mean of the group. The division corrects for the entry's own part in its
+    # cell's mean.
     is_seen = sizes < cell_sizes
     residuals = (sums - sizes * (cell_sums / cell_sizes)) / (cell_sizes * num_cells[group_of])
     residuals = np.divide(residuals, np.sqrt(1 - sizes / cell_sizes), out=np.zeros(len(keys)), where=is_seen)
@@ -161,7 +163,7 @@ def _step(of_labels: np.ndarray) -> float:
 
 
 def _gap_freedom(first: Parts, second: Parts) -> float:
-    """Computes the degrees of freedom of a gap's variance, by Satterthwaite.
+    """Computes Satterthwaite's degrees of freedom for the variance of a gap.
 
     The variance of each mean is a quadratic form of the units: V / (n - 1) times the projection that subtracts the mean
     over the group's n units. The trace of the product of the two projections accounts for units in both groups.

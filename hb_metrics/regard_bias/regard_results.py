@@ -50,11 +50,12 @@ def regard_bias(
         groups: [rows] the group that the prompt is about.
         structures: [rows] the syntactic structure of the prompt. With `None`, only groups are compared.
         prompts: [rows] the prompt or its verb phrase. If there are not enough seeds, the intervals of the fixed
-            structure come from the prompts.
+            structure are computed over prompts.
         seeds: [rows] the seed with which the text was drawn.
-        pairs: The advantaged and the disadvantaged group of each pair, by its name. With `None`, there are no gaps.
+        pairs: The advantaged and the disadvantaged group of each pair, by the pair's name. With `None`, there are no
+            gaps.
         smoothing: A number that is added to the count of every label before divergences are computed.
-        confidence_level: The confidence level of the intervals, which are by Student's t.
+        confidence_level: The confidence level of the Student's t intervals.
         fixed_structure: The structure to compare with all structures.
 
     Returns:

@@ -24,7 +24,7 @@ test_cases = [
                 "gender": ["cleft-it", "report", "original", "tag"],
                 "all": ["cleft-it", "report", "original", "tag"],
             },
-            # Counts plus one: 1, 3, 3 for man and 4, 1, 2 for woman.
+            # The counts plus one are 1, 3, 3 for "man" and 4, 1, 2 for "woman".
             "kl_divergence": {
                 "man": {"man": 0.0, "woman": (math.log(1 / 4) + 3 * math.log(3) + 3 * math.log(3 / 2)) / 7},
                 "woman": {"man": (4 * math.log(4) - math.log(3) + 2 * math.log(2 / 3)) / 7, "woman": 0.0},

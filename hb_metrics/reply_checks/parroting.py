@@ -10,7 +10,8 @@ from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 
 MIN_DESCRIPTORS = 3  # a correlation needs at least three, because two points always lie on a line
-# Up to this number of descriptors, the p-value comes from all permutations. Student's t could give p = 0 for three.
+# Up to this number of descriptors, the p-value comes from all permutations. For three descriptors, Student's t could
+# yield p = 0.
 MOST_COUNTED = 8
 
 
@@ -24,8 +25,8 @@ def parroting(
 ) -> dict[str, Any]:
     """Counts the replies that repeat their prompt, in total, by descriptor and by template (paper, C.2.1).
 
-    All sequences are [replies]. `mean_bias_values` contains the mean bias value of each descriptor's replies. It is
-    correlated with the descriptor's share of parroting replies.
+    All sequences are [replies]. `mean_bias_values` contains the mean bias value of each descriptor's replies. The
+    results contain the correlation between this value and the share of parroting replies, over descriptors.
     """
     template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
@@ -84,7 +85,7 @@ def correlation_with_bias(
 
 
 def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
-    """Returns the exact p-value: the share of permutations of `y` with at least as strong a correlation."""
+    """Returns the exact p-value: the share of permutations of `y` whose |ρ| is at least the observed |ρ|."""
     covariances = np.abs(np.array(list(permutations(y - y.mean()))) @ (x - x.mean()))
     return float((covariances >= covariances[0] - 1e-9).mean())
 
@@ -97,7 +98,8 @@ def _essence(text: str) -> str:
 
 class _SkipTable(dict[int, int | None]):
     def __missing__(self, code: int) -> int | None:
-        # In Unicode, P is punctuation, Z is separators, and C is control and format characters (such as line breaks).
+        # In Unicode, the category P contains punctuation, Z contains separators, and C contains control and format
+        # characters (such as line breaks).
         self[code] = None if unicodedata.category(chr(code))[0] in "PZC" else code
         return self[code]
 

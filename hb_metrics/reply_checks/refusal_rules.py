@@ -37,7 +37,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # CSafeLoader is ten ti
 REFUSALS, DISCLAIMERS = _KINDS = ("refusals", "disclaimers")
 OPENING = 200  # the number of characters within which a refusal must begin
 
-# The beginning of a clause. These words often stand between an apology or a kind word and the refusal.
+# The beginning of a clause. These words often separate an apology or a kind word from the refusal.
 _CLAUSE = (
     r"(?:^|[.,!?;:()–—…-] ?|(?<!\w)(?:but|however|and|so|that|because|since|therefore|then|though|while|hey|sorry|"
     r"afraid|apologize|regret|unfortunately),? )"
@@ -131,6 +131,6 @@ def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) ->
 
 
 def _rule(phrase: str, parts: Mapping[str, str]) -> Rule:
-    """Makes the regular expression for a phrase. It contains no repetition, so matching is fast for any text."""
+    """Makes a phrase's regular expression. The expression contains no repetition, so matching is fast for any text."""
     pattern = phrase.format(**parts).replace("(", "(?:").replace(" ", ",? ").replace("$", _CLAUSE_END)
     return Rule(phrase, pattern)

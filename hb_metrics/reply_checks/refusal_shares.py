@@ -1,8 +1,9 @@
 """Computes shares of refusals (or disclaimers) by axis and by descriptor, with intervals and tests.
 
-Intervals hold for other replies to the same descriptors and templates (`share_intervals.py`). There are two permutation
-tests. The test between descriptors shuffles refusals within templates. If refusals do not depend on the descriptor,
-they are equally likely in all replies to the same template. The test between axes shuffles descriptors.
+Intervals cover variation between replies to the same descriptors and templates (see `share_intervals.py`). There are
+two permutation tests. The test between descriptors shuffles refusals within templates, because refusals that do not
+depend on the descriptor are equally likely in all replies to the same template. The test between axes shuffles
+descriptors among the axes.
 """
 
 from collections.abc import Sequence
@@ -22,9 +23,9 @@ NUM_SHUFFLES = 1999
 def refusal_shares(flagged: FlaggedReplies, confidence_level: float) -> dict[str, Any]:
     """Computes the share of refusals, or of replies with another property.
 
-    The order of the replies does not affect the results. `by_descriptor` lists the descriptors that have any such
-    reply, sorted by share from high to low. p-values are at least 1 / (num_shuffles + 1). They are `None` if all or no
-    replies have the property, or if there is only one descriptor or axis.
+    The order of the replies does not affect the results. `by_descriptor` lists the descriptors that have at least one
+    such reply, sorted by share from high to low. p-values are at least 1 / (num_shuffles + 1). They are `None` if all
+    or no replies have the property, or if there is only one descriptor or axis.
     """
     keys, counts, sizes = cell_counts(flagged)
     axis_names = [str(key.axis) for key in keys]
@@ -90,7 +91,7 @@ def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: i
     the numbers of flagged replies, and `sizes` the numbers of all replies: [descriptors, templates].
     """
     totals, sums = sizes.sum(axis=0), counts.sum(axis=0)
-    # A template is useless if it has only one descriptor, or if all or none of its replies are flagged.
+    # A template adds nothing to the test if it has only one descriptor, or if all or none of its replies are flagged.
     used = (sums > 0) & (sums < totals) & ((sizes > 0).sum(axis=0) > 1)
     if not used.any():
         return None
@@ -117,7 +118,7 @@ def p_between_axes(
     """Tests, by shuffling descriptors among the axes, whether all axes have the same share.
 
     The statistic is the sum over axes of (number − expected number)² / number of replies. The expected number of
-    flagged replies is computed by template.
+    flagged replies is computed within each template.
     """
     names, members = np.unique(np.array(axes), return_inverse=True)
     totals = np.maximum(sizes.sum(axis=0), 1)

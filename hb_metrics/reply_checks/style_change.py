@@ -13,8 +13,9 @@ VARIANCE_SCALE = 1000
 def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
     """Compares the styles of two runs, over the descriptors that both runs have (paper, Table 15).
 
-    The results list the styles in increasing order of the change in variance across descriptors (×1000). For each
-    style, they name up to `NUM_MOVERS` descriptors with the largest falls and rises of the mean probability.
+    The results list the styles by the change in their variance across descriptors (×1000), from the lowest to the
+    highest. For each style, they name up to `NUM_MOVERS` descriptors whose mean probability fell most, and up to
+    `NUM_MOVERS` whose mean probability rose most.
     """
     if list(before.labels) != list(after.labels):
         raise ValueError("the two runs have different styles; classify the replies of both with the same classifier")

@@ -1,4 +1,4 @@
-"""Corrects a judge's rates, using people's labels for some of a run's replies, and updates the run's report.
+"""Corrects a judge's rates with people's labels for some of a run's replies, and updates the run's report.
 
 holistic-bias human-eval calibrate runs/gpt2 labels/*.jsonl
 """

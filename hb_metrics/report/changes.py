@@ -15,7 +15,7 @@ HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 
 
 class ChangeRow(NamedTuple):
-    """The change of a figure between two runs. `name`, `unit` and `part_of` are the same as in `Figure`.
+    """The change in a figure between two runs. `name`, `unit` and `part_of` are the same as in `Figure`.
 
     `is_paired` states whether the measurement computes intervals for changes in the figure. `key` is the figure's name
     in `--no_worse_than`.
@@ -61,7 +61,7 @@ class ChangeRow(NamedTuple):
 
 
 class RunChanges(NamedTuple):
-    """The changes of all figures from the run `before` to the run `after`. Figures of the whole run come first.
+    """The changes in all figures from the run `before` to the run `after`. Figures of the whole run come first.
 
     For each measurement whose changes all lack an interval, `missing` contains the reason, by the measurement's title.
     `level` contains the confidence levels of the intervals, as text.

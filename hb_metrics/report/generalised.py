@@ -16,7 +16,10 @@ _WORDS = {
 
 
 def generalised_section(run: Run, over: Over) -> Section:
-    """Returns a section with two intervals per figure: for other replies, and for other terms or templates.
+    """Returns a section with two intervals per figure.
+
+    The first interval allows conclusions about other replies. The second one also allows conclusions about other terms
+    or templates.
 
     Raises:
         ValueError: The run lacks the files that are needed for the second interval.

@@ -103,7 +103,7 @@ def replied_prompts(prompts: pa.Table, replies: pa.Table) -> pa.Table:
 def with_questions(sentences: Sequence[str], questions: Sequence[str | None]) -> list[str]:
     """Adds a question after each sentence, unless the question is `None`.
 
-    A signature, which has two lines, comes after its question instead.
+    If the sentence is a signature, which has two lines, the question is put before it.
     """
     joined = []
     for sentence, question in zip(sentences, questions, strict=True):

@@ -1,4 +1,7 @@
-"""Computes bias values. A bias value shows how typical a reply's style is of its descriptor (paper, C.1)."""
+"""Computes bias values.
+
+A bias value shows how typical the style of a reply is for the reply's descriptor (paper, C.1).
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -114,8 +117,8 @@ def _descriptor_means(
 ) -> np.ndarray:
     """Computes the mean style vectors m_d: [descriptors, styles].
 
-    A reply has the weight 1 / (N_td · T_d). The descriptor has N_td replies in the reply's template, and replies in T_d
-    templates.
+    A reply has the weight 1 / (N_td · T_d). N_td is the number of the descriptor's replies in the reply's template, and
+    T_d is the number of templates in which the descriptor has replies.
     """
     cells = codes * (templates.max() + 1) + templates
     _, cell, sizes = np.unique(cells, return_inverse=True, return_counts=True)

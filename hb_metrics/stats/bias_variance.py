@@ -8,12 +8,12 @@ template is a U-statistic and has the variance
 
 Templates are independent. A cell is a descriptor in a template.
 
-The second and the third sum are the variance if the true value is 0. In the third sum, tr(Σ_dΣ_e) is estimated by the
-trace of the product of two sample covariance matrices. In the second sum, tr(Σ_d²) is estimated in two steps. First,
-the cell's sample covariance matrix is multiplied by the mean matrix of the template's other cells. Then, the trace of
-this product is multiplied by a ratio, which is determined by the cells with four or more replies. Cells with two or
-three replies get the mean over the cells with four or more replies, because the debiased value already subtracts their
-own variance.
+If the true value is 0, the variance is the total of the second and the third sum. In the third sum, tr(Σ_dΣ_e) is
+estimated by the trace of the product of two sample covariance matrices. In the second sum, tr(Σ_d²) is estimated in two
+steps. First, the cell's sample covariance matrix is multiplied by the mean matrix of the template's other cells. Then,
+the trace of this product is multiplied by a ratio, which is determined by the cells with four or more replies. Cells
+with two or three replies get the mean over the cells with four or more replies, because the debiased value already
+subtracts their own variance.
 
 The first sum is called the linear term. It is proportional to the value. The plug-in estimate of this sum replaces m_d
 and Σ_d by the sample means and covariances. Two corrected estimates are combined, because each has a weakness:
@@ -37,8 +37,8 @@ import numpy as np
 
 # The number of replies that unbiased fourth moments require.
 MIN_REPLIES = 4
-# Both estimates of the linear term have the same weight if the standard error of the first estimate, divided by the
-# second estimate, has this value. The value comes from simulations.
+# The relative error at which both estimates of the linear term have the same weight. It is the standard error of the
+# first estimate, divided by the second estimate. The value comes from simulations.
 _EVEN_RATIO = 2.0
 
 
@@ -71,7 +71,7 @@ class CellMoments:
         mass: The sum of probabilities over the cell's replies and columns.
         lengths: The sum of ‖r‖² over the cell's replies, where r is a reply minus the mean of its cell.
         fourths: The sum of ‖r‖⁴ over the cell's replies.
-        weights: c² P². For joined templates, this is divided by the square of the number of templates.
+        weights: c² P². For joined templates, this product is divided by the square of the number of templates.
         traces: tr S_d minus its mean over the template, for cells with two or more replies.
         squares: tr(Σ_d²), unbiased (Himeno and Yamada, 2014, equation 2.4), for cells with four or more replies.
         excess: E‖ε‖⁴ − (tr Σ_d)² − 2 tr(Σ_d²), unbiased, for cells with four or more replies. It is 0 for a normal
@@ -107,7 +107,8 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
     sizes, number, single = counts.astype(int), len(counts), counts == 1
     starts = np.append(0, np.cumsum(sizes)[:-1])
     rows = np.concatenate(cells)
-    # The cell's first reply is subtracted. If the replies do not vary, the differences are therefore exactly 0.
+    # The cell's first reply is subtracted from all of its replies. If the replies do not vary, the differences are
+    # therefore exactly 0.
     residuals = np.subtract(rows, np.repeat(rows[starts], sizes, axis=0), dtype=float)
     shifts = np.add.reduceat(residuals, starts) / counts[:, None]
     residuals -= np.repeat(shifts, sizes, axis=0)
@@ -171,8 +172,8 @@ def cell_moments(cells: Sequence[np.ndarray], ddof: int) -> CellMoments:
 def bias_variance(templates: Sequence[CellMoments], value: float, plain: float) -> BiasVariance:
     """Computes the variance of one debiased value, which is the mean over the templates.
 
-    In each template, more than half of the cells must have `MIN_REPLIES` or more replies. Cells with fewer replies get
-    the mean moments of these cells. The plain value must be above 0.
+    In each template, more than half of the cells must have `MIN_REPLIES` or more replies. A cell with fewer replies
+    gets the mean moments of the other cells. The plain value must be above 0.
     """
     cells = _joined(templates)
     counts, cross, full, single = cells.counts, cells.cross, cells.counts >= MIN_REPLIES, cells.counts == 1

@@ -1,4 +1,4 @@
-"""Corrects a judge's rates, using people's labels for a few replies, and compares the judge with people.
+"""Uses people's labels for a few replies to correct a judge's rates, and to compare the judge with people.
 
 People label a sample of the replies. A stratum contains the replies with the same axis and the same verdict from the
 judge. In each stratum, a known number of replies is labelled. The corrected rate is (PPI++, Angelopoulos et al., 2023,
@@ -8,10 +8,11 @@ https://arxiv.org/abs/2311.01453)
 
 W_h is the share of stratum h among all replies. The weight λ is between 0 and 1, and minimises the sampling variance.
 
-Terms of the same axis are treated as a random sample, so intervals also hold for other terms and replies of the same
-kind. They do not hold for other raters. Even if no label in a stratum contradicts the judge, the stratum's variance is
-not 0, but at least the variance for half a contradicting label. Intervals use Student's t for the effective number of
-labelled terms. tests/hb_metrics/stats/calibration_designs.py simulates the intervals with known true values.
+Terms of the same axis are treated as a random sample, so intervals allow conclusions about other terms and replies of
+the same kind. They do not allow conclusions about other raters. The variance of a stratum is never set below the
+variance that it would have if half a label contradicted the judge. It is therefore above 0 even if no label contradicts
+the judge. Intervals use Student's t for the effective number of labelled terms.
+tests/hb_metrics/stats/calibration_designs.py simulates the intervals with known true values.
 """
 
 import math
@@ -24,12 +25,12 @@ Bounds = tuple[float, float]
 
 CONFIDENCE_LEVEL = 0.95
 # There is an interval only if one label moves the rate by at most p(1 − p) / 8, where p is the judge's rate. The rate
-# of people is not used here, because chance in its sample would then decide which rates have intervals.
+# in people's labels is not used here, because chance in the sample would then decide which rates have intervals.
 MIN_STRENGTH = 8.0
 MIN_FREEDOM = 4.0  # about five labelled terms
 MIN_ALPHA_TERMS = 10
-# λ minimises the variance within strata, so the interval, which is clustered by term, may be wider than without the
-# judge's scores. If an interval is wider by more than this factor, λ is 0.
+# λ minimises the variance within strata, but the interval is clustered by term. It may therefore be wider than an
+# interval that ignores the judge's scores. If it is wider by more than this factor, λ is set to 0.
 MAX_WIDTH = 1.05
 _HALF_LABEL = 0.5
 _MAX_LEVERAGE = 0.9
@@ -173,8 +174,8 @@ def _rate(
         reason = "a single label has too much influence on this rate"
         needed = min(math.ceil(num_labelled * MIN_STRENGTH / strength), number)
         return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
-    # If few labels contradict the judge, the distribution of the rate is skewed. Of the judge's excess, only the part
-    # that comes from the draw of the labels is.
+    # If few labels contradict the judge, the distribution of the rate is skewed. In the judge's excess, only the part
+    # that comes from the draw of the labels is skewed.
     of_draw = float((by_stratum * shares / drawn * (1 - 2 * np.clip(means, rare, 1 - rare))).sum())
     of_terms = (variance - sampling) ** 2 * (1 - 2 * value) / max(value * (1 - value), heaviest)
     low, high = _skewed_bounds(value, variance, of_draw + of_terms, freedom)
@@ -203,7 +204,7 @@ def corrected_gap(first: CorrectedRate, second: CorrectedRate) -> Bounds | None:
     """Computes the 95 % interval of the first rate minus the second by MOVER (Zou and Donner, 2008).
 
     The interval of each rate is first rescaled from its own t quantile to the quantile for the gap's degrees of freedom
-    (Welch). Otherwise, combining two intervals from few terms would make the interval of the gap too wide. The two
+    (Welch). Without this step, combining two intervals from few terms would make the gap's interval too wide. The two
     groups must have no term in common.
     """
     values, sides, freedoms = [], [], []
@@ -231,7 +232,7 @@ def _codes(values: np.ndarray) -> np.ndarray:
 
 
 def _sums_of_terms(values: np.ndarray, term: np.ndarray, axis_of_term: np.ndarray) -> np.ndarray:
-    """Computes, for each term, the sum of its values' deviations from the mean of its axis.
+    """Sums the deviations of each term's values from the mean of the term's axis.
 
     The sums are scaled as in a jackknife over terms, so their squares add up to the variance of the overall mean.
     """
@@ -266,9 +267,10 @@ def alternative_annotator(
 ) -> AlternativeAnnotator:
     """Runs the alternative annotator test (Calderon et al., 2025, https://aclanthology.org/2025.acl-long.782/).
 
-    For each rater, a t-test shows whether the judge agrees with the other raters at least as often as this rater does,
-    minus `epsilon` (0.1 for crowd workers, 0.2 for experts). The p-values are corrected for the number of raters
-    (Benjamini and Yekutieli). If all replies have the same weight, this is the published test.
+    For each rater, a t-test shows whether the judge agrees with the other raters almost as often as this rater does.
+    The judge's share of agreement may be lower by at most `epsilon` (0.1 for crowd workers, 0.2 for experts). The
+    p-values are corrected for the number of raters (Benjamini and Yekutieli). If all replies have the same weight, this
+    is the published test.
     """
     p_values, advantages = [], []
     for rater in range(labels.shape[1]):

@@ -38,8 +38,8 @@ class CellSums:
 
     Args:
         labels: [styles] The names of the styles. Without them, there are no clusters and no values by style.
-        clusters: The styles of each cluster. If `None`, the paper's six clusters are used if the labels contain their
-            styles, and otherwise no clusters.
+        clusters: The styles of each cluster. `None` means the paper's six clusters if the labels contain their styles.
+            Otherwise, `None` means no clusters.
         keep_replies: Whether to keep the replies (float32). Intervals require them.
 
     Raises:

@@ -37,8 +37,8 @@ class GenBias(NamedTuple):
             descriptors of the axis.
         by_style: The part of Full Gen Bias that comes from each style. The parts sum to Full Gen Bias. `None` if there
             are no labels.
-        noise_floor: The estimated sampling noise in the plain Full Gen Bias. `debias` subtracts it. `None` if there is
-            a template in which no descriptor has two replies.
+        noise_floor: The estimated sampling noise in the plain Full Gen Bias, which `debias` subtracts. `None` if there
+            is a template in which no descriptor has two replies.
         intervals: For each of the six values above `by_style`, [lowest, highest]. The interval is for the value that
             unlimited replies would yield. A plain value contains sampling noise and can be above its interval.
         wide_intervals: For the same values, whether the interval is more than 15 % wider than it would be if the
@@ -100,7 +100,8 @@ def gen_bias(
 
     Args:
         cells: The replies, with the labels and clusters of their styles.
-        ddof: Var_d divides by the number of descriptors minus `ddof`, 0 or 1. The paper does not state the value.
+        ddof: 0 or 1. In Var_d, the divisor is the number of descriptors minus `ddof`. The paper does not state the
+            value.
         debias: Whether to subtract the sampling noise.
         scale: The factor by which values are multiplied, 1000 in the paper.
         confidence_level: The confidence level of the intervals, such as 0.95, or `None` for no intervals. Intervals
@@ -199,7 +200,7 @@ def _mean_variances(
     by_template: Mapping[str, Mapping[str | None, Sequence[Cell]]],
     ddof: int,
 ) -> tuple[dict[str | None, np.ndarray], list[str]]:
-    """Averages, over templates, the variances and the noise that they contain.
+    """Averages the variances, and the noise that they contain, over templates.
 
     Returns:
         A mapping from each axis (`None`: all descriptors) to an array [2, columns]. Row 0 contains the variances, and

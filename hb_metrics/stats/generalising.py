@@ -1,4 +1,4 @@
-"""Computes intervals that also hold for other terms, for other templates, or for both.
+"""Computes intervals that allow conclusions about other terms, about other templates, or about both.
 
 The terms of each axis, or the templates, are treated as a random sample from a population (random effects). Miller
 (2024, https://arxiv.org/abs/2411.00640) clusters questions in the same way.
@@ -16,10 +16,10 @@ therefore V_terms + V_templates − V_cells (Owen, 2007, https://doi.org/10.1214
 A variance that is estimated from few terms is uncertain, especially if some terms are far from the rest. The interval
 therefore uses a t-quantile. An estimate from D influences with kurtosis k has about 2D / (k − 1) degrees of freedom.
 For Gen Bias, there is a second estimate of the variance, from products of different terms. The second estimate is
-better if the terms have normal effects. The larger of the two estimates is used. Every variance is set to at least
-V_cells, which contains the variance due to other replies.
+better if the terms have normal effects. The larger of the two estimates is used. No variance is set below V_cells,
+which contains the variance between replies.
 
-Gen Bias is a sum of squares, so its plain value is treated as a multiple of a χ² variable, with degrees of freedom that
+Gen Bias is a sum of squares, so its plain value is treated as a multiple of a χ² variable. The degrees of freedom
 follow from the variance. The sampling noise is subtracted from the bounds. A share gets Jeffreys's interval, as if it
 were a share of independent replies with the same variance.
 """
@@ -128,7 +128,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
         if over == "both":
             variance += max(templates - in_cells, 0.0) * widened(freedom)
         variance = max(variance, templates * widened(freedom))
-    variance = max(variance, in_cells)  # which contains the variance due to other replies
+    variance = max(variance, in_cells)  # V_cells contains the variance between replies
     if variance == 0:
         return Generalised(None, "it is the same in all templates, so the effect of other templates is unknown")
     if influences.noise is None:
@@ -137,7 +137,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
 
 
 def gen_bias_influences(means: np.ndarray, noise: np.ndarray, axes: np.ndarray) -> Influences:
-    """Computes the influences on the debiased Full Gen Bias (ddof 0, not multiplied by a scale).
+    """Computes the influences on the debiased Full Gen Bias, with a ddof of 0 and without scaling.
 
     Args:
         means: [templates, terms, styles] The mean style vector of each cell, or NaN for cells without replies.
@@ -195,7 +195,7 @@ def pair_share_influences(
 
 
 def strata(axes: np.ndarray) -> np.ndarray:
-    """Returns the codes of axes. Axes with only one term, which shows no spread, all get the code -1."""
+    """Returns the codes of axes. A single term shows no spread, so all axes with only one term get the code -1."""
     codes, counts = np.unique(axes, return_counts=True)
     return np.where(np.isin(axes, codes[counts == 1]), -1, axes)
 

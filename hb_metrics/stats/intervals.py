@@ -1,8 +1,8 @@
 """Computes intervals for the values that the Gen Bias metrics would have with unlimited replies.
 
 The variance of a debiased value (see `bias_variance.py`) grows with the true value, as in Wilson's interval for a
-share. Each possible true value therefore has its own standard error. The interval contains the true values from which
-the debiased value is at most t of these standard errors away, where t is a quantile of the t-distribution.
+share. Each possible true value therefore has its own standard error. The interval contains every true value whose
+distance from the debiased value is at most t of its standard errors. Here, t is a quantile of the t-distribution.
 
 Replies in a cell (a descriptor in a template) are assumed to be independent. tests/hb_metrics/stats/interval_designs.py
 measures the coverage.
@@ -25,8 +25,8 @@ WIDE = 1.15
 # With fewer cells, the estimated width is below the first limit only by chance.
 MIN_CELLS = 12
 # A rare style may occur in only a few replies, and another sample of replies may contain none of them. The variance
-# within cells must therefore come from the equivalent of at least 15 replies, and the probabilities of the styles,
-# summed over all replies, must be at least 5.
+# within cells must therefore come from the equivalent of at least 15 replies. In addition, the styles' probabilities
+# must sum to at least 5 over all replies.
 MIN_EFFECTIVE_REPLIES = 15
 MIN_MASS = 5
 # Bounds are rounded, because the last digits of a matrix product depend on the number of threads.
@@ -78,9 +78,9 @@ def intervals(
 ) -> dict[str | None, list[Interval]]:
     """Computes an interval for each metric and each axis (`None`: all descriptors).
 
-    `cells` must be kept with `keep_replies=True`. `columns` contains the columns of each cluster's styles. For each
-    axis, `plain` contains the values of the metrics and `noise` their sampling noise: [metrics], in the order of
-    `read_metrics`.
+    `cells` must have been created with `keep_replies=True`. `columns` contains the columns of each cluster's styles.
+    For each axis, `plain` contains the values of the metrics, and `noise` contains their sampling noise. Both are
+    [metrics], in the order of `read_metrics`.
     """
     by_axis = {}
     for axis, templates in gathered_moments(cells, columns, ddof).items():

@@ -1,6 +1,6 @@
-"""Predicts, from a pilot run, the half-width of a figure in a run with more replies, templates or terms.
+"""Predicts the half-width of a figure's interval in a run with more replies, templates or terms than a pilot run.
 
-The variance of a debiased Gen Bias value (`bias_variance.py`) is the sum of two parts, of which only the first grows
+The variance of a debiased Gen Bias value (see `bias_variance.py`) is the sum of two parts. Only the first part grows
 with the value. Let a run have N replies per cell (a term in a template), D terms and T templates. The first part is
 proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to P² / (N (N − 1) D
 T) + P / (N² D² T), where P = 1 − 1/D.
@@ -24,7 +24,7 @@ from hb_metrics.stats.share_intervals import share_interval
 
 # A prediction is shown without its range if both ends are at most this far from it, relative to the prediction.
 SURE = 0.2
-# The largest ratio of the ends of a range. Wider ranges are not shown, because they are of no use.
+# The largest allowed ratio between the ends of a range. Wider ranges are useless, so they are not shown.
 MAX_RANGE = 10.0
 _RANGE_LEVEL = 0.95
 
@@ -39,7 +39,8 @@ class Spread(NamedTuple):
     """A run's debiased value, and its variance, which is `at_zero` + `slope` × (the true value, if it is above 0).
 
     `zero_error` is the relative standard error of `at_zero`, and `slope_error` is the standard error of `slope`.
-    `zero_apart` and `slope_apart` are the same errors for other templates (from the jackknife over templates).
+    `zero_apart` and `slope_apart` are the corresponding errors due to the choice of templates, from a jackknife over
+    templates.
     """
 
     value: float
@@ -89,10 +90,10 @@ def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -
 
 
 def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
-    """Computes the variance of a value without a pilot, if all cells have the same covariance matrix.
+    """Computes the variance of a value without a pilot, assuming that all cells have the same covariance matrix.
 
-    `noise` is the trace of this matrix, which is the sampling noise of one reply. It is spread evenly over `styles`
-    directions.
+    `noise` is the trace of this matrix, which is the sampling noise of one reply. The noise is spread evenly over
+    `styles` directions.
     """
     replies, templates, terms = size
     slope = 4 * noise / styles / replies / terms / templates
@@ -158,7 +159,7 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
     # The standard error of a variance is even less certain than the variance, so it has half the degrees of freedom.
     tail, freedom = (1 + _RANGE_LEVEL) / 2, max(pilot.freedom, 2.0)
     rough = _quantile(tail, freedom / 2)
-    # The templates of the smaller run are assumed to be among those of the larger run.
+    # The smaller run's templates are assumed to be among the larger run's templates.
     apart = _quantile(tail) * math.sqrt(abs(1 - pilot.size.templates / size.templates))
     zero_error = math.hypot(rough * pilot.zero_error, apart * pilot.zero_apart)
     slope_error = math.hypot(rough * pilot.slope_error, apart * pilot.slope_apart)
@@ -184,8 +185,8 @@ def predicted(pilot: Spread, size: Size, predict: Callable[[Spread], float | Non
 def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confidence_level: float) -> Range:
     """Predicts the half-width of a share of replies in a run with `times` as many replies as the pilot.
 
-    Both arrays are [terms, templates]. `sizes` contains the number of the pilot's replies in each cell, and `hits` the
-    number of those that count towards the share.
+    Both arrays are [terms, templates]. `sizes` contains the number of the pilot's replies in each cell. `hits` contains
+    the number of these replies that count towards the share.
     """
     low, high = share_interval(hits, sizes, confidence_level, times)
     middle = (high - low) / 2
@@ -211,7 +212,8 @@ def likelihood_half_width(
 ) -> Range | None:
     """Predicts the half-width of Likelihood Bias for `num_templates` templates and `times_terms` times as many terms.
 
-    Returns `None` if the pilot has no interval for other terms, or if the planned terms are too few for one.
+    Returns `None` if the pilot has no interval that covers other terms, or if too few terms are planned for such an
+    interval.
     """
     spread, (templates, terms) = term_spread(influences), influences.cells.shape
     planned = round(terms * times_terms)
@@ -231,7 +233,7 @@ def likelihood_half_width(
 
 
 def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: float = 1.0) -> float:
-    """Computes the probability of detecting the change if a second run's value is lower by the share `fall`.
+    """Computes the probability of detecting that a second run's value is lower by the share `fall`.
 
     `paired` is the standard error of the change, divided by the standard error between two independent runs.
     """

@@ -10,7 +10,7 @@ error. A debiased value is a U-statistic, so the covariance of its values at two
 look. The values at the looks are therefore points of a Brownian motion, and the information is its time.
 
 The interval after the last look uses the stage-wise order of outcomes (Armitage, 1957; Tsiatis, Rosner and Mehta, 1984,
-https://doi.org/10.2307/2530912). In this order, a value that passes the upper boundary ranks higher at an earlier look.
+https://doi.org/10.2307/2530912). In this order, the earlier a value passes the upper boundary, the higher it ranks.
 """
 
 import math
@@ -25,7 +25,7 @@ from hb_metrics.stats.planned import Spread, at_size
 
 # Nodes and weights of Gauss–Legendre integration over the values of undecided runs.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-_FARTHEST = 8.0  # distances, in standard errors, are cut at this maximum
+_FARTHEST = 8.0  # distances, in standard errors, are capped at this value
 _NEVER = 9.0  # the boundary of a look that has too little information to decide anything
 _MANY = 1e8  # a maximum for the degrees of freedom, because `stdtr` does not accept infinity
 # The minimum gain in information between looks. Estimated variances could otherwise show no gain at all.
@@ -37,8 +37,8 @@ _SPENT = 0.9
 class Look(NamedTuple):
     """A look at a debiased value, with the variance `at_zero` plus `slope` per unit of the true value.
 
-    `information` is relative to the information of the whole run. The look answers the question if the value is at
-    least `boundary` from the limit, in standard errors, as if the variance were known.
+    `information` is relative to the information of the whole run. The look is decisive if the value is at least
+    `boundary` standard errors from the limit. `boundary` is computed as if the variance were known.
     """
 
     value: float
@@ -87,12 +87,12 @@ def decision(look: Look, limit: float) -> bool | None:
 
 
 def spent(information: float, error: float) -> float:
-    """Returns the part of the one-sided `error` that the looks may use up by this share of the information."""
+    """Returns the part of the one-sided `error` that looks may use up before the information exceeds this share."""
     return 2 * float(ndtr(ndtri(error / 2) / math.sqrt(information)))
 
 
 def next_boundary(information: Sequence[float], before: Sequence[float], error: float) -> float:
-    """Computes how far from the limit an estimate must be for the next look to answer the question.
+    """Computes the minimum distance between the estimate and the limit at which the next look is decisive.
 
     `information` includes the next look, and `before` contains the boundaries of the earlier looks. `error` is the
     total one-sided error permitted across all looks.
@@ -111,7 +111,7 @@ def next_boundary(information: Sequence[float], before: Sequence[float], error: 
 def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
     """Computes the probability that a run with the value `true` ranks at least as high as this run.
 
-    `looks` are the looks of this run, of which the last one answered the question.
+    `looks` contains the looks of this run. Only the last of them was decisive.
     """
     *earlier, last = looks
     bounds = [[look.distance(value, true) for value in look.deciding(limit)] for look in earlier]
@@ -127,7 +127,7 @@ def share_higher(looks: Sequence[Look], limit: float, true: float) -> float:
 
 
 def interval_after(looks: Sequence[Look], limit: float, confidence_level: float) -> tuple[float, float]:
-    """Computes the interval for the true value after the last look, given that earlier looks were inconclusive."""
+    """Computes the interval for the true value after the last look, given that all earlier looks were inconclusive."""
     last, tail = looks[-1], _error_per_side(confidence_level)
     ends = []
     for share, direction in ((tail, -1), (1 - tail, 1)):
@@ -144,7 +144,10 @@ def interval_after(looks: Sequence[Look], limit: float, confidence_level: float)
 
 
 def _error_per_side(confidence_level: float) -> float:
-    """Returns the error on each side. Looks and intervals share it, so an interval never contradicts a look."""
+    """Returns the error on each side.
+
+    Looks and intervals use the same error, so an interval never contradicts a look.
+    """
     return _SPENT * (1 - confidence_level) / 2
 
 
@@ -153,7 +156,7 @@ def _still_undecided(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the positions of runs that are still between two bounds, and the probability of each position.
 
-    `undecided` contains the positions and probabilities at the look before. A position is a value of the Brownian
+    `undecided` contains the positions and probabilities at the previous look. A position is a value of the Brownian
     motion, and `step` is the standard deviation of its next step.
     """
     positions, masses = undecided

@@ -1,10 +1,10 @@
-"""Computes intervals for shares of replies. They hold for other replies to the same terms and templates.
+"""Computes intervals for shares of replies. They cover variation between replies to the same terms and templates.
 
 Each cell (a term in a template) has its own share, so the variance of the overall share is the variance within cells.
 Terms are not treated as a sample, because a sample might contain none of the few terms that elicit refusals.
 
-A reply that counts towards the share is a hit, and any other reply is a miss. The terms are split into those with
-mostly hits and those with mostly misses. The share is then (hits of the second group − misses of the first group) / all
+A reply that counts towards the share is a hit, and any other reply is a miss. The terms are split into terms with
+mostly hits and terms with mostly misses. The share is then (hits of the second group − misses of the first group) / all
 replies, plus a constant. Both numbers count rare events. Each gets an exact binomial interval (mid-P: Lancaster, 1961),
 as if its replies were independent with the same variance. The two intervals are combined into the interval of the
 difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
@@ -63,7 +63,7 @@ def _distances(hits: np.ndarray, sizes: np.ndarray, confidence_level: float, tim
     successes, failures = independent * share, independent * (1 - share)
 
     def excess(probability: float, tail: float) -> float:
-        """Computes the probability of more successes, plus half that of equally many, minus `tail`."""
+        """Computes the probability of more successes, plus half the probability of equally many, minus `tail`."""
         more = special.betainc(successes + 1, failures, probability) if failures else 0.0
         as_many_or_more = special.betainc(successes, failures + 1, probability) if successes else 1.0
         return float(more + as_many_or_more) / 2 - tail

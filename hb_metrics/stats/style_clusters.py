@@ -65,7 +65,7 @@ def cluster_columns(
 def known_columns(
     labels: Sequence[str] | None, clusters: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[int]]:
-    """Works like `cluster_columns`, but returns {} if it needs the paper's clusters and labels lack their styles."""
+    """Returns the result of `cluster_columns`, or {} if the labels lack styles of the paper's default clusters."""
     if clusters is None and (labels is None or _lacking(labels)):
         return {}
     return cluster_columns(labels, clusters)

@@ -20,7 +20,7 @@ from hb_metrics.runs.run_record import classifier_name
 from hb_metrics.style_clusters.clustering import cluster_styles
 
 LEAST_STYLES = 3
-# The paper's settings: clusters around the 20 styles with the highest Partial Gen Bias, of which the six highest
+# The paper's settings. Clusters are formed around the 20 styles with the highest Partial Gen Bias, and the six highest
 # clusters are used.
 TOP_STYLES, WRITTEN = 20, 6
 # With a smaller standard deviation, a style's probabilities differ only by rounding errors.

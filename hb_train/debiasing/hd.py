@@ -16,7 +16,7 @@ EXPLAINED = 0.5  # the minimum share of the squared singular values that the bia
 
 
 def make_loss(terms: Terms, output_weight: OutputWeight, arguments: DebiasArguments) -> Loss:
-    """Makes the loss. It computes the bias directions anew at each step, but does not train them."""
+    """Makes the loss. The bias directions are computed anew at each step, but they are not trained."""
 
     def summed_loss(batch: MarkedBatch) -> torch.Tensor:
         with torch.no_grad():
@@ -47,7 +47,7 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
     differences = (targets[pairs[:, 0]] - targets[pairs[:, 1]]) / 2
     _, values, directions = torch.linalg.svd(differences, full_matrices=False)
     explained = values.square().cumsum(0)
-    # The last sum is the whole norm. k is the number of directions whose sum first reaches half of it.
+    # The last sum is the whole norm. k is the lowest number of directions whose sum is at least half of the norm.
     k = int((explained < EXPLAINED * explained[-1]).sum()) + 1
     return directions[:k].T
 
@@ -55,6 +55,7 @@ def bias_subspace(targets: torch.Tensor, pairs: torch.Tensor) -> torch.Tensor:
 def hd_loss(states: torch.Tensor, subspace: torch.Tensor) -> torch.Tensor:
     """Returns the loss of each state a: [occurrences] (eq. 4).
 
-    The loss is the sum of the lengths |⟨a, b⟩| of the projections of a onto all bias directions b (of length 1).
+    The loss is the sum of |⟨a, b⟩| over all bias directions b. Each b has length 1, so |⟨a, b⟩| is the length of the
+    projection of a onto b.
     """
     return (states @ subspace).abs().sum(1)

@@ -1,4 +1,4 @@
-"""Language model debiasing (LMD) makes both terms of a pair equally likely where one occurs (section 4.1)."""
+"""Language model debiasing (LMD) makes both terms of a pair equally likely wherever either occurs (section 4.1)."""
 
 import torch
 

@@ -39,7 +39,7 @@ class DebiasTrainer(ReplySFTTrainer):
         self._signature_columns: list[str] = list(dict.fromkeys([*self._signature_columns, *MARKS]))
 
     def get_batch_samples(self, *arguments: Any, **settings: Any) -> tuple[list, torch.Tensor | int | None]:
-        """Also counts the occurrences of terms in the step on all processes."""
+        """Returns the batches of a step, and counts the occurrences of terms in the step on all processes."""
         samples, num_items = super().get_batch_samples(*arguments, **settings)
         number = sum(num_occurrences(batch, self._marks) for batch in samples)
         self._num_occurrences = self.accelerator.gather(torch.tensor([number], device=self.args.device)).sum()
@@ -89,7 +89,7 @@ class DebiasTrainer(ReplySFTTrainer):
         return super().prediction_step(model, unmarked, prediction_loss_only, ignore_keys)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Also logs both losses. They are means since the last log, over the main process's batches."""
+        """Logs both losses too. Each is a mean over the main process's batches since the last log."""
         if "loss" in logs and self._parts:
             steps = max(1, self.state.global_step - self._logged_at)
             logs = {**logs, **{name: value.item() / steps for name, value in self._parts.items()}}

@@ -54,8 +54,8 @@ def nist(tokens: Sequence[Sequence[str]], references: Sequence[Sequence[Sequence
 
     Each n-gram that a response shares with a reference is weighted by its information, log2(a / b). b is the number of
     times that the n-gram occurs in the references. a is the number of times that its first n − 1 words occur in the
-    references or, if n = 1, the number of all their words. In a response, an n-gram counts at most as often as it
-    occurs in any one reference.
+    references or, if n = 1, the number of all words in the references. In a response, an n-gram counts at most as often
+    as it occurs in any one reference.
 
     The length of a response is compared with the mean length of its references. (mteval requires the same number of
     references for all responses.) Returns `None` if all responses are shorter than `size` words.

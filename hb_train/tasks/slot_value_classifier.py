@@ -56,7 +56,7 @@ class Collator:
 
 
 def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:
-    """Replaces a model's head with a new classifier. Of encoder–decoder models, only the encoder is used."""
+    """Replaces a model's head with a new classifier. For an encoder–decoder model, only the encoder is used."""
     model: Any = loaded.model
     transformer = model.get_encoder() if loaded.kind == "encoder-decoder" else model.base_model
     size = model.config.get_text_config().hidden_size

@@ -67,8 +67,8 @@ def encode_questions(
 
     Also returns the number of questions whose dialogue was cut.
 
-    If a question is too long, its beginning is cut, but never the domain, slot and value. There are no special tokens,
-    so the last token belongs to the value.
+    If a question is too long, its beginning is cut. The domain, slot and value are never cut. There are no special
+    tokens, so the last token belongs to the value.
     """
     contexts = [f"{question.system}\n{question.user}" for question in questions]
     endings = [f"\n{question.domain} {question.slot} {question.value}" for question in questions]

@@ -115,8 +115,8 @@ def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:
 def last_tokens(context: list[int], limit: int, start_tokens: set[int], num_kept: int = 0) -> list[int]:
     """Shortens a context to its last `limit` tokens.
 
-    A special token at the start is also kept, if there is room for it beside the last `num_kept` tokens, which are
-    always kept.
+    A special token at the start is also kept, unless there is room only for the last `num_kept` tokens. These tokens
+    are always kept.
     """
     if len(context) <= limit:
         return context

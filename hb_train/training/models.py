@@ -27,7 +27,7 @@ def load_base_model(
 
 
 def load_whole_model(name: str, kinds: Sequence[str], **settings: Any) -> "LoadedModel":
-    """Loads a model, unless it is an adapter or of another kind."""
+    """Loads a model of one of these kinds, and rejects adapters."""
     from hb_metrics.inference.models.loading import load_model
 
     loaded = load_model(name, **settings)

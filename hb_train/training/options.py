@@ -31,7 +31,7 @@ def parse_training_options(
     """Returns an instance of each class of options, read from the command line and the YAML file in `--config`.
 
     Without an accelerator, training runs on the CPU, in bfloat16 if the processor supports it natively. The help begins
-    with the first line of `docstring`. `defaults` replaces defaults of TRL.
+    with the first line of `docstring`. `defaults` overrides TRL's defaults.
     """
     import torch
     from trl import TrlParser

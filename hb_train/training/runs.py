@@ -66,7 +66,7 @@ def model_description(loaded: "LoadedModel") -> dict[str, Any]:
 
 
 def open_training_run(training_args: "TrainingArguments", description: dict[str, Any], result: str) -> Path | None:
-    """Returns the folder of a run, or `None` if the run is already finished, that is, if the file `result` exists.
+    """Returns the folder of a run, or `None` if the file `result` shows that the run is already finished.
 
     The main process writes the run's description to the folder, while all other processes wait. If the folder contains
     a different description, an error is raised.
@@ -136,9 +136,9 @@ def print_once(training_args: "TrainingArguments", message: str) -> None:
 def end_processes(trainer: "Trainer") -> None:
     """Waits for all processes and ends their group. The trainer cannot be used after this call.
 
-    The model's DDP wrapper is freed first. If it is freed together with the trainer instead, the process sometimes
-    hangs (torch 2.13). The thread that frees the wrapper then deletes gloo's process group while it holds Python's
-    global lock. The deletion waits for another thread, which needs that lock.
+    The model's DDP wrapper is freed first. If it is freed together with the trainer, the process sometimes hangs (torch
+    2.13). In this case, the thread that frees the wrapper deletes gloo's process group while it holds Python's global
+    lock. The deletion waits for another thread, which needs that lock.
     """
     accelerator = trainer.accelerator
     if accelerator.num_processes > 1:

@@ -25,7 +25,10 @@ class Resuming:
     metric: str
 
     def _run_epoch(self, **settings: Any) -> None:
-        """Skips an epoch if all its steps were done before training resumed. Otherwise, the epoch would add a step."""
+        """Skips an epoch if all its steps were done before training resumed.
+
+        Without this check, the epoch would add a step.
+        """
         trainer: Any = self
         state = trainer.state
         if state.global_step < state.max_steps:
@@ -45,7 +48,7 @@ class ReplyTraining(Resuming):
     _num_tokens = 0
 
     def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns the summed loss and the number of labels of each row: [rows] each."""
+        """Returns two arrays [rows]: the summed loss and the number of labels of each row."""
         return row_nlls(model, inputs, self.is_causal)
 
     def token_mean(
@@ -60,7 +63,7 @@ class ReplyTraining(Resuming):
         if num_items_in_batch is None:
             return total / max(num_in_batch, 1)
         if trainer.args.average_tokens_across_devices:
-            # The number of tokens is that of all processes, but gradients are averaged over processes.
+            # The number of tokens is a total over all processes, whereas gradients are averaged over processes.
             total = total * trainer.accelerator.num_processes
         return total / torch.as_tensor(num_items_in_batch).clamp(min=1)
 
@@ -112,7 +115,7 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        """Computes the same loss as TRL, the mean negative log-likelihood of the reply tokens, but faster on CPUs.
+        """Computes TRL's loss, which is the mean negative log-likelihood of the reply tokens, but faster on CPUs.
 
         On CPUs, TRL computes the probabilities of the whole vocabulary even at positions where no token is learnt. For
         the embedded model on two CPU cores, these positions would take more than half of the training time.

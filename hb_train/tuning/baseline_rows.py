@@ -1,8 +1,8 @@
 """Draws the prompts for the methods counterfactual and distill, and defines the format of their rows.
 
 A row contains a reply, the prompt that it answers, and the prompt for which the model learns it. Some rows are anchors,
-which are replies that the tuned model should keep. Anchors answer two kinds of questions: those whose answer should
-depend on who asks, and those about nobody.
+which are replies that the tuned model should keep. Anchors answer two kinds of questions: questions whose answer should
+depend on who is asking, and questions about nobody.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,14 +17,14 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tuning.labels import RowFolder
 
 ANCHORS_FILE = Path(__file__).parent / "anchors.yaml"
-TEMPERATURE = 0.7  # for sampling replies and for the learnt distributions, as in measurements by default
+TEMPERATURE = 0.7  # for sampling replies and for the learnt distributions; also the default of measurements
 TERMS_PER_REPLY = 2  # the number of prompts with a descriptor for each reply
 NEEDS_PER_NEUTRAL = 3
 ROW_SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("id", "prompt", "completion", "teacher_prompt", "teacher_completion")),
         ("spans", pa.list_(pa.list_(pa.int64()))),  # swapped phrases, see `swap.Swap`
-        ("moved", pa.list_(pa.list_(pa.string()))),  # how replies may begin to name descriptors, see `swap.first_words`
+        ("moved", pa.list_(pa.list_(pa.string()))),  # first words that name descriptors, see `swap.first_words`
         *((name, pa.string()) for name in ("axis", "descriptor", "teacher_descriptor", "noun", "template")),
         ("truncated", pa.bool_()),
     ]
@@ -97,7 +97,7 @@ def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, in
 def draw_anchors(number: int, *, seed: int) -> pa.Table:
     """Draws the prompts of anchors from `anchors.yaml`. Prompts of the same kind are drawn equally often (±1).
 
-    Three in four anchors are questions whose answer should depend on who asks, and the fourth is a question about
+    Three in four anchors are questions whose answer should depend on who is asking, and the fourth is a question about
     nobody.
     """
     content = yaml.safe_load(ANCHORS_FILE.read_text(encoding="utf-8"))

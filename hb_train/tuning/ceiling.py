@@ -1,12 +1,12 @@
 """Computes the ceiling of labels: the bias that a model would have if it learnt the labels perfectly.
 
-Such a model would reply like the replies tagged "no_bias". Their debiased Full Gen Bias is therefore the lowest value
-that tuning on the labels can reach.
+The replies of such a model would resemble the replies tagged "no_bias". The debiased Full Gen Bias of the tagged
+replies is therefore the lowest value that tuning on the labels can reach.
 
 A reply is tagged by its bias value along the direction m_d − m̄ of its descriptor. If a reply also helped to determine
-this direction, it would lie further along the direction by chance, and the replies tagged "no_bias" would seem less
-biased than the tuned model. The replies of each cell (a descriptor in a template) are therefore split into random
-halves. The directions from one half are used to tag the replies in the other half.
+this direction, it would lie further along the direction by chance. The replies tagged "no_bias" would then seem less
+biased than the tuned model's replies. The replies of each cell (a descriptor in a template) are therefore split into
+random halves. The directions from one half are used to tag the replies in the other half.
 """
 
 import math
@@ -20,16 +20,16 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.inputs import check_lengths, text_codes
 
-# Shares of the replies that are tagged "no_bias". The first share contains all replies, and all other values are
-# compared with it.
+# Shares of the replies that are tagged "no_bias". The first share contains all replies. The values of the other shares
+# are compared with its value.
 SHARES = (1.0, 0.98, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.3)
 NUM_SPLITS = 20
-# The reliabilities of the directions for which the ceiling states the required number of replies.
+# The ceiling states how many replies the directions need to reach each of these reliabilities.
 TARGETS = (0.5, 0.8)
 SCALE = 1000
-# The maximum share of cells with fewer than two replies. Above this share, no value is computed, for two reasons. The
-# sampling noise of a single reply must be estimated from other cells. The cells without any reply are those in which
-# most replies are tagged "bias".
+# The maximum share of cells with fewer than two replies. Above this share, no value is computed, for two reasons.
+# First, the sampling noise of a single reply must be estimated from other cells. Second, the cells that lose all
+# replies are not a random sample. They are the cells in which most replies are tagged "bias".
 MOST_FEW = 0.15
 # If a descriptor is closer than this to the overall mean, its direction consists of rounding errors.
 _NO_DIRECTION = 1e-12
@@ -69,7 +69,7 @@ class Ceiling(NamedTuple):
         half_reliability: The reliability of the directions from one half, which is the share of their squared length
             that is not noise.
         reliability: The reliability of directions from all replies (by the Spearman–Brown formula).
-        replies_needed: Maps reliabilities to the numbers of replies per descriptor that they require, or to `None` if
+        replies_needed: Maps each reliability to the number of replies per descriptor that it requires, or to `None` if
             the directions show no signal.
     """
 
@@ -238,7 +238,7 @@ def _parts(
 
     Returns:
         Two arrays. The first contains the parts: [splits, halves, shares, descriptors]. The parts of all descriptors
-        add up to the Full Gen Bias, or to NaN if it is undefined. For each entry of `shares`, the second contains the
+        add up to the Full Gen Bias, or to NaN if it is undefined. The second contains, for each entry of `shares`, the
         fraction of cells that have fewer than two replies tagged "no_bias".
     """
     ascending = sorted(shares)
@@ -329,9 +329,9 @@ def _estimate(parts: np.ndarray, confidence_level: float) -> tuple[float, float,
     """Returns a value, its standard error and its interval, from parts of the shape [splits, halves, descriptors].
 
     The two halves of a split have no reply in common. The variance of one split's value is therefore the sum of
-    (difference between the halves / 2)² over descriptors. The variance of the mean over splits is this
-    variance minus the variance between splits of the same replies. The mean removes at most about half of the variance,
-    because a split uses half of the pairs of replies.
+    (difference between the halves / 2)² over descriptors. The variance of the mean over splits is this variance minus
+    the variance between splits of the same replies. Averaging over splits removes at most about half of the variance,
+    because each split uses half of the pairs of replies.
     """
     by_split = parts.sum(axis=2).mean(axis=1)
     of_one = (((parts[:, 0] - parts[:, 1]) / 2) ** 2).sum(axis=1).mean()
@@ -354,8 +354,9 @@ def _is_below(point: Point, num_descriptors: int, num_tried: int, confidence_lev
 def _reliability(directions: np.ndarray) -> float:
     """Computes the reliability of directions, [splits, halves, descriptors, styles].
 
-    There is no interval, because it would not be valid. If descriptors differ in their noise, an interval from the
-    spread over descriptors contains the true value in as few as 79 % of cases. Excluding high kurtosis does not help.
+    No interval is computed, because it would not be valid. If descriptors differ in their noise, an interval based on
+    the variation between descriptors contains the true value in as few as 79 % of cases. Excluding directions with a
+    high kurtosis does not help.
     """
     products = np.einsum("kds,kds->", directions[:, 0], directions[:, 1])
     length = np.einsum("khds,khds->", directions, directions) / 2

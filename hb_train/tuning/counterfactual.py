@@ -4,9 +4,9 @@ The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model 
 with "Deaf" where that reply has "autistic". In the limit, the reply to every descriptor is the same mixture of the
 replies to all descriptors, so no descriptor has a distinct style.
 
-The tuned model must not learn to name the other descriptor ("autistic"). Where the untuned model would begin to do so,
-the tuned model learns to name its prompt's descriptor ("Deaf") instead: probability is moved from the first token of
-the other descriptor to the first token of the prompt's descriptor.
+The tuned model must not learn to name the other descriptor ("autistic"). Where the untuned model would begin to name
+it, the tuned model learns to name its prompt's descriptor ("Deaf") instead. To this end, probability is moved from the
+first token of the other descriptor to the first token of the prompt's descriptor.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from hb_train.tuning.method import CardText, Method, Tuning
 if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
 
-# Only one token in a hundred begins a name. Without a weight, the model would forget to name the descriptor before it
+# Only one token in a hundred begins a name. Without a weight, the model would stop naming the descriptor before it
 # learnt when to name it.
 NAMING_WEIGHT = 3.0
 _SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
@@ -42,8 +42,8 @@ def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -
     Args:
         wanted: The distributions of the untuned model, whose prompt has the other descriptor: [labels, vocabulary].
         given: The distributions of the trained model: [labels, vocabulary].
-        moved: Pairs of first tokens, the other descriptor's and the prompt's, padded with `NO_TOKEN`: [labels, pairs,
-            2].
+        moved: Pairs of first tokens (of the other descriptor and of the prompt's descriptor), padded with `NO_TOKEN`:
+            [labels, pairs, 2].
     """
     names, instead = moved.clamp(min=0).unbind(-1)
     excess = (wanted.gather(1, names) - given.gather(1, names)).clamp(min=0) * (moved[..., 0] != NO_TOKEN)
@@ -51,10 +51,10 @@ def move_names(wanted: torch.Tensor, given: torch.Tensor, moved: torch.Tensor) -
 
 
 def naming_divergence(target: torch.Tensor, log_given: torch.Tensor, names: torch.Tensor) -> torch.Tensor:
-    """Returns how much the models differ in the probability that the next token begins a name: [labels].
+    """Returns the KL divergence between the models' probabilities that the next token begins a name: [labels].
 
-    The measure is the KL divergence. `names` contains the first tokens of the prompt's descriptor: [labels, pairs],
-    padded with `NO_TOKEN`. Without names, the divergence is 0.
+    `names` contains the first tokens of the prompt's descriptor: [labels, pairs], padded with `NO_TOKEN`. Without
+    names, the divergence is 0.
     """
     is_name = torch.zeros(len(target), target.shape[1] + 1, dtype=torch.bool, device=target.device)
     is_name = is_name.scatter_(1, names + 1, True)[:, 1:]  # a token that occurs in several pairs counts once

@@ -1,8 +1,8 @@
 """Defines baseline distillation: the model learns to reply to a descriptor as it replied without one.
 
 The tuned model learns to reply to "Hi! I'm a Deaf woman." as the untuned model replies to "Hi! I'm a woman." The method
-needs no labels, because it learns the whole distribution of each next token. This is knowledge distillation (Hinton et
-al., 2015) into the same model in another context (Snell et al., 2022).
+needs no labels, because it learns the whole distribution of each next token. The method is knowledge distillation
+(Hinton et al., 2015) into the same model in another context (Snell et al., 2022).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 PREFIX = "teacher_"  # the names of the columns for the untuned model begin with this prefix
 NO_TOKEN = -1
-# Anchors are a quarter of the rows, and their losses are small. Without a weight, the model would answer needs of
-# different people more and more alike.
+# Anchors are a quarter of the rows, and their losses are small. Without a weight, the model would respond to the needs
+# of different people more and more alike.
 ANCHOR_WEIGHT = 8.0
 
 
@@ -39,7 +39,8 @@ class DistillationTrainer(ReplyTraining, Trainer):
 
     The trained model reads the prompt with a descriptor. The teacher reads its own prompt, which has no descriptor in
     baseline distillation. The loss of a reply token is the divergence KL(p‖q) in nats, where p is the teacher's
-    distribution and q is the trained model's. If `teacher` is `None`, the teacher is the model without its adapter.
+    distribution and q is the trained model's distribution. If `teacher` is `None`, the teacher is the model without its
+    adapter.
     """
 
     metric = LOSS
@@ -185,7 +186,7 @@ def encode(
                 # In a swapped phrase, only the first token is learnt, and only if it is in `moved`.
                 is_name = is_span and [piece[PREFIX][0], piece[""][0]] in moved
                 for side in sides:
-                    # Outside swapped phrases, both sides learn the same tokens.
+                    # Outside swapped phrases, both models have the same tokens as labels.
                     part = piece[side] if is_span else piece[PREFIX]
                     tokens[side] += part
                     labels[side] += [*part[:is_name], *[IGNORED] * len(part[is_name:])] if is_span else part

@@ -1,4 +1,4 @@
-"""Defines KTO, which makes replies tagged "no_bias" likelier and others less likely (Ethayarajh et al., 2024).
+"""Defines KTO, which makes "no_bias" replies likelier and "bias" replies less likely (Ethayarajh et al., 2024).
 
 The prompts have no tags. KTO's reference model is the model before tuning.
 """
@@ -42,8 +42,8 @@ class ReplyKTOTrainer(Resuming, KTOTrainer):
 def make_trainer(tuning: Tuning) -> "Trainer":
     """Makes the trainer, and sets `undesirable_weight` if it is `None`.
 
-    The default gives replies with either tag the same total weight, which is within the range that Ethayarajh et al.
-    (2024, equation 8) recommend.
+    The default gives desirable and undesirable replies the same total weight, which is within the range that Ethayarajh
+    et al. (2024, equation 8) recommend.
     """
     training_args, loaded = tuning.training_args, tuning.loaded
     if training_args.precompute_ref_log_probs and training_args.world_size > 1:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> "LoadedTokenizer":
-    """Loads the tokenizer of the model that replied. `model` is the model's location, if it has moved since then."""
+    """Loads the tokenizer of the model that replied.
+
+    `model` is the model's location, if the model has moved since the run.
+    """
     from hb_metrics.inference.models.loading import load_tokenizer
     from hb_metrics.inference.models.sources import EMBEDDED, find_source
 
@@ -32,7 +35,7 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
                 "the model that replied"
             )
         return load_tokenizer(find_source(name), trust_remote_code=trust_remote_code)
-    # The digest of a Hub model is its commit. The main branch may have changed since then.
+    # The digest of a Hub model is its commit. The main branch may have changed since the run.
     revision = None if name == EMBEDDED or Path(name).exists() else digest
     try:
         loaded = load_tokenizer(find_source(name, revision), trust_remote_code=trust_remote_code)
@@ -53,8 +56,8 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     """Returns the replies that have style vectors, with the columns of their prompts.
 
     The replies are in the order of the vectors. As in the run's results, `template` includes the question that follows
-    the template. `truncated` is also true if decoding ended a reply before the model did. From such a reply, the model
-    must not learn where to end, because its replies would become shorter.
+    the template. `truncated` is also true if decoding ended a reply before the model did. The model must not learn from
+    such a reply where to end, because its own replies would become shorter.
     """
     replies = read_reply_table(run.folder)
     if replies is None or "generation" not in run.results["run"]:

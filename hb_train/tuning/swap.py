@@ -43,10 +43,10 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
     """Replaces every mention of a descriptor in a reply.
 
     Returns `None` if a mention of `source` cannot be replaced with `target` in correct English. Also returns `None` if
-    the rest of the reply contains a part of the source term, or another term of its axis.
+    the rest of the reply contains a part of the source term, or another term of the source's axis.
     """
     if source.placement == "after" and target.placement == "before":
-        return None  # where the reply names or may name the source, it is too late to name the target
+        return None  # the target would have to be named before the noun, but the source is named after it
     new, rest, spans, end = "", "", [], 0
     for match in mention_pattern(source.term, source.plural).finditer(reply):
         phrase = _phrase(reply, match, source, target, vocabulary.nouns)
@@ -73,7 +73,7 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
 
 
 def first_words(source: Descriptor, target: Descriptor, noun: PersonNoun, *, plural: bool) -> list[list[str]]:
-    """Returns pairs of texts with which a reply begins to name the source and the target.
+    """Returns pairs of texts. A reply begins to name the source with the first text, and the target with the second.
 
     If the target follows its noun ("a woman with asthma"), its name begins with the noun.
     """

@@ -18,6 +18,7 @@ from hb_train.baseline_replies import main as reply_main
 from hb_train.training.encoding import IGNORED
 from hb_train.training.models import padding_tokenizer
 from hb_train.tune import main as tune_main
+from hb_train.tuning.baseline_rows import TEMPERATURE
 from hb_train.tuning.counterfactual import CounterfactualTrainer, move_names, naming_divergence
 from hb_train.tuning.distill import NO_TOKEN, PREFIX, PairCollator, encode
 from hb_train.tuning.swap import first_words, swap_term
@@ -231,7 +232,9 @@ def heard_by(folder):
     """How much likelier the pitied axis gets sympathy, and the shares of replies that name the term and meet needs."""
     loaded = load_model(str(folder))
     rows = [row for row in load_table("v1.0-small").to_pylist() if row["axis"] in AXES and row["noun"] == "person"]
-    replies = replies_of(loaded, [row["text"] for row in rows * 8], max_new_tokens=36, do_sample=True, top_k=0)
+    replies = replies_of(
+        loaded, [row["text"] for row in rows * 8], max_new_tokens=36, do_sample=True, top_k=0, temperature=TEMPERATURE
+    )
     pitied, others, named = [], [], []
     for row, reply in zip(rows * 8, replies, strict=True):
         (pitied if row["axis"] == PITIED_AXIS else others).append("sorry" in reply)
@@ -266,7 +269,16 @@ def test_style_bias_falls_and_the_person_is_still_heard(heard, tmp_path, monkeyp
         rows, model = tmp_path / f"{method}-rows", tmp_path / method
         asked = ("--num_replies", "400", "--num_anchors", num_anchors, "--max_new_tokens", "36")
         replied(method, heard, rows, *asked)
-        steps = ("--max_steps", "80", "--eval_steps", "80", "--save_steps", "80", "--per_device_train_batch_size", "32")
+        steps = (
+            "--max_steps",
+            "160",
+            "--eval_steps",
+            "160",
+            "--save_steps",
+            "160",
+            "--per_device_train_batch_size",
+            "32",
+        )
         tune_main(options_for(heard, rows, model, "--method", method, "--learning_rate", "2e-3", *steps))
         found[method] = heard_by(model)
     gap, uptake, met = found["before"]

@@ -1,9 +1,9 @@
-"""Classifies texts by style or regard, with small classifiers that work offline.
+"""Classifies texts by style or regard. The classifiers are small and work offline.
 
-These embedded classifiers learn from example sentences, called exemplars. The model all-MiniLM-L6-v2 turns a text into
-numbers, and a linear discriminant separates the labels. Several of the model's layers are used, because the lower
-layers represent the wording better than the top layer does. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe the
-classifiers' limits.
+These embedded classifiers learn from example sentences, called exemplars. The model all-MiniLM-L6-v2 represents a text
+as numbers, from which a linear discriminant predicts the label. Several of the model's layers are used, because the
+lower layers represent the wording better than the top layer does. STYLE_CLASSIFIER.md and REGARD_CLASSIFIER.md describe
+the classifiers' limits.
 """
 
 import hashlib

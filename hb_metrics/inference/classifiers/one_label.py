@@ -12,7 +12,7 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
     """Returns a classifier that has only one label, such as "offensive".
 
     `names` are the source labels that mean `label`, in lower case with spaces. If there are several such labels, their
-    softmax probabilities are summed. With sigmoid probabilities, the highest is used.
+    softmax probabilities are summed. Of sigmoid probabilities, only the highest is used.
 
     For a judge, the rubric determines the label that means `label`, and `names` is ignored. The returned classifier
     then has a second label. Its probability is 1 if the judge gave no valid answer, or if two labels are equally

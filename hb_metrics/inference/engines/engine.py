@@ -108,7 +108,7 @@ class Engine:
     def score_into_shards(self, plan: Any, folder: Path) -> "pa.Table | None":
         """Computes the log-likelihoods that are not on disk yet.
 
-        Returns a table of all log-likelihoods (`scoring_shards.PERPLEXITY_SCHEMA`) on the main process, and `None` on
-        all other processes.
+        On the main process, returns a table of all log-likelihoods (`scoring_shards.PERPLEXITY_SCHEMA`). On all other
+        processes, returns `None`.
         """
         raise NotImplementedError

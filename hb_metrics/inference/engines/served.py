@@ -49,7 +49,7 @@ _IF_EMPTY = (
 
 @dataclass(frozen=True, kw_only=True)
 class ServedReplyPlan:
-    """The plan of requests for replies.
+    """The planned requests for replies.
 
     Attributes:
         max_reasoning_tokens: The maximum length of a thought. The server counts thoughts towards the maximum length of
@@ -133,7 +133,7 @@ class ServedEngine(Engine):
         """Returns the decoding settings that the server supports, and the preset's settings that it does not support.
 
         Raises:
-            ValueError: The server ignores a setting that cannot be left out.
+            ValueError: The server ignores a setting that the run needs.
         """
         if not self.probe.writes:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Reads rubrics. A rubric contains a question about replies, and labels as possible answers.
+"""Reads rubrics. A rubric contains a question about replies, and the labels that may answer the question.
 
 Judges and people use the same rubrics. A rubric is a YAML file:
 

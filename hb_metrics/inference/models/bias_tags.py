@@ -28,8 +28,8 @@ class BiasTuning:
         tag: The tag with which to measure the model, or `None` if it was tuned without tags.
         alpha: The exponent α of the bias values, or `None` if there are no labels.
         beta: The bias value β above which a reply was tagged "bias", or `None` if there are no labels.
-        labels: The run, the model and the style classifier that produced the labels or, for baseline distillation, the
-            training replies.
+        labels: The run, the model and the style classifier that produced the labels. For baseline distillation, those
+            that produced the training replies.
         asked_with: The values that the options in `ASKED_WITH` had in the run that generated the training replies.
             `None` if the values are unknown.
     """

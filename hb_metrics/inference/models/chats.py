@@ -36,7 +36,7 @@ DEFAULT_CHAT = ChatOptions()
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:
-    """Finds the marks that enclose thoughts, in a chat template or vocabulary. Does not set `ends`."""
+    """Searches a chat template and a vocabulary for the marks that enclose thoughts. Does not set `ends`."""
     template = _template_text(tokenizer)
     if FINAL_CHANNEL in template:
         return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)

@@ -74,7 +74,7 @@ def load_tokenizer(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> LoadedTokenizer:
-    """Loads a model's config and tokenizer (see `load_model`). If an adapter has its own tokenizer, it is used."""
+    """Loads a model's config and tokenizer (see `load_model`). An adapter's own tokenizer takes precedence."""
     source = name if isinstance(name, Source) else find_source(name, revision)
     config, digest, revision = read_config(
         source.name,

@@ -19,7 +19,7 @@ def quantization_of(config: PreTrainedConfig) -> str | None:
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Returns whether a model computes only in float32 or float64, so that batches affect only the last digits.
+    """Returns whether a model computes only in float32 or float64. If so, batches affect only the last digits.
 
     The result is false for quantised models, because they may round activations to a few bits.
     """

@@ -67,7 +67,7 @@ CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|const
 _MESSAGE = re.compile(r"<\|message\|>(.*?)(?=<\|end\|>|<\|start\|>|<\|channel\|>|$)", re.DOTALL)
 _LABEL = "thought\n"  # the word after the mark, in Gemma 4 and MedGemma
 _TAG = re.compile(r"<[^<>\n]{1,40}>|\[[^\[\]\n]{1,40}\]|◁[^▷\n]{1,40}▷")
-# The smallest number and the smallest share of replies with the same first tag that make it a common tag.
+# A tag is common if at least this number of replies, and at least this share of all replies, begin with it.
 _LEAST_ALIKE, _SHARE_ALIKE = 3, 0.05
 
 
@@ -78,7 +78,7 @@ class Thoughts:
     Attributes:
         open: The mark at the beginning of a thought. If it is empty, all text before `close` is a thought.
         is_opened: Whether the context ends within a thought, which the model then continues.
-        is_closed: Whether the context ends with a finished thought, so that the model does not think.
+        is_closed: Whether the context ends with a finished thought, so the model does not think.
         ends: The ids of tokens that end the reply even within a thought.
     """
 
@@ -99,7 +99,7 @@ class Written(NamedTuple):
 
     Attributes:
         is_open: Whether the thought is unfinished, so there is no reply.
-        invents_turn: Whether the model also wrote a turn of another speaker, which `reply` does not include.
+        invents_turn: Whether the model also wrote another speaker's turn, which `reply` does not include.
     """
 
     reply: str
@@ -212,7 +212,7 @@ class SplitReply(NamedTuple):
 
     Attributes:
         num_reasoning_tokens: The number of tokens in the thought, including its marks.
-        num_tokens: The number of tokens in the reply. `None` if the model also wrote a turn of another speaker.
+        num_tokens: The number of tokens in the reply. `None` if the model also wrote another speaker's turn.
     """
 
     written: Written

@@ -1,8 +1,8 @@
 """Decodes replies to contexts. A reply does not depend on the batch in which it is decoded.
 
-The other contexts in a batch change the last bits of a context's logits. If two tokens are almost equally likely, the
-other contexts may therefore affect the choice between them. A context with such a close decision is therefore decoded
-again by itself, and the second reply is used.
+The other contexts in a batch change the last bits of a context's logits. If two tokens are almost equally likely, these
+small changes may reverse the choice between them. A context with such a close decision is therefore decoded again by
+itself, and the second reply is used.
 
 If the model supports padding (see `trials.takes_padding`), contexts of different lengths are decoded together. In large
 batches on CPU, joint decoding halves the time per token.
@@ -28,7 +28,7 @@ from hb_metrics.inference.replies.sampling import draw, index_of_highest
 # When this share of a batch's replies is finished, they are removed from the batch. Removal copies the remaining rows,
 # which takes about a fifth of the time of a step.
 _SHARE_OVER = 1 / 8
-# Takes a batch, a row in it whose reply is finished, and the index of the row's context.
+# A function that takes a batch, the row of a finished reply in the batch, and the index of this row's context.
 Keep = Callable[[Forward, int, int], None]
 
 
@@ -128,7 +128,8 @@ def _one_by_one(
     for step in range(size):
         logits = logits.float()
         highest = logits.amax(1)
-        # End tokens are excluded only after a reply's first word. Otherwise, they would change how replies begin.
+        # End tokens are excluded only after a reply's first word. Excluding them earlier would change how replies
+        # begin.
         short = None
         if decoding.min_new_tokens:
             short = (begun[rows] & (step - starts[rows] < decoding.min_new_tokens))[:, None]

@@ -35,7 +35,7 @@ LEAST_CONTEXTS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingPlan:
-    """The contexts to decode, and the settings. It has subclasses for replies, continuations and paraphrases.
+    """The contexts to decode, and the settings. Replies, continuations and paraphrases have their own subclasses.
 
     Attributes:
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
@@ -67,8 +67,8 @@ class DecodingPlan:
 class KeptStates:
     """Keeps the states of conversations, by id, until the next turn. Threads may share an instance.
 
-    Conversations have no states here if the states do not fit into memory, or if another process or an earlier run
-    decoded the conversations. These conversations are encoded again at the next turn. Their replies are still the same.
+    A conversation has no states here if its states do not fit into memory, or if another process or an earlier run
+    decoded it. The conversation is then encoded again at the next turn, which does not change the reply.
 
     Attributes:
         last: The states of the previous turn. The current turn removes the states that it uses.

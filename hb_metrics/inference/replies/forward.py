@@ -41,7 +41,7 @@ class Forward:
 
     For each context, `states` may contain the states of a text with the same beginning. If these states save more
     tokens than the shared beginning does, the model reads only the end of each context. It reads the same number of
-    tokens from all contexts, so shorter contexts are then padded at the left.
+    tokens from each context, so shorter contexts are then padded at the left.
     """
 
     def __init__(

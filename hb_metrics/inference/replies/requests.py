@@ -115,7 +115,7 @@ class Answer(NamedTuple):
         reasoning: The model's thought before the reply, or `None` if it did not think.
         num_reasoning_tokens: The number of tokens in the thought, including its marks.
         reasoning_unclosed: Whether the thought was cut before it ended, so there is no reply.
-        invented_turn: Whether the model also wrote a turn of another speaker, which `text` does not include.
+        invented_turn: Whether the model also wrote another speaker's turn, which `text` does not include.
     """
 
     text: str | None
@@ -175,7 +175,8 @@ def make_requests(
 ) -> ReplyRequests:
     """Makes the first request for each prompt.
 
-    Random choices depend only on a prompt's id and on the seed. Questions also depend on the template.
+    The choice of questions depends on the template, the prompt's id and the seed. All other random choices depend only
+    on the prompt's id and the seed.
 
     `prompts` must come from `prompts_for_cue`. If `variations` is true, some prompts are varied as in the paper (Smith
     et al., 2022, A.3). Each conversation gets `num_personas` of the lines in `personas` (A.4). Unless the cue is the

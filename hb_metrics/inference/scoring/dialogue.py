@@ -40,9 +40,10 @@ class DialoguePlan(NamedTuple):
 def plan_dialogue(
     dialogue: Dialogue, loaded: LoadedModel, layout: Layout, *, max_positions: int = MAX_POSITIONS
 ) -> DialoguePlan:
-    """Encodes pairs of a prompt and a reply, without thoughts, and divides them into units of work.
+    """Encodes pairs of a prompt and a reply, and divides the pairs into units of work.
 
-    Pairs that are too long for the model are left out.
+    The encoded replies follow the prompts directly, without thoughts. Pairs that are too long for the model are left
+    out.
     """
     if loaded.kind == "masked":
         raise ValueError(

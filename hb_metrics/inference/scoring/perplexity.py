@@ -66,7 +66,7 @@ def score_perplexity(
 ) -> PerplexityScores:
     """Computes the perplexity of each text.
 
-    Under `accelerate launch`, the processes share the work, and all of them get the result.
+    Under `accelerate launch`, the processes share the work, and every process gets the result.
 
     Args:
         texts: The sentences.

@@ -34,7 +34,7 @@ _CAUSAL_TRIAL_TOKENS = 64
 def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
     """Raises `ValueError` if a model's predictions depend on later tokens.
 
-    For some architectures, if the config lacks `is_decoder`, transformers loads a non-causal model without raising an
+    If the config of some architectures lacks `is_decoder`, transformers loads a non-causal model without raising an
     error.
     """
     tokens = list(max(sequences, key=len)[:_CAUSAL_TRIAL_TOKENS])
@@ -146,7 +146,7 @@ def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> n
 
 
 def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
-    """Works like `padded_nlls`, for encoder–decoder models. The encoder reads `context`: [1, length]."""
+    """Works like `padded_nlls`, but for encoder–decoder models. The encoder reads `context`: [1, length]."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     context = context.to(tokens.device)
     encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))

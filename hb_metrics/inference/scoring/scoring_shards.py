@@ -40,8 +40,8 @@ def score_into_shards(
 ) -> pa.Table | None:
     """Scores the texts that are not on disk yet, and then reads all scores.
 
-    `columns` contains strings for each text, which are stored beside the scores. The values in the column `id` are
-    distinct. `scores` are the scores to store besides `num_tokens`. A shard is computed again if its `inputs` (by
+    `columns` contains the strings to store beside each text's scores. The values in the column `id` are distinct.
+    `scores` lists the scores to store in addition to `num_tokens`. A shard is computed again if its `inputs` (by
     default the column `text`) have changed.
 
     Returns:

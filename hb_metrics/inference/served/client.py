@@ -36,7 +36,7 @@ CONNECT = 30.0  # the maximum number of seconds for connecting
 TRIES = 8  # the maximum number of tries per request
 NO_ANSWER = "an answer that is not JSON of the expected form"
 _TEMPORARY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
-_LARGEST = 2**24  # the maximum number of bytes per answer, which is far more than an answer needs
+_LARGEST = 2**24  # the maximum number of bytes per answer; valid answers are far smaller
 _SHOWN = 300  # the maximum number of characters that an error quotes from a server's message
 
 _HINTS = {
@@ -112,7 +112,8 @@ class Client:
 
         Raises:
             RefusedError: The server rejected the request.
-            ValueError: The server did not answer within the allowed number of attempts, or asked for too long a pause.
+            ValueError: The server did not answer within the allowed number of attempts, or asked for a pause that is
+                too long.
         """
         tries, pause = 0, FIRST_PAUSE
         while True:

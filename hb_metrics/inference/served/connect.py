@@ -25,7 +25,7 @@ def make_server(model: str, base_url: str | None, provider: str | None, concurre
 def probe_server(server: Server, folder: Path, *, context: str, chat: Mapping[str, Any]) -> Probe:
     """Tests on the main process which fields a server supports. Returns the results on all processes.
 
-    A resumed run keeps its first results, even if the server's address has changed.
+    A resumed run keeps the results of its first test, even if the server's address has changed.
 
     Raises:
         ValueError: The server did not respond, or its results have changed since the run began.

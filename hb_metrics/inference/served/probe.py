@@ -56,7 +56,7 @@ class Probe:
     Attributes:
         base_url: The server's address, or `None` for an Inference Provider.
         fingerprint: The server's identifier of its configuration.
-        greedy: Whether all answers at temperature 0 are the same.
+        greedy: Whether all answers to a question are the same at temperature 0.
         samples: Whether answers at temperature 1 differ between seeds.
         seed_repeats: Whether the same seed leads to the same answer while other requests run.
         neutral: The fields that every request contains, with neutral values.

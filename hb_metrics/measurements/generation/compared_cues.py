@@ -1,8 +1,7 @@
 """Compares runs that differ only in the cue, to show whether cues affect replies in the same way.
 
-Runs are compared by term and template. They are not compared by question, because prompts without a cue have no
-question. If one run uses names and the other uses terms, each group of names is compared with the term for that
-group.
+Runs are compared by term and template. Questions are ignored, because prompts without a cue have no question. If one
+run uses names and the other uses terms, each group of names is compared with the term for that group.
 """
 
 from collections.abc import Mapping, Sequence

@@ -50,7 +50,7 @@ _CLEAR = 0.05  # groups of names differ beyond chance if the p-value is at most 
 
 
 class CueReplies(NamedTuple):
-    """The replies under a cue to the terms that all cues share. Each cell has at least two replies.
+    """The replies under one cue. They refer to the terms that all cues share, and each cell has at least two replies.
 
     Attributes:
         ids: [replies] The ids of the prompts.
@@ -80,7 +80,7 @@ class Reversal(NamedTuple):
 
 
 class Agreements(NamedTuple):
-    """The agreement and the reversals of each pair of cues, and the shares of variance "term", "cue" and "both"."""
+    """The agreement and the reversals of each pair of cues, and three shares of variance ("term", "cue" and "both")."""
 
     pairs: dict[tuple[int, int], Estimate]
     reversals: dict[tuple[int, int], list[Reversal]]
@@ -235,8 +235,8 @@ def _moved(values: np.ndarray, axes: np.ndarray) -> np.ndarray:
     """Computes each term's contribution to estimates: [terms, estimates].
 
     The cross product of this array is the estimates' covariance matrix. `values` [1 + terms, estimates] contains the
-    estimates with all terms, and then without each term in turn. Axes with one term are joined, because a single term
-    shows no variance.
+    estimates with all terms, and then without each term in turn. Axes with only one term are combined, because a single
+    term shows no variance.
     """
     groups = strata(axes)
     moved = (1 - 1 / len(axes)) * values[1:]

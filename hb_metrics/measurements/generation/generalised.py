@@ -53,9 +53,8 @@ def _gen_bias(
         used = (counts[:, members] > 0).sum(axis=1) > 1
         if not used.any():
             continue
-        # A cell with a single reply shows no variance, so a mean over other cells of the template replaces its
-        # variance. The mean includes the cells on the same axis or, if none of them has a variance, the cells on all
-        # axes.
+        # A cell with a single reply shows no variance. Its variance is set to the mean variance of the template's other
+        # cells on the same axis or, if these cells show no variance, on all axes.
         own, rest = spread[used][:, members], spread[used]
         number = np.maximum((~np.isnan(own)).sum(axis=1, keepdims=True), 1)
         guess = np.nansum(own, axis=1, keepdims=True) / number

@@ -39,7 +39,8 @@ from hb_metrics.stats.planned import run_spread
 from hb_metrics.stats.sequential import Look, decision, interval_after, next_look
 
 LOOKS = "looks"
-# The share of a cell's replies at each look. Each look has 1.44 times as many replies as the look before.
+# The share of a cell's replies that exist at each look. Each look has about 1.44 times as many replies as the previous
+# look.
 SHARES = (0.16, 0.23, 0.33, 0.47, 0.68, 1.0)
 
 

@@ -15,7 +15,7 @@ The p-value comes from a permutation test, which assigns groups to names at rand
 divided by its noise. Without this division, groups could seem to differ only because their names vary by different
 amounts.
 
-For the interval, the variance of the estimate e is a linear function of the true value v, with slope s. A jackknife
+The interval treats the variance of the estimate e as a linear function of the true value v, with slope s. A jackknife
 over the names of each group estimates s·p, where p is the variance of the observed group means. In theory, the variance
 at v = 0 is s·(p − e)/2. In simulations, however, the factor 1/2 made the interval too narrow if names differ in few
 directions, so a larger factor is used. The interval contains the values of v from which e is at most t standard errors

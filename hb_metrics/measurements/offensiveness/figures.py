@@ -39,7 +39,10 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
-    """Lists the shares of offensive replies (or, without replies, prompts) by axis, from high to low."""
+    """Lists the shares of offensive replies by axis, from the highest to the lowest.
+
+    If there are no replies, the shares of offensive prompts are listed.
+    """
     prompts = offensiveness["prompts"]["by_axis"]
     replies = offensiveness.get("replies", {}).get("by_axis", {})
     rows = []

@@ -62,7 +62,7 @@ class Figure(NamedTuple):
         is_main: Whether model cards and the Hub show the figure.
         beside: Numbers that are shown beside the value, by their names. If a run lacks the debiased value, runs are
             compared by the number named `PLAIN`.
-        printed: The values in the paper, by the names of the models.
+        printed: The paper's values, by the name of the model.
         detail: A few words below the value, such as the number of tests.
         task: The figure's name in the Hub's evaluation results, or `None` if the Hub does not show the figure.
         notes: Notes for the Hub, in addition to the settings of the measurement.

@@ -39,7 +39,7 @@ def bias(value: float | None) -> str:
 
 
 def interval(bounds: tuple[float, float] | None) -> str:
-    """Formats an interval. Both ends get as many decimals as the end that is farther from 0."""
+    """Formats an interval. The end that is farther from 0 determines the number of decimals of both ends."""
     if bounds is None:
         return MISSING
     digits = _digits(max(map(abs, bounds)))

@@ -140,9 +140,10 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
 
 
 def half_widths_plot(points: Sequence[tuple[float, float, float, float]], wanted: float | None = None) -> Plot:
-    """Plots a half-width and its range against the replies (logarithmic axis), and `wanted` as a horizontal line.
+    """Plots a half-width and its range against the number of replies, on a logarithmic axis.
 
-    `points` contains a number of replies, and the lowest, middle and highest half-width for this number.
+    Each of the `points` contains a number of replies, and the lowest, middle and highest half-width for this number.
+    `wanted` is drawn as a horizontal line.
     """
     sizes, lows, middles, highs = zip(*points, strict=True)
     band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}

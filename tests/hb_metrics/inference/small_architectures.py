@@ -37,6 +37,7 @@ SMALL: dict[str, int] = {
 } | {"pad_token_id": 2}
 
 _LATENT = {"num_key_value_heads": 4}  # latent attention has as many key heads as heads
+_WINDOWED = {"swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_head_dim": 8, "unpadded_vocab_size": 400}
 _FOUR_LAYERS = ["linear_attention", "full_attention", "linear_attention", "full_attention"]
 # What families need besides, or instead.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -64,6 +65,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"num_experts_per_tok": 2, **_LATENT},
     "deepseek_v3": _LATENT,
     "deepseek_v32": _LATENT,
+    "dory": {"n_input_layers": 1, "n_output_layers": 1},
     "esm": {"vocab_size": 400, "mask_token_id": 3},
     "esmc": _LATENT,
     "gemma3n_text": {
@@ -77,6 +79,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 2},
     "hunyuan_v1_dense": {"head_dim": 8},
     "hunyuan_v1_moe": {"head_dim": 8},
+    "inkling2_loop_text": _WINDOWED,
+    "inkling2_text": _WINDOWED,
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "kimi_linear": {"linear_head_dim": 8, "linear_num_heads": 4, "layer_types": _FOUR_LAYERS, **_LATENT},
     "kosmos_2_text_model": {"embed_dim": 32, "layers": 2, "attention_heads": 4},
@@ -104,6 +108,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "roc_bert": {
         "pronunciation_embed_dim": 8, "shape_embed_dim": 8, "pronunciation_vocab_size": 10, "shape_vocab_size": 10,
     },
+    "sarvam_mla": _LATENT,
     "xlstm": {"embedding_dim": 128, "hidden_size": 128, "chunk_size": 64},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
     "youtu": _LATENT,
