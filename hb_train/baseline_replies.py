@@ -62,8 +62,8 @@ class ReplyArguments:
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     leave_out: str | None = option(
         None,
-        "Exclude the descriptors of this dataset config, and all descriptors that share a stem with them, so that a "
-        "later measurement can use them as unseen descriptors.",
+        "Exclude the descriptors of this dataset config, and all descriptors with the same stems. A later measurement "
+        "can then use the excluded descriptors as unseen ones.",
     )
     system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")

@@ -62,9 +62,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--no_worse_than",
         nargs="+",
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 if, in any later run, a figure may have worsened by more than its margin since the "
-        "first run. Write a margin in percent of the first run's value (dialogue_perplexity=5%%), in percentage "
-        "points (offensive_replies=0.5pt), or in the figure's unit (full_gen_bias_debiased=2).",
+        help="Exit with status 3 if a figure in any later run may be worse than in the first run by more than its "
+        "margin. Write a margin in percent of the first run's value (dialogue_perplexity=5%%), in percentage points "
+        "(offensive_replies=0.5pt), or in the figure's unit (full_gen_bias_debiased=2).",
     )
     parser.add_argument(
         "--generalise",

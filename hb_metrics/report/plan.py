@@ -73,8 +73,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--second",
         type=Path,
         metavar="RUN",
-        help="A second pilot: a run of another model, such as a tuned model, on the same prompts. The plan then "
-        "also covers the change from the first model to the second, paired by prompt.",
+        help="A second pilot: a run of another model, such as a tuned model, on the same prompts. The plan then also "
+        "covers the change from the first model to the second. Replies are paired by prompt.",
     )
     parser.add_argument(
         "--assume",

@@ -66,8 +66,8 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     }.get(served["reasoning"], "returned no thoughts of the model")
     kept = {True: "observes", False: "exceeds", None: "did not reach"}[served["max_tokens_kept"]]
     return [
-        f"The model was served by {where}{called}. No weights were loaded here, so all information on the model comes "
-        "from the server.",
+        f"The model was served by {where}{called}. No weights were loaded here, so all information about the model "
+        "comes from the server.",
         f"Before the run, a probe tested the server. The server {samples}. It returns log-probabilities of "
         f"{likelihoods}. It {kept} the token limit, and {reasoning}.",
     ]

@@ -108,7 +108,7 @@ def test_without_the_files_there_is_a_reason(copied):
         shutil.rmtree(copied[1] / name)
     changes = changes_of(copied)
     assert not any(row.is_paired for row in changes.rows)
-    assert set(changes.missing.values()) == {"a run folder lacks the files from which it is computed"}
+    assert set(changes.missing.values()) == {"a run's folder lacks the files that the computation needs"}
 
 
 def row(name, unit, change, part_of=""):
