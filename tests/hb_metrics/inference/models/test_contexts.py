@@ -152,7 +152,7 @@ def test_a_context_and_its_reply_have_to_fit(get_small_model):
 def test_an_encoder_and_its_decoder_have_positions_of_their_own(get_small_model):
     model, _ = get_small_model("blenderbot")  # 64 positions
     check_lengths([[5] * 64], ["a"], model, 64)
-    with pytest.raises(ValueError, match=r"prompt a has 65 tokens.* only 64"):
+    with pytest.raises(ValueError, match=r"only 64 tokens, but prompt a .* 65 for its context"):
         check_lengths([[5] * 65], ["a"], model, 20)
     with pytest.raises(ValueError, match=r"up to 65, .* only 64"):
         check_lengths([[5]], ["a"], model, 65)
