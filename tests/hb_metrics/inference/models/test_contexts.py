@@ -154,7 +154,7 @@ def test_an_encoder_and_its_decoder_have_positions_of_their_own(get_small_model)
     check_lengths([[5] * 64], ["a"], model, 64)
     with pytest.raises(ValueError, match=r"only 64 tokens, but prompt a .* 65 for its context"):
         check_lengths([[5] * 65], ["a"], model, 20)
-    with pytest.raises(ValueError, match=r"up to 65, .* only 64"):
+    with pytest.raises(ValueError, match=r"only 64 tokens, .* up to 65 for its reply"):
         check_lengths([[5]], ["a"], model, 65)
     # It is so: the last position is taken, and one more is not.
     tokens = torch.full((1, 64), 5)
