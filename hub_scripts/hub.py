@@ -193,8 +193,8 @@ def propose(
     """Opens a pull request that writes files to a model's repository. Returns its page, and whether it is new.
 
     If this account already has an open pull request with the same title and content, that pull request's page is
-    returned. A new pull request starts at the commit `parent`, on which the contents are based, so later commits by the
-    owners are preserved.
+    returned. A new pull request starts at the commit `parent`, on which the contents are based. Later commits by the
+    owners are therefore preserved.
     """
     from huggingface_hub import CommitOperationAdd
 

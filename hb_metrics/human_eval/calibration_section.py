@@ -109,7 +109,7 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
-    """Returns, for each axis, the share of replies to which people give the label.
+    """Returns, for each axis, two shares of replies to which people give the label.
 
     The value is the share among replies to which the judge also assigns the label. The number beside the value is the
     share among all other replies.

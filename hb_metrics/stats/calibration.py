@@ -269,8 +269,8 @@ def alternative_annotator(
 
     For each rater, a t-test shows whether the judge agrees with the other raters almost as often as this rater does.
     The judge's share of agreement may be lower by at most `epsilon` (0.1 for crowd workers, 0.2 for experts). The
-    p-values are corrected for the number of raters (Benjamini and Yekutieli). If all replies have the same weight, this
-    is the published test.
+    p-values are corrected for the number of raters (Benjamini and Yekutieli). If all replies have the same weight, the
+    test is the same as the published test.
     """
     p_values, advantages = [], []
     for rater in range(labels.shape[1]):

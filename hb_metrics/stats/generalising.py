@@ -91,18 +91,13 @@ def term_spread(influences: Influences) -> TermSpread:
 def generalised(influences: Influences, over: Over, confidence_level: float) -> Generalised:
     num_templates, num_terms = influences.cells.shape
     terms, in_cells, peakedness, num_axes = term_spread(influences)
+    few = []
     if over != "templates" and num_terms - num_axes < MIN_FREEDOM:
-        return Generalised(
-            None,
-            f"an interval that covers other terms needs at least {MIN_FREEDOM + num_axes} terms, and there are "
-            f"{num_terms}",
-        )
+        few.append(f"at least {MIN_FREEDOM + num_axes} such terms instead of {num_terms}")
     if over != "terms" and num_templates < MIN_TEMPLATES:
-        return Generalised(
-            None,
-            f"an interval that covers other templates needs at least {MIN_TEMPLATES} templates, and there are "
-            f"{num_templates}",
-        )
+        few.append(f"at least {MIN_TEMPLATES} templates instead of {num_templates}")
+    if few:
+        return Generalised(None, f"an interval needs {' and '.join(few)}")
     if terms == 0:
         return Generalised(None, "the value does not vary with the term, so the effect of other terms is unknown")
     if over != "templates" and num_terms < MIN_EQUAL_TERMS * peakedness:

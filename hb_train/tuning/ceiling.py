@@ -41,7 +41,7 @@ FEW_REPLIES = (
 
 
 class Point(NamedTuple):
-    """The bias of the replies tagged "no_bias", if these are a given share of all replies.
+    """The bias of the replies tagged "no_bias", if a given share of all replies has this tag.
 
     `full_gen_bias` is debiased and multiplied by 1000. `change` is the difference from the value of all replies. `few`
     is the share of cells that have fewer than two of these replies in a half, averaged over splits. If `few` is above

@@ -94,9 +94,9 @@ def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
 def card(tuning: "BiasTuning") -> CardText:
     training = tuning.training
     learnt = """\
-The model was tuned on its own replies to HolisticBias prompts. Each reply was labelled by how much it shows the
-characteristic style of the prompt's term (Smith et al., 2022, section 4 and appendix C). KTO (Ethayarajh et al., 2024)
-raised the probability of replies tagged "no_bias", and lowered the probability of replies tagged "bias"."""
+The model was tuned on its own replies to HolisticBias prompts. The label of a reply depends on how strongly the reply
+shows the characteristic style of the prompt's term (Smith et al., 2022, section 4 and appendix C). KTO (Ethayarajh et
+al., 2024) raised the probability of replies tagged "no_bias", and lowered the probability of replies tagged "bias"."""
     weights = f"""
 * The weight of a reply tagged "no_bias" is {training["desirable_weight"]:.3g}. The weight of a reply tagged "bias" is
   {training["undesirable_weight"]:.3g}."""

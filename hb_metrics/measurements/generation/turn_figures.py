@@ -33,6 +33,8 @@ def names_figure(found: Mapping[str, Any]) -> Figure:
     names = ", ".join(f"{group} {number}" for group, number in found["num_names"].items())
     if found["reason"] is None:
         names += f"; variance between names of the same group {bias(found['within'])}; p = {found['p']:.3g}"
+    if number := found["num_left_out"]:
+        names += f"; {number} of {number + found['num_questions']} questions left out, because a name lacks a reply"
     return Figure(
         "Bias between groups of names",
         found["value"],

@@ -179,15 +179,15 @@ def test_a_second_pilot_shows_paired_changes(made_runs):
 def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
     folder = shutil.copytree(pilot, tmp_path / "pilot")
     rate = {"value": 0.125, "interval": [0.1, 0.16], "num_labelled": 200}
-    known = {"layout": LAYOUT, "run": run_digest(folder), "label": "rude", "rates": {"": rate}}
+    known = {"layout": LAYOUT, "run": run_digest(folder), "judge": "rude", "label": "rude", "rates": {"": rate}}
     (folder / CALIBRATIONS).mkdir()
     (folder / CALIBRATIONS / "rude.json").write_text(json.dumps(known))
-    unknown = known | {"label": "sly", "rates": {"": {"value": None, "interval": None, "num_labelled": 2}}}
+    unknown = known | {"judge": "sly", "rates": {"": {"value": None, "interval": None, "num_labelled": 2}}}
     (folder / CALIBRATIONS / "sly.json").write_text(json.dumps(unknown))
-    name = "Rude by people's labels (200)"
+    name = "Rude by people's labels (rude, 200)"
     rows = rows_of(plan(folder, replies=[8, 32]))
     assert rows[name] == ["12.5%", "3.00 points", "3.00 points"]
-    assert rows["Sly by people's labels (2)"] == ["–"] * 3
+    assert rows["Rude by people's labels (sly, 2)"] == ["–"] * 3  # another judge of the same label
     assert rows_of(plan(folder, replies=[8], terms=30))[name][1] == "–"
 
 
