@@ -46,9 +46,10 @@ class Group(NamedTuple):
         for term in terms:
             if term not in judged.replies.descriptors:
                 known = sorted({*judged.replies.axes, *judged.replies.descriptors})
+                hint = did_you_mean(term, known, cutoff=0.75)
                 raise ValueError(
-                    f"'{term}' is neither an axis nor a term of the run; {did_you_mean(term, known)}pass an axis, or "
-                    "terms separated by commas"
+                    f"'{term}' is neither an axis nor a term of the run; {hint}pass an axis, or terms separated by "
+                    "commas"
                 )
         return cls(text, np.isin(judged.replies.descriptors, terms))
 

@@ -51,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     known = sorted(set(judged.replies.axes))
     for axis in arguments.axes or ():
         if axis not in known:
-            raise ValueError(f"axis '{axis}' has no replies; {did_you_mean(axis, known)}allowed: {', '.join(known)}")
+            hint = did_you_mean(axis, known, cutoff=0.75)
+            raise ValueError(f"axis '{axis}' has no replies; {hint}allowed: {', '.join(known)}")
     study = draw_labels(
         judged,
         axes=arguments.axes or known,

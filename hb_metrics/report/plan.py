@@ -37,7 +37,7 @@ from hb_metrics.report.pilot import (
     pilot_spreads,
     share_figures,
 )
-from hb_metrics.runs.finished_run import Run, read_reply_table, read_run, read_shards
+from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_reply_table, read_run, read_shards
 from hb_metrics.runs.run_folder import REPLIES, turn_folder
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.bias_variance import MIN_REPLIES
@@ -236,7 +236,9 @@ def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
         num_questions = len(run.results["run"]["generation"]["questions"])
         own_templates = len(table["template"].unique())
     templates = templates or own_templates
-    if "likelihood" in run.results:
+    if "likelihood" in run.results and has_pairs_of_terms(table):
+        missing.append(LIKELIHOOD)
+    elif "likelihood" in run.results:
         figures[LIKELIHOOD] = likelihood_figure(run, full.size, templates / own_templates)
     return _Basis(run, table, level, full, figures, missing, templates, terms or full.size.terms, num_questions)
 

@@ -133,6 +133,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         (["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"], "'no/such'; pass 'embedded'"),
         (["--frequencies", "pyproject.toml"], "is not a CSV file of descriptor frequencies"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
+        (["--axes", "autistic"], "axis 'autistic' is not in v1.0; allowed: ability, age, "),
         (["--axes", "ability,age"], "axis 'ability,age' is not in v1.0; separate axes with spaces"),
     ],
 )

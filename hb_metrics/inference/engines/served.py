@@ -18,7 +18,7 @@ from hb_metrics.inference.replies.presets import ALL_TOKENS, Extent
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
-from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_answer
+from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_served_answer
 from hb_metrics.inference.served.asking import answers_of
 from hb_metrics.inference.served.client import Client, Server
 from hb_metrics.inference.served.connect import extra_fields
@@ -36,7 +36,6 @@ SERVED_REPLY_SCHEMA = pa.schema(
         ("fingerprint", pa.string()),
         ("tokens_in", pa.int64()),
         ("tokens_out", pa.int64()),
-        ("bad_counts", pa.bool_()),
     ]
 )
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
@@ -212,7 +211,7 @@ class ServedEngine(Engine):
         asked = [plan.asked(row) for row in range(len(requests.ids))]
 
         def read(content: Any) -> ServedAnswer:
-            answer = read_answer(content, max_tokens=most)
+            answer = read_served_answer(content, max_tokens=most)
             check_model(answer.model, self.probe.model)
             return answer
 
@@ -238,7 +237,6 @@ class ServedEngine(Engine):
                 "fingerprint": [answer.fingerprint for answer in served],
                 "tokens_in": [answer.num_prompt_tokens for answer in served],
                 "tokens_out": [answer.num_tokens for answer in served],
-                "bad_counts": [answer.bad_counts for answer in served],
             }
 
         made = self._into_shards(requests.ids, asked, folder, SERVED_REPLY_SCHEMA, ask, columns, "replies")
