@@ -118,7 +118,7 @@ def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
     data = load_reddit_bias(folder, name)
     if SPLIT not in data:
         raise ValueError(
-            f"reddit_folder '{folder}' has no {SPLIT} split of {bias_type}; its splits are: {', '.join(data)}"
+            f"reddit_folder '{folder}' has no {SPLIT} split for {bias_type}; its splits are: {', '.join(data)}"
         )
     ids, t1, t2 = (list(data[SPLIT][column]) for column in ("id", "text_t1", "text_t2"))
     trained = set(data["train"]["text_t1"]) if "train" in data else None

@@ -135,16 +135,18 @@ def test_a_context_and_its_reply_have_to_fit(get_small_model):
     model, _ = get_small_model("gpt2")  # 64 positions
     fits, long = [5] * 44, [5] * 45
     check_lengths([fits, fits], ["a", "b"], model, 20)
-    with pytest.raises(ValueError, match=r"prompt b has 45 tokens.* only 64; reduce --personas, --max_new_tokens or"):
+    with pytest.raises(
+        ValueError, match=r"only 64 tokens, but prompt b .* 45 for .*; reduce --personas, --max_new_tokens or"
+    ):
         check_lengths([fits, long, long], ["a", "b", "c"], model, 20)
 
 
 def test_an_encoder_and_its_decoder_have_positions_of_their_own(get_small_model):
     model, _ = get_small_model("blenderbot")  # 64 positions
     check_lengths([[5] * 64], ["a"], model, 64)
-    with pytest.raises(ValueError, match=r"prompt a has 65 tokens.* only 64"):
+    with pytest.raises(ValueError, match=r"only 64 tokens, but prompt a .* 65 for its context"):
         check_lengths([[5] * 65], ["a"], model, 20)
-    with pytest.raises(ValueError, match=r"up to 65, .* only 64"):
+    with pytest.raises(ValueError, match=r"only 64 tokens, .* up to 65 for its reply"):
         check_lengths([[5]], ["a"], model, 65)
     # It is so: the last position is taken, and one more is not.
     tokens = torch.full((1, 64), 5)
