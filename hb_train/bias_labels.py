@@ -156,7 +156,8 @@ def _labels_and_ceiling(arguments: LabelArguments, replies: pa.Table, styles: Ve
     print(f"\nThe ceiling of the labels:\n\n{_ceiling_words(ceiling)}")
     if ceiling is None or ceiling.lowest is None:
         raise ValueError(
-            f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}. Otherwise, set --beta to a number"
+            f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}. Alternatively, set --beta to a "
+            "number"
         )
     if not ceiling.helps and not arguments.accept_no_gain:
         print(
@@ -237,23 +238,22 @@ language: en
 
 # Bias labels
 
-This dataset contains {labels["num_rows"]:,} replies by {labels["model"]["name"]} to HolisticBias prompts, for tuning
-with `hb_train/tune.py`. {tags["bias"]:,} replies are tagged "bias" and {tags["no_bias"]:,} replies are tagged
-"no_bias", by their bias value (α = {labels["alpha"]}, β = {labels["beta"]:.6g}; Smith et al., 2022, appendix C.1). The
-style classifier is {labels["style_classifier"]["name"]}.
+This dataset contains {labels["num_rows"]:,} replies by {labels["model"]["name"]} to HolisticBias prompts. Use it to
+tune a model with `hb_train/tune.py`. {tags["bias"]:,} replies are tagged "bias" and {tags["no_bias"]:,} replies are
+tagged "no_bias". The tag depends on the reply's bias value (α = {labels["alpha"]}, β = {labels["beta"]:.6g}; Smith et
+al., 2022, appendix C.1). The style classifier is {labels["style_classifier"]["name"]}.
 
-The column `prompt` is the model's input, whose last word is the tag. The column `completion` is the model's unmodified
-reply, which can hurt. The prompts come from HolisticBias (CC-BY-SA-4.0).
+The column `prompt` is the model's input, which ends in the tag. The column `completion` is the model's unmodified
+reply, which may be hurtful. The prompts come from HolisticBias (CC-BY-SA-4.0).
 
 ## The ceiling of these labels
 
-A model that learnt these labels perfectly would reply like the replies tagged "no_bias". The table shows the bias of
-such replies (debiased Full Gen Bias, ×1000). Each row has another threshold, so another share of the replies is tagged
-"no_bias". The column "change" is the difference from the bias of all replies. The intervals take into account that
-other replies and other random halves would give other values.
+A model that learnt these labels perfectly would write only replies of the kind tagged "no_bias". The table shows the
+bias of the replies tagged "no_bias" (debiased Full Gen Bias, ×1000). Each row uses a different threshold, so a
+different share of the replies is tagged "no_bias". The column "change" is this bias minus the bias of all replies.
 
-To avoid overfitting, the replies to each term and template are split into random halves, and each half is tagged by
-directions estimated from the other half.
+To avoid overfitting, the replies to each term and template are split into random halves. Each half is tagged by
+directions that are estimated from the other half. The intervals account for the random choice of replies and of halves.
 
 {_ceiling_words(ceiling)}
 """

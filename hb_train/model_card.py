@@ -17,7 +17,7 @@ from hb_train.tuning.method import load_method
 
 CARD_FILE = "README.md"
 
-_NO_GAIN = ", **no lower than before tuning**, so the tuning does not generalise to other rows"
+_NO_GAIN = ". **This value is no lower than before tuning**, so the tuning does not generalise to other rows"
 OTHER_MODELS = "**None of these runs measured the model in this folder, so the figures belong to other models.**"
 
 
@@ -76,10 +76,10 @@ def _card(tuning: BiasTuning, figures: str) -> str:
     if tuning.tag:
         how = (
             f'The context must end in the control tag "{tuning.tag}": {tuning.place}. `measure.py --model FOLDER` adds '
-            "this tag, and `--tag bias|no_bias|none` replaces it."
+            "this tag. To use a different tag or none, set `--tag bias|no_bias|none`."
         )
     if any(value not in (None, "prompt") for value in (tuning.asked_with or {}).values()):
-        how += f" Also set the options in `asked_with` of `{TUNING_FILE}`, because the training replies used them."
+        how += f" Also set the options under `asked_with` in `{TUNING_FILE}`, because the training replies used them."
     measure = method.measure
     gain = "" if is_gain(training.get(f"validation_{measure}", []), measure) else _NO_GAIN
     return f"""---
@@ -111,8 +111,8 @@ tags:
 
 ## Limits
 
-Smaller differences between replies do not necessarily mean less harm. Check the content and the offensiveness of
-replies, and check that the model still replies well. {text.limits}
+Smaller differences between replies do not necessarily mean less harm. Check whether replies are
+offensive, and read some of them to check that the model still replies well. {text.limits}
 """
 
 

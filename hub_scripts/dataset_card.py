@@ -23,11 +23,11 @@ COLUMNS = {
     "id": "a unique id, computed from the row's content; the same sentence has the same id in all configs and versions",
     "text": "the sentence",
     "axis": "the demographic axis",
-    "bucket": "the subdivision of the axis; some axes have none",
+    "bucket": "the subdivision of the axis; some axes have no subdivisions",
     "descriptor": 'the term; for a term after its noun, the phrase for one person ("who uses a wheelchair")',
     "plural_descriptor": "the term as written beside a plural noun",
     "descriptor_gender": "the gender of the term, if it is used only with nouns of that gender",
-    "preference": "the community reviewers' label; null if nobody was asked",
+    "preference": "the community reviewers' label; null if no reviewer was asked",
     "placement": "whether the term comes before or after its noun",
     "first_axis": "the axis of a pair's first term; `axis` contains both",
     "first_descriptor": "a pair's first term; `descriptor` contains both",
@@ -106,7 +106,7 @@ def _origin(version: str) -> str:
     if version in (PAPER_VERSION, AUTHORS_VERSION):
         return "All terms, nouns, templates and sentences come from lists that the authors published."
     return (
-        "This version starts from the authors' lists and includes contributors' later additions and corrections. It "
+        "This version adds contributors' terms and corrections to the lists that the authors published. It "
         "excludes combinations of a term and a noun that are redundant, contradictory, misgendering, misleading or "
         "harmful."
     )
@@ -127,8 +127,8 @@ def _config_table(dataset: PublishedDataset) -> str:
         return table
     earlier = ", ".join(f"`{config.name}` ({config.table.num_rows:,} rows)" for config in dataset.earlier)
     return (
-        f"{table}\n\nThe sentences of earlier versions are included: {earlier}. Each version's terms, nouns, "
-        "templates and card are at its tag."
+        f"{table}\n\nThe repository also contains the sentences of earlier versions: {earlier}. Each version's tag "
+        "contains its terms, nouns, templates and card."
     )
 
 
@@ -165,11 +165,11 @@ def _term_table(dataset: PublishedDataset, num_sentences: Counter[str]) -> str:
 def _limitations(dataset: PublishedDataset) -> str:
     pairs = [config.name for config in dataset.configs if "first_descriptor" in config.table.column_names]
     limitations = (
-        "* Each sentence has one term, so the sentences do not measure how people in several groups are treated."
+        "* Each sentence has one term, so the data cannot show how a model treats people who belong to several groups."
     )
     if pairs:
         limitations = (
-            f"* Pairs of terms (`{pairs[0]}`) are a sample. No sentence has three terms, or two terms of the same axis."
+            f"* The pairs of terms in `{pairs[0]}` are a sample. No sentence has three terms, or two terms of one axis."
         )
     if "non-binary" not in dataset.table("nouns")["noun_gender"].to_pylist():
         limitations += "\n* No noun is specific to non-binary people."

@@ -109,9 +109,10 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
         parent=main_commit,
         title=f"HolisticBias results ({run['data']['config']}{'' if tag is None else f', asked with {tag}'})",
         description=(
-            "These figures show how differently the model treats people depending on the words that describe them, "
-            f"measured with HolisticBias {version} (Smith et al., 2022): {escape_markdown(measured_model(run))}. The "
-            f"pull request writes only {', '.join(f'`{path}`' for path in files)}."
+            "These figures show how much a model's treatment of people depends on the words that describe them. They "
+            f"were measured with HolisticBias {version} (Smith et al., 2022). The run measured "
+            f"{escape_markdown(measured_model(run))}. The pull request changes only "
+            f"{', '.join(f'`{path}`' for path in files)}."
         ),
     )
     print(f"pull request: {url}" if opened else f"proposed already: {url}")

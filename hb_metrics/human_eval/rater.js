@@ -14,9 +14,9 @@ const LESS_PATIENCE = 200;  // the same, after the database has not answered in 
 
 // The state is {session, answers: {task: {choice, seconds, change}}}. A session is the id of a browser. If a rater has two
 // sessions, they may be two people.
-// There are two copies of the state: localStorage is fast, and IndexedDB survives a crash. A copy that seems empty may be
-// unreadable only for now. Nothing is therefore written before the first answer, and the kept answers are read before
-// each write.
+// There are two copies of the state: localStorage is fast, and IndexedDB survives a crash. A copy that seems empty may
+// be unreadable for a short time only. Nothing is therefore written before the first answer, and the stored answers are
+// read before each write.
 let state = {session: newSession(), answers: {}};
 let keeps = true;
 let patience = PATIENCE;

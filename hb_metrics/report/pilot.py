@@ -132,7 +132,9 @@ def corrected_figures(run: Run, pilot: Size) -> dict[str, Planned]:
     found = {}
     for calibration in read_calibrations(run.folder):
         rate = calibration["rates"][""]
-        name = f"{calibration['label'].capitalize()} by people's labels ({rate['num_labelled']})"
+        name = (
+            f"{calibration['label'].capitalize()} by people's labels ({calibration['judge']}, {rate['num_labelled']})"
+        )
         found[name] = Planned(rate["value"], True, partial(_of_labels, pilot, rate["interval"]))
     return found
 

@@ -69,12 +69,14 @@ def make_trainer(tuning: Tuning) -> Trainer:
 def card(tuning: "BiasTuning") -> CardText:
     data = tuning.labels
     learnt = """\
-The model was tuned by counterfactual distillation. It learnt to reply to a descriptor as it replied to other
-descriptors, with the prompt's descriptor in place of the other one. For prompts where it should matter who asks, it
-learnt to reply like the untuned model (anchors)."""
+The model was tuned by counterfactual distillation. It learnt to reply to a prompt as it had replied to the same prompt
+with a different descriptor. In the replies that it learnt, the prompt's descriptor replaces the other descriptor. For
+some prompts, the reply should depend on who is asking. For these prompts, the model learnt to reply like the untuned
+model (anchors)."""
     limits = f"""\
-{data["num_dropped"]:,} replies say more about the other descriptor than its name, so the model did not learn them. Only
-{data["num_anchors"]:,} anchors teach the model when it should matter who asks, so measure your own questions."""
+The model did not learn {data["num_dropped"]:,} of the replies, because they contain more about the other descriptor
+than its name. Only {data["num_anchors"]:,} anchors teach the model when replies should depend on who is asking, so
+measure your own questions."""
     return CardText(learnt, rows_card(data, "prompts with other descriptors"), limits)
 
 

@@ -225,7 +225,7 @@ def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[i
 def card(tuning: "BiasTuning") -> CardText:
     learnt = """\
 The model was tuned by baseline distillation (Hinton et al., 2015). It learnt to reply to prompts with a descriptor
-as it replied to the same prompts without the descriptor. It learnt the whole distribution of each next token."""
+as it had replied to the same prompts without the descriptor. It learnt each next-token distribution as a whole."""
     limits = """\
 The model pays less attention to who is speaking, even where this matters. The embedded model, for example, named the
 prompt's term in 31 % of replies before distillation, and in 1.3 % afterwards."""
@@ -238,7 +238,7 @@ def rows_card(data: Mapping[str, Any], replied_to: str) -> str:
 * {data["num_replies"]:,} replies by {data["model"]["name"]} (digest `{data["model"]["digest"]}`) to {replied_to}.
   The model learnt them as replies to prompts with a descriptor. These prompts use {data["num_descriptors"]:,}
   descriptors of {data["dataset_config"]}{left_out}.
-* {data["num_anchors"]:,} anchors. These are replies to other prompts, and should stay the same."""
+* {data["num_anchors"]:,} anchors, which are replies to other prompts. Tuning should not change these replies."""
 
 
 METHOD = Method(encode=encode, make_trainer=make_trainer, card=card, row_folder=DISTILL, needs_own_rows=True)

@@ -81,7 +81,7 @@ def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
     if len(set(tags)) < 2:
         raise ValueError(
             f"all {len(tags)} replies of {split} are tagged '{tags[0]}', but method kto needs both tags in each split; "
-            "set --beta in bias_labels.py to a value that gives both tags, or label more replies"
+            "set --beta in bias_labels.py to a value that assigns both tags, or label more replies"
         )
     columns: dict[str, list[Any]] = {"prompt_ids": [], "completion_ids": [], "label": [tag == NO_BIAS for tag in tags]}
     for tokens, labels in zip(encoded["input_ids"], encoded["labels"], strict=True):
@@ -94,9 +94,9 @@ def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
 def card(tuning: "BiasTuning") -> CardText:
     training = tuning.training
     learnt = """\
-The model was tuned on its own replies to HolisticBias prompts. Each reply was labelled by how much it shows the
-characteristic style of the prompt's term (Smith et al., 2022, section 4 and appendix C). KTO (Ethayarajh et al., 2024)
-raised the probability of replies tagged "no_bias", and lowered the probability of replies tagged "bias"."""
+The model was tuned on its own replies to HolisticBias prompts. The label of a reply depends on how strongly the reply
+shows the characteristic style of the prompt's term (Smith et al., 2022, section 4 and appendix C). KTO (Ethayarajh et
+al., 2024) raised the probability of replies tagged "no_bias", and lowered the probability of replies tagged "bias"."""
     weights = f"""
 * The weight of a reply tagged "no_bias" is {training["desirable_weight"]:.3g}. The weight of a reply tagged "bias" is
   {training["undesirable_weight"]:.3g}."""

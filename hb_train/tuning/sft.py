@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.bias_tags import BiasTuning
     from hb_metrics.inference.models.loading import LoadedModel
 
-CLASSIFIER_LIMIT = "The same style classifier labelled the training replies and measured the model."
+CLASSIFIER_LIMIT = "The style classifier that labelled the training replies also measured the model."
 
 
 def make_trainer(tuning: Tuning) -> "Trainer":
@@ -64,10 +64,10 @@ def labelled_rows(tuning: "BiasTuning") -> str:
 
 def card(tuning: "BiasTuning") -> CardText:
     learnt = """\
-The model was fine-tuned on its own replies to HolisticBias prompts. Each reply was labelled by how much it shows the
-characteristic style of the prompt's term (Smith et al., 2022, section 4 and appendix C)."""
+The model was fine-tuned on its own replies to HolisticBias prompts. The label of a reply depends on how strongly the
+reply shows the characteristic style of the prompt's term (Smith et al., 2022, section 4 and appendix C)."""
     if tuning.tag is None:
-        learnt += "\nFor comparison, the prompts had no tags, as in the paper's self-chat tuning."
+        learnt += "\nAs in the paper's self-chat tuning, which serves as a comparison, the prompts had no tags."
     return CardText(learnt, labelled_rows(tuning), CLASSIFIER_LIMIT)
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 
 from hb_dataset.awareness import NEED, NEUTRAL, AwarenessItem, taken_up_pattern
 from hb_metrics.inference.classifiers.censoring import mention_pattern
+from hb_metrics.stats.generalising import share_bounds
 
 TABLE_FILE = "awareness.parquet"
 MIN_CLUSTERS = 12  # with fewer terms or questions, there is no interval
@@ -47,6 +48,14 @@ class ClusterMean(NamedTuple):
             return None
         half = float(stats.t.ppf((1 + confidence_level) / 2, self.num_clusters - 1)) * math.sqrt(variance)
         return [self.value - half, self.value + half]
+
+    def share_interval(self, confidence_level: float) -> list[float] | None:
+        """Computes the interval of a share: Jeffreys's, for the variance that gives `interval` its width."""
+        bounds = self.interval(confidence_level)
+        if bounds is None:
+            return None
+        error = (bounds[1] - bounds[0]) / 2 / float(stats.norm.ppf((1 + confidence_level) / 2))
+        return list(share_bounds(self.value, error**2, confidence_level))
 
 
 def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
@@ -111,7 +120,8 @@ def awareness_results(
     results: dict[str, Any] = {}
     for name in ("needs", "neutral", "difference", "taken_up"):
         mean = means.get(name)
-        interval = None if mean is None else mean.interval(confidence_level)
+        bounds_of = ClusterMean.share_interval if name == "taken_up" else ClusterMean.interval
+        interval = None if mean is None else bounds_of(mean, confidence_level)
         results[name] = {"value": None if mean is None else mean.value, "interval": interval}
     columns = [prompts["text"].to_pylist(), replies, table["kind"].to_pylist(), table["taken_up"].to_pylist()]
     shown: dict[int, dict[str, Any]] = {}

@@ -52,8 +52,8 @@ def name_groups(
 
     Returns:
         `value` and `within` (the variance between the names of a group), multiplied by `SCALE`, with `interval` and
-        `p`. `num_questions` is the number of questions to which all names have replies. `reason` states why there is no
-        value.
+        `p`. `num_questions` is the number of questions to which all names have replies, and `num_left_out` counts all
+        other questions. `reason` states why there is no value.
     """
     found = sorted(set(names))
     sizes = {group: sum(groups[name] == group for name in found) for group in sorted(set(groups.values()))}
@@ -64,10 +64,11 @@ def name_groups(
     np.add.at(counts, rows, 1)
     known = (counts > 0).all(axis=0)
     result: dict[str, Any] = {"value": None, "within": None, "interval": None, "p": None, "reason": None}
-    result |= {"num_names": sizes, "num_questions": int(known.sum()), "confidence_level": confidence_level}
+    numbers = {"num_questions": int(known.sum()), "num_left_out": int((~known).sum())}
+    result |= {"num_names": sizes, **numbers, "confidence_level": confidence_level}
     if min(sizes.values()) < MIN_NAMES:
         few = ", ".join(f"{group} {size}" for group, size in sizes.items() if size < MIN_NAMES)
-        return result | {"reason": f"a group needs at least {MIN_NAMES} names with replies ({few})"}
+        return result | {"reason": f"each group needs at least {MIN_NAMES} names with replies ({few})"}
     if known.sum() < 2:
         return result | {"reason": "fewer than two questions have replies to all names"}
     means = np.zeros((*counts.shape, style_probabilities.shape[1]))
@@ -93,8 +94,8 @@ def name_groups(
     quantile = float(stats.t.ppf((1 + confidence_level) / 2, len(found) - len(sizes)))
     at_zero = _AT_ZERO * slope * max(plain - float(value[0]), 0.0)
     bounds = [round(SCALE * bound, _DIGITS) for bound in agreeing_values(float(value[0]), at_zero, slope, quantile)]
-    numbers = {"value": round(SCALE * float(value[0]), _DIGITS), "within": round(SCALE * float(within.mean()), _DIGITS)}
-    return result | numbers | {"interval": bounds, "p": float(p)}
+    values = {"value": round(SCALE * float(value[0]), _DIGITS), "within": round(SCALE * float(within.mean()), _DIGITS)}
+    return result | values | {"interval": bounds, "p": float(p)}
 
 
 def group_variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -50,7 +50,8 @@ def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure],
     for t_log, share in zip(of_logs, shares, strict=True):
         test = tests[share.label]
         if test["t_log"] is None:
-            parts.append(f"{share.label}: unknown, because there are only {test['num_pairs']} pairs")
+            why = "there is only one pair" if test["num_pairs"] == 1 else "all pairs have the same difference"
+            parts.append(f"{share.label}: unknown, because {why}")
         elif test["p_value_log"] >= test["alpha"]:
             parts.append(
                 f"{share.label}: neither side is significantly likelier (t = {t_log.shown} for log perplexities)"

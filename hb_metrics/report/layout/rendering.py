@@ -14,7 +14,7 @@ from hb_metrics.report.layout import numbers, paper
 
 _FOLDER = Path(__file__).parent
 _plotly_js = cache(get_plotlyjs)  # reading the file takes a sixth of the time needed to write a page
-_FILTERS = ("slot", "axis_label", "share", "bias", "signed_share", "fixed", "count")
+_FILTERS = ("slot", "axis_label", "term_names", "share", "bias", "signed_share", "fixed", "count")
 
 
 def render(template: Path, context: dict[str, Any]) -> Markup:

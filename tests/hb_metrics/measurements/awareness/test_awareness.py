@@ -254,10 +254,26 @@ def test_intervals_hold_the_truth(number, axes):
     for _ in range(300):
         means = awareness_means(drawn_table(rng, number, axes))
         for name, truth in (("needs", 1.3), ("difference", 0.3), ("taken_up", 0.4)):
-            low, high = means[name].interval(0.95)
+            mean = means[name]
+            low, high = mean.share_interval(0.95) if name == "taken_up" else mean.interval(0.95)
             held[name].append(low <= truth <= high)
     for name, of_name in held.items():
         assert 0.925 <= np.mean(of_name) <= 0.975, name
+
+
+def test_the_interval_of_a_rare_share_stays_between_0_and_1():
+    rng, held, rows = np.random.default_rng(3), [], [row for row in prompt_rows(200, None) if row["kind"] == NEED]
+    names = [row["item"] for row in rows], [row["axis"] + row["descriptor"] for row in rows]
+    clusters = np.stack([np.unique(of_rows, return_inverse=True)[1] for of_rows in names])
+    for _ in range(300):
+        of_item = rng.beta(0.1, 4.9, len(ITEMS))
+        mean = cluster_mean((rng.random(len(rows)) < of_item[clusters[0]]).astype(float), clusters)
+        bounds = mean.share_interval(0.95)
+        assert (bounds is None) == (mean.value == 0)
+        low, high = bounds or (0.0, 1.0)
+        assert 0 <= low <= mean.value <= high <= 1
+        held.append(low <= 0.02 <= high)
+    assert np.mean(held) >= 0.93
 
 
 @pytest.mark.parametrize("sizes", [[3] * 78, [1, 2, 12] * 8, [200 // 12] * 12])

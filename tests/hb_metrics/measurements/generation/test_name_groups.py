@@ -7,6 +7,7 @@ import pytest
 
 from hb_metrics.inference.classifiers.censoring import masked_texts, term_mentioned
 from hb_metrics.measurements.generation.name_groups import name_groups
+from hb_metrics.measurements.generation.turn_figures import names_figure
 from hb_metrics.runs.replies import Replies
 from tests.hb_metrics.stats.coverage import coverage
 
@@ -152,11 +153,19 @@ def test_intervals_hold_the_truth(name):
     assert found.error < 4
 
 
+def test_questions_that_lack_a_reply_to_a_name_are_counted():
+    (vectors, names, questions, groups), _ = draw(np.random.default_rng(6))
+    kept = [row for row, of in enumerate(zip(names, questions, strict=True)) if of != ("name 03", "question 2")]
+    found = name_groups(vectors[kept], *([column[row] for row in kept] for column in (names, questions)), groups, 0.95)
+    assert (found["num_questions"], found["num_left_out"]) == (5, 1)
+    assert "; 1 of 6 questions left out" in names_figure(found).detail
+
+
 def test_few_names_have_no_verdict():
     arguments, _ = draw(np.random.default_rng(6), (3, 9))
     found = name_groups(*arguments, 0.95)
     assert found["value"] is found["p"] is None
-    assert found["reason"] == "a group needs at least 4 names with replies (group 0 3)"
+    assert found["reason"] == "each group needs at least 4 names with replies (group 0 3)"
     arguments, _ = draw(np.random.default_rng(6), questions=1)
     assert "fewer than two questions" in name_groups(*arguments, 0.95)["reason"]
     (vectors, *rest), _ = draw(np.random.default_rng(6))
