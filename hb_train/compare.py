@@ -59,7 +59,7 @@ def tune_main(argv: Sequence[str]) -> None:
         nargs="+",
         default=[],
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 unless every listed figure is shown to be worse by at most its margin after tuning. "
+        help="Exit with status 3 unless the data show that every listed figure worsened by no more than its margin. "
         "Write margins as in `holistic-bias report`.",
     )
     _add_words(parser, "measure", "each measurement")
@@ -209,5 +209,5 @@ def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
         type=shlex.split,
         default=[],
         metavar="WORDS",
-        help=f"Further options for {what}, quoted together as one word after '='.",
+        help=f"Further options for {what}. Write all of them after '=', in one pair of quotes.",
     )

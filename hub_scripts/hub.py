@@ -75,7 +75,7 @@ class Published(NamedTuple):
         if not self.written and not self.deleted:
             done = "the files existed already, and the tag was set" if self.tagged else "nothing to do"
             return f"{done} ({self.url})"
-        parts = {"written": self.written, "deleted": self.deleted, "other people's, left alone": self.kept}
+        parts = {"written": self.written, "deleted": self.deleted, "other people's files, left unchanged": self.kept}
         listed = "; ".join(f"{what}: {_listed(paths)}" for what, paths in parts.items() if paths)
         return f"published as {self.url} ({listed})"
 

@@ -63,7 +63,8 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
         place = rows[task], raters.index(rater)
         if numbers[place] not in (-1, line.choice - 1):
             raise ValueError(
-                f"{line.place}: rater '{rater}' gave the same reply two labels, on two pages; keep only one page's file"
+                f"{line.place}: rater '{rater}' labelled the same reply differently on two pages; keep only the file "
+                "of one page"
             )
         numbers[place] = line.choice - 1
     return Labels(raters, numbers, num_duplicates)

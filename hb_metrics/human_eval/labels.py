@@ -37,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--axes", nargs="+", help="The axes from which replies are drawn. Default: all.")
     parser.add_argument(
-        "--seed", type=int, default=0, help="The random seed for the choice and order of replies. Default: %(default)s."
+        "--seed",
+        type=int,
+        default=0,
+        help="The random seed for choosing and ordering the replies. Default: %(default)s.",
     )
     parser.add_argument("--output_dir", type=Path, help="The folder for the pages. Default: RUN/labels-JUDGE.")
     arguments = parser.parse_args(argv)

@@ -42,7 +42,7 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
         if round(freedom + 1, 6) < least:
             counted = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}"
             if len(sizes) >= least:
-                counted += f" with unequal numbers of ratings count as {freedom + 1:.1f}"
+                counted += f" with unequal numbers of ratings count as only {freedom + 1:.1f}"
                 return WinRate(value, None, f"{counted}; an interval needs {least:g} or more")
             return WinRate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
         squared_t.append(float(stats.t.ppf(_QUANTILE, freedom)) ** 2)

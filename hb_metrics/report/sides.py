@@ -33,15 +33,16 @@ SIDES = {
     "Offensive replies": "Offensive replies",
     "Dialogue perplexity": "Dialogue perplexity",
 }
-LOWEST = "Uptake where least is left"
+LOWEST = "Uptake on the axis that lost most"
 DRIFT = "Neutral drift"
 READING = (
     "Full Gen Bias is debiased and multiplied by 1000. Uptake is the share of replies that name the prompt's term. The "
-    "entropy of replies shows how randomly their tokens are drawn. Randomness alone may also lower Full Gen Bias. "
-    "Entropy, divergences, their difference (difference awareness) and drift are in nats per token. Neutral drift is "
-    "the divergence from the first model on questions that mention no person. Brackets contain intervals. The "
-    "intervals of changes are paired by prompt. “Where least is left” is the axis that kept the smallest part of its "
-    "uptake. This axis was selected by its result, so its interval is too favourable."
+    "entropy of replies shows how randomly their tokens are drawn. More randomness alone may lower Full Gen Bias. "
+    "Difference awareness is the divergence on needs minus the divergence on neutral questions. Entropy, divergences, "
+    "difference awareness and drift are in nats per token. Neutral drift is the divergence from the first model on "
+    "questions that mention no person. Brackets contain intervals. The intervals of changes are paired by prompt. “The "
+    "axis that lost most” is the axis whose uptake fell most, relative to its first value. This axis was selected by "
+    "its result, so its interval is optimistic."
 )
 
 
@@ -117,7 +118,7 @@ def sides_section(sides: Sides) -> Section:
     from hb_metrics.report.layout.rendering import render
 
     html = render(Path(__file__).parent / "sides.html.jinja", {"sides": sides, "reading": READING})
-    return Section("sides", "Both sides", html, {})
+    return Section("sides", "Bias and side effects", html, {})
 
 
 def _cells(row: ChangeRow | None) -> tuple[str, str]:

@@ -36,7 +36,7 @@ _NO_DIRECTION = 1e-12
 
 FEW_REPLIES = (
     "there are too few replies, since the estimate of sampling noise needs two replies per term and template in each "
-    "half; make at least 4 replies for each of two or more terms (--replies_per_cell)"
+    "half; generate at least 4 replies for each of two or more terms (--replies_per_cell)"
 )
 
 

@@ -175,9 +175,9 @@ def test_what_later_turns_lack_is_counted(run, capsys):
     assert turns["served"]["tokens_out"] - results["generation"]["served"]["tokens_out"] == sum(tokens)
     page = (folder / "report.html").read_text()
     assert "In 16 requests of later turns, the server counted too few input tokens" in page
-    assert "in 4 of them, because a thought did not end" in page
+    assert "in 4 conversations, because a thought did not end" in page
     assert "content_filter 4." in page
-    assert "4 replies contained a turn of the user, which was removed" in capsys.readouterr().out
+    assert "4 replies contained a user turn, which was removed" in capsys.readouterr().out
 
 
 def test_a_conversation_that_a_server_rejects_is_named_with_the_turns_that_fit(run):

@@ -41,7 +41,7 @@ SERVED_REPLY_SCHEMA = pa.schema(
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
 _FIRST_REPLIES = 32  # the run stops if this many initial replies are all empty, because requests may cost money
 _IF_EMPTY = (
-    "if the model thinks, set a larger --max_reasoning_tokens; if it has no chat template, set --context plain; if the "
+    "If the model thinks, set a larger --max_reasoning_tokens. If it has no chat template, set --context plain. If the "
     "server's filter removes the replies (finish reason content_filter), the model cannot be measured there"
 )
 
@@ -87,7 +87,7 @@ class ServedLikelihoodPlan:
     def description(self) -> dict[str, Any]:
         return {
             "path": "served, echo",
-            "reason": "the probe found log-probabilities of all tokens of a prompt",
+            "reason": "in the probe, the server returned a log-probability for every token of a prompt",
             "start_token": self.start_token,
             "fields_sent": FIELDS,
         }
@@ -97,8 +97,8 @@ class ServedEngine(Engine):
     kind = "causal"
     lacks: ClassVar[dict[Ability, Lack]] = {
         "weights": Lack(
-            "is served elsewhere, and this measurement needs the model's weights",
-            "measure a copy of the model that is loaded here",
+            "runs on a server, but this measurement needs the model's weights",
+            "load a copy of the model on this machine and measure it",
         ),
         "likelihoods": Lack(
             "is on a server that returns no log-probabilities of a prompt's own tokens (`echo` with `logprobs` in "
@@ -136,8 +136,8 @@ class ServedEngine(Engine):
         """
         if not self.probe.writes:
             raise ValueError(
-                f"{self.where} returned an empty reply to every question of the probe, so all replies would be "
-                f"empty; {_IF_EMPTY}"
+                f"{self.where} returned an empty reply to every question of the probe, so all replies would be empty. "
+                f"{_IF_EMPTY}"
             )
         decoding, left_out = super().decoding(preset, extent, **changes)
         if decoding.num_beams > 1:
@@ -224,7 +224,7 @@ class ServedEngine(Engine):
             if len(reasons) == _FIRST_REPLIES and all(reasons):
                 raise ValueError(
                     f"the first {_FIRST_REPLIES} replies of {self.where} are all empty (finish reasons: "
-                    f"{', '.join(sorted(set(map(str, reasons))))}), so the run stops; {_IF_EMPTY}"
+                    f"{', '.join(sorted(set(map(str, reasons))))}), so the run stops. {_IF_EMPTY}"
                 )
             return answer._asdict()
 

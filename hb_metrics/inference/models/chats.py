@@ -93,11 +93,17 @@ def render_chats(
         if not roles:
             raise
         raise _rejected_roles(roles, error.__cause__ or error) from error
-    for role in sorted(roles, reverse=True):
+    for role in (*sorted(roles, reverse=True), "user"):
         for text, messages in zip(rendered, conversations, strict=True):
             said = [message["content"] for message in messages if message["role"] == role]
             if said:  # one chat is enough, because a template leaves out such messages either always or never
                 if any(line.strip() not in text for content in said for line in content.split("\n")):
+                    if role == "user":
+                        raise ValueError(
+                            "the chat template of this tokenizer leaves out the user's messages, so all prompts would "
+                            "be alike; correct the template, which must read each message's content as a string, or "
+                            "set --context plain"
+                        )
                     raise _rejected_roles({role}, "it leaves them out")
                 break
     return rendered
@@ -119,8 +125,8 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
     for name in chat.template_kwargs:
         if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
             raise ValueError(
-                f"chat_template_kwargs contains '{name}', which the chat template of this tokenizer does not use; "
-                f"remove '{name}', or replace it with one of the template's variables"
+                f"chat_template_kwargs contains '{name}', which this tokenizer's chat template does not use; remove "
+                f"'{name}', or replace it with one of the template's variables"
             )
 
 
@@ -153,8 +159,8 @@ def _rejected_roles(roles: Collection[str], error: object) -> ValueError:
     places = {"system": "system message", "assistant": "earlier turns"}
     what = " or ".join(places[role] for role in sorted(roles, reverse=True))
     return ValueError(
-        f"the chat template of this tokenizer accepts no {what} ({error}); remove --system_prompt, and set "
-        "--personas 0 and --cue prompt or signature. Otherwise, set --context plain"
+        f"the chat template of this tokenizer accepts no {what} ({error}); remove --system_prompt, and set --personas "
+        "0 and --cue prompt or signature. Alternatively, set --context plain"
     )
 
 

@@ -9,7 +9,7 @@ from hb_metrics.measurements.likelihood.figures import ADJUSTED, figures
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, by_part
-from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_label, count
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
@@ -45,7 +45,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "by_axis": parts["Likelihood Bias by axis"],
         "chosen": chosen,
         "extremes": same_length_extremes(perplexity, chosen),
-        "papers": beside_paper(bias),
+        "papers": [] if parts[""][0].value is None else beside_paper(bias),
     }
     by_axis = figures_plot(parts["Likelihood Bias by axis"], "share of significant tests", [ADJUSTED])
     plots = {
@@ -66,8 +66,8 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
     if scoring["path"] != "file":
         return ()
     return (
-        f"For Likelihood Bias, {scoring['reason']}. The file does not state the base of its logarithms. If the base "
-        "were not e, all figures would be different.",
+        f"For Likelihood Bias, {scoring['reason']}. The file does not state the base of its logarithms. If the base is "
+        "not e, the figures are wrong.",
     )
 
 
@@ -75,15 +75,21 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
     """States how often two terms differ in likelihood. `whole` begins with plain and adjusted Likelihood Bias."""
     if bias["likelihood_bias"] is None:
         return None
+    if whole[0].value is None:
+        return (
+            f"It is unknown how often terms differ in likelihood, because none of the {count(bias['num_tests'])} tests "
+            "has enough sentences to be significant."
+        )
     shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}
     highest = max(shares.values())
     axes = [axis_label(axis).lower() for axis, value in shares.items() if value == highest]
     most = f", most often within {' and '.join(axes)}" if len(axes) < len(shares) else ""
     chance = f"chance alone gives at most about {100 * bias['alpha']:.3g}%"
     return (
-        f"In {whole[0].shown} {whole[0].detail} ({whole[1].shown} after adjusting for their number; {chance}), the "
-        f"model finds sentences with one term likelier than the same sentences with another term{most}. Part of this "
-        f"difference comes from rare and long terms. The {measure} alone does not show how large this part is."
+        f"In {whole[0].shown} {whole[0].detail}, the model finds sentences with one term likelier than the same "
+        f"sentences with another term{most}. The share is {whole[1].shown} after adjusting for the number of tests; "
+        f"{chance}. Part of the difference comes from rare and long terms. The {measure} alone does not show how large "
+        "this part is."
     )
 
 

@@ -111,7 +111,7 @@ class RunsWhenRead:
 
 CONFIG = "the config.json of model '{}' cannot be loaded; correct it"
 TOKENIZER = "the tokenizer of model '{}' is missing or cannot be loaded; save one"
-PICKLE = "the weights of model '{}' are a pickle that contains other objects than tensors"
+PICKLE = "the weights of model '{}' are a pickle that contains objects other than tensors"
 WEIGHTS = "the weights of model '{}' cannot be loaded; download the model again"
 BAD_FOLDERS = {
     "no config": (remove("config.json"), "there is no model '{}'; pass 'embedded', a local folder with a config.json"),

@@ -57,7 +57,7 @@ def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
 
 
 def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
-    with pytest.raises(SystemExit, match="--generalise works on one run, but 2 were passed"):
+    with pytest.raises(SystemExit, match="--generalise accepts only one run, but 2 were passed"):
         main([str(folder), str(folder), "--generalise", "terms"])
     for missing, message in (
         ("perplexities", "lacks the perplexities"),

@@ -122,6 +122,14 @@ def test_a_template_without_system_messages_takes_no_persona_lines(template, rea
         encode_contexts([PROMPT, PROMPT], [[], LINES], model, chat_tokenizer, "chat")
 
 
+def test_a_template_for_lists_of_content_is_refused(get_small_model, chat_tokenizer):
+    """Templates of models that read images loop over a list; a string has no parts of type text for them."""
+    parts = "{% for part in message.content | selectattr('type', 'equalto', 'text') %}{{ part.text }}{% endfor %}"
+    chat_tokenizer.chat_template = "{% for message in messages %}{{ message.role }}: " + parts + "{% endfor %}"
+    with pytest.raises(ValueError, match=r"leaves out the user's messages.*--context plain"):
+        encode("llama", "chat", get_small_model, [], tokenizer=chat_tokenizer)
+
+
 def test_formats_that_do_not_fit_are_refused(get_small_model, monkeypatch):
     with pytest.raises(ValueError, match="has no chat template; set --context plain"):
         encode("llama", "chat", get_small_model)
@@ -135,16 +143,18 @@ def test_a_context_and_its_reply_have_to_fit(get_small_model):
     model, _ = get_small_model("gpt2")  # 64 positions
     fits, long = [5] * 44, [5] * 45
     check_lengths([fits, fits], ["a", "b"], model, 20)
-    with pytest.raises(ValueError, match=r"prompt b has 45 tokens.* only 64; reduce --personas, --max_new_tokens or"):
+    with pytest.raises(
+        ValueError, match=r"only 64 tokens, but prompt b .* 45 for .*; reduce --personas, --max_new_tokens or"
+    ):
         check_lengths([fits, long, long], ["a", "b", "c"], model, 20)
 
 
 def test_an_encoder_and_its_decoder_have_positions_of_their_own(get_small_model):
     model, _ = get_small_model("blenderbot")  # 64 positions
     check_lengths([[5] * 64], ["a"], model, 64)
-    with pytest.raises(ValueError, match=r"prompt a has 65 tokens.* only 64"):
+    with pytest.raises(ValueError, match=r"only 64 tokens, but prompt a .* 65 for its context"):
         check_lengths([[5] * 65], ["a"], model, 20)
-    with pytest.raises(ValueError, match=r"up to 65, .* only 64"):
+    with pytest.raises(ValueError, match=r"only 64 tokens, .* up to 65 for its reply"):
         check_lengths([[5]], ["a"], model, 65)
     # It is so: the last position is taken, and one more is not.
     tokens = torch.full((1, 64), 5)

@@ -4,7 +4,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.measurements import LIKELIHOOD
-from hb_metrics.measurements.likelihood.page import same_length_extremes
+from hb_metrics.measurements.likelihood.page import likelihood_answer, same_length_extremes
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import axis_label
 from tests.hb_metrics.made_results import likelihood_run
@@ -40,6 +40,7 @@ def test_a_share_is_unknown_if_no_test_could_be_significant(results):
     assert share.value is adjusted.value is None
     assert share.detail == "of 780 tests, 780 with too few sentences to be significant"
     assert effect.value == bias["effect_size"]
+    assert "none of the 780 tests has enough sentences" in likelihood_answer(few[""], bias, "perplexity")
     for row in few["Likelihood Bias by axis"]:
         assert row.value is row.beside["after Benjamini–Hochberg"].value is None
 
