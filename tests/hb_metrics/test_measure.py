@@ -12,6 +12,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
+from hb_metrics.export_prompts import main as export_prompts
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning
 from hb_metrics.report.layout.numbers import bias
 from hb_metrics.runs.run_folder import write_json
@@ -151,6 +152,8 @@ def test_a_single_term_is_refused_before_the_model_is_loaded(options, tmp_path):
     own = write_vocabulary(tmp_path / "one", **terms)
     options = ["--dataset_config", "v1.0", "--vocabulary_dir", own, *options, "--output_dir", tmp_path / "run"]
     assert "no template has two terms; set --axes" in refusal("--model", "no/such", *options)
+    with pytest.raises(ValueError, match="no template has two terms"):
+        export_prompts([*map(str, [tmp_path / "prompts.jsonl", *options])])
 
 
 def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path):
