@@ -45,8 +45,8 @@ def generalised_section(run: Run, over: Over) -> Section:
                 reasons.setdefault(reason, []).append(figure.name)
     if not listed:
         raise ValueError(
-            f"'{run.folder}' lacks the files that --generalise needs; pass the folder of a run that measured "
-            "likelihood, generation or offensiveness and that still contains its perplexities or replies"
+            f"'{run.folder}' lacks the files that --generalise needs; pass a run that measured likelihood, generation "
+            "or offensiveness, and whose folder still contains the perplexities or replies"
         )
     tables: list[tuple[str, list[tuple[Figure, str]]]] = []
     plots = []

@@ -36,9 +36,15 @@ class Generation(Measurement):
         read_files(settings)
 
     def check_prompts(self, settings: "Settings", prompts: "pa.Table") -> None:
-        from hb_metrics.measurements.generation.work import check_prompts
+        from hb_metrics.inference.replies.cues import prompts_for_cue
 
-        check_prompts(settings, prompts)
+        usable = prompts_for_cue(prompts, settings.of(GenerationOptions).cue)
+        cells = usable.group_by(["template", "axis", "descriptor"]).aggregate([])
+        if len(cells) == len(cells["template"].unique()):
+            raise ValueError(
+                "measurement 'generation' compares the replies to different terms, but no template has two terms; set "
+                "--axes, --sample or --vocabulary_dir to get more terms, or remove generation from --measurements"
+            )
 
     def own_prompts(self, settings: "Settings") -> "pa.Table | None":
         if settings.of(GenerationOptions).cue not in NAME_CUES:

@@ -93,16 +93,6 @@ def read_files(settings: Settings) -> None:
             read(path)
 
 
-def check_prompts(settings: Settings, prompts: pa.Table) -> None:
-    usable = prompts_for_cue(prompts, settings.of(GenerationOptions).cue)
-    cells = usable.group_by(["template", "axis", "descriptor"]).aggregate([])
-    if len(cells) == len(cells["template"].unique()):
-        raise ValueError(
-            "measurement 'generation' compares the replies to different terms, but no template has two terms; set "
-            "--axes, --sample or --vocabulary_dir to get more terms, or remove generation from --measurements"
-        )
-
-
 def plan(task: Task, files: None) -> GenerationWork:
     options = task.settings.of(GenerationOptions)
     asked = ask(task.settings, task.prompts, task.engine)
