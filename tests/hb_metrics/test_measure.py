@@ -145,6 +145,13 @@ def test_bad_options_end_in_one_clear_line(options, message, vocabulary, saved_l
     assert not (tmp_path / "run" / "perplexities").exists()
 
 
+def test_a_folder_is_checked_before_the_model_is_loaded(vocabulary, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "run").touch()
+    message = refusal("--model", "no/such", "--vocabulary_dir", vocabulary, "--output_dir", "~/run")
+    assert f"'{tmp_path / 'run'}' is not a folder" in message
+
+
 @pytest.mark.parametrize("options", [["--axes", "age"], ["--sample", 1], ["--sample", 2, "--cue", "history"]])
 def test_a_single_term_is_refused_before_the_model_is_loaded(options, tmp_path):
     templates = ("I'm {noun_phrase}.", "I love {plural_noun_phrase}.")
