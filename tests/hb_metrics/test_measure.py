@@ -118,7 +118,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     debiased = bias(results["generation"]["debiased"]["full_gen_bias"])
     assert "3.59 (1.30 to 5.88) for the replies tagged “no_bias”, and 5.39 for all labelled replies" in page
     assert f"This model&#39;s value is {debiased}." in page
-    assert "other values of --system_prompt and --cue, so this run may not show the effect" in page
+    assert "different values of --system_prompt and --cue, so this run may not show the effect" in page
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 
 
