@@ -118,7 +118,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     debiased = bias(results["generation"]["debiased"]["full_gen_bias"])
     assert "3.59 (1.30 to 5.88) for the replies tagged “no_bias”, and 5.39 for all labelled replies" in page
     assert f"This model&#39;s value is {debiased}." in page
-    assert "other values of --system_prompt and --cue, so this run may not show the effect" in page
+    assert "different values of --system_prompt and --cue, so this run may not show the effect" in page
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 
 
@@ -143,6 +143,13 @@ def test_bad_options_end_in_one_clear_line(options, message, vocabulary, saved_l
     few = [] if about_prompts else ["--vocabulary_dir", vocabulary]
     assert message in refusal("--model", saved_llama, *few, *options, "--output_dir", tmp_path / "run")
     assert not (tmp_path / "run" / "perplexities").exists()
+
+
+def test_a_folder_is_checked_before_the_model_is_loaded(vocabulary, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "run").touch()
+    message = refusal("--model", "no/such", "--vocabulary_dir", vocabulary, "--output_dir", "~/run")
+    assert f"'{tmp_path / 'run'}' is not a folder" in message
 
 
 @pytest.mark.parametrize("options", [["--axes", "age"], ["--sample", 1], ["--sample", 2, "--cue", "history"]])
