@@ -150,7 +150,7 @@ def _read(folder: Path) -> Vocabulary:
     faults += noun_faults(nouns)
     faults += template_faults(templates)
     faults += template_faults(seat_templates)
-    faults += standalone_faults(read[STANDALONE_FILE], descriptors)
+    faults += standalone_faults(read[STANDALONE_FILE], [Path(name).stem for name in axis_files])
     if not faults:  # these checks need all files, since entries name terms from other files
         faults += adjective_order_faults(read[ADJECTIVE_ORDER_FILE], read[LEFT_OUT_FILE], descriptors)
         faults += left_out_pair_faults(read[LEFT_OUT_FILE], descriptors)

@@ -68,9 +68,9 @@ def template_faults(templates: list[Located]) -> Iterator[Fault]:
             yield Fault(file, line, f"template has {count}; write exactly one of {SINGULAR_SLOT}, {PLURAL_SLOT}")
 
 
-def standalone_faults(phrases: list[Located], descriptors: list[Located]) -> Iterator[Fault]:
+def standalone_faults(phrases: list[Located], axes: list[str]) -> Iterator[Fault]:
+    """Yields the faults of noun phrases. `axes` also names axes whose files could not be read."""
     yield from repeat_faults(phrases, "noun_phrase", lambda phrase: (phrase.axis, phrase.noun_phrase, phrase.plural))
-    axes = sorted({located.entry.axis for located in descriptors})
     for file, line, phrase in phrases:
         if _SINGULAR_ARTICLE.match(phrase.noun_phrase) is None:
             yield Fault(file, line, f"noun_phrase {phrase.noun_phrase!r} has no article; write `a` or `an` before it")

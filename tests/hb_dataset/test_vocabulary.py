@@ -175,6 +175,7 @@ WRONG_ENTRIES = {
         "axis: age, template_buckets: [hate], because: same": "template bucket 'hate' is not in templates.yaml;",
     },
     "standalone_noun_phrases": {
+        "axis: agee, noun_phrase: a youth, plural: youths": "axis 'agee' does not exist; did you mean 'age'?",
         "axis: age, noun_phrase: youth, plural: youths": "noun_phrase 'youth' has no article; write `a` or `an`",
         "axis: age, noun_phrase: a teen, plural: a teens": "'a teens' starts with an article; remove",
         "axis: age, noun_phrase: a youth, plural: youths": "noun_phrase 'a youth' is already in ",
