@@ -29,8 +29,6 @@ from hb_metrics.runs.planning import (
     connect,
     describe_run,
     load,
-    model_source,
-    read_files,
     read_prompts,
     wanted_measurements,
 )
@@ -78,10 +76,9 @@ def measure(settings: Settings) -> Path:
         GateError: A figure exceeds its limit. The report is written before this error is raised.
     """
     prompts = read_prompts(settings)
-    check_gates(settings, wanted_measurements(settings))
-    files = read_files(settings)
-    for measurement in wanted_measurements(settings):
-        measurement.check_prompts(settings, prompts)
+    wanted = wanted_measurements(settings)
+    check_gates(settings, wanted)
+    files = {measurement.name: measurement.read_files(settings, prompts) for measurement in wanted}
 
     from hb_metrics.inference.machines import check_same_folder, check_same_run
     from hb_metrics.inference.processes import check_device_map, process_state
@@ -92,8 +89,7 @@ def measure(settings: Settings) -> Path:
     served = connect(settings, folder)
     # On each machine, the first process prepares and caches the embedded models for the other processes.
     with state.local_main_process_first():
-        source = model_source(settings)
-        engine = load(settings, source, state.device) if served is None else served
+        engine = load(settings, state.device) if served is None else served
         measurements = choose_measurements(settings, engine)
         gates = check_gates(settings, measurements)
         state.print(filled(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}"))

@@ -76,7 +76,6 @@ class FigureChanges(NamedTuple):
 
     by_name: "dict[str, PairedChange]"
     reason: str | None = None
-    confidence_level: float | None = None
 
 
 class Measurement:
@@ -117,16 +116,17 @@ class Measurement:
         """Returns whether the measurement's own options request it, even if `--measurements` does not name it."""
         return False
 
-    def read_files(self, settings: Settings) -> Any:
-        """Reads the files in the measurement's options before the model is loaded. Returns `files` for `plan`.
+    def read_files(self, settings: Settings, prompts: "pa.Table") -> Any:
+        """Reads the files in the measurement's options, and checks the run's prompts, before the model is loaded.
+
+        Returns `files` for `plan`.
 
         Raises:
-            ValueError: An option is missing or a file is not valid.
+            ValueError: An option is missing, a file is not valid, or the prompts do not suit the measurement.
             OSError: A file does not exist.
         """
-
-    def check_prompts(self, settings: Settings, prompts: "pa.Table") -> None:
-        """Raises a `ValueError` before the model is loaded if the run's prompts do not suit the measurement."""
+        work = self.module("work")
+        return work.read_files(settings, prompts) if hasattr(work, "read_files") else None
 
     def own_prompts(self, settings: Settings) -> "pa.Table | None":
         """Returns prompts that replace those of `--dataset_config` for the whole run, or `None`.

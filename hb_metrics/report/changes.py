@@ -1,6 +1,5 @@
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
@@ -64,7 +63,7 @@ class RunChanges(NamedTuple):
     """The changes in all figures from the run `before` to the run `after`. Figures of the whole run come first.
 
     For each measurement whose changes all lack an interval, `missing` contains the reason, by the measurement's title.
-    `level` contains the confidence levels of the intervals, as text.
+    `level` is the confidence level of the intervals, as text.
     """
 
     before: str
@@ -98,15 +97,12 @@ class RunChanges(NamedTuple):
 def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
     rows: list[ChangeRow] = []
     missing: dict[str, str] = {}
-    levels: set[float] = set()
     for measurement in MEASUREMENTS:
         if measurement.name not in first.results or measurement.name not in second.results:
             continue
         paired = measurement.changes(first, second)
         if paired.reason is not None:
             missing[measurement.title] = paired.reason
-        if paired.confidence_level is not None:
-            levels.add(paired.confidence_level)
         figures = comparable_figures([measurement.figures(run.results) for run in (first, second)])
         after = {figure.name: figure for figure in figures[1]}
         for figure in figures[0]:
@@ -120,7 +116,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
                 ChangeRow(figure.name, figure.unit, figure.part_of, change, is_paired, key, figure.higher_is_better)
             )
     rows.sort(key=lambda row: (row.part_of != "", not row.is_paired))
-    return RunChanges(*names, rows, missing, " or ".join(share(level, 0) for level in sorted(levels)))
+    return RunChanges(*names, rows, missing, share(first.confidence_level, 0))
 
 
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
@@ -148,7 +144,7 @@ def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> 
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
     context = {"compared": compared, "header": HEADER, "verdicts": verdicts, "with_interval": with_interval}
-    html = render(Path(__file__).parent / "changes.html.jinja", context)
+    html = render("report/changes.html.jinja", context)
     return Section("changes", "Changes", html, {})
 
 

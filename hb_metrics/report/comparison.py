@@ -17,7 +17,6 @@ from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.runs.run_record import tag_of
 
 UNMEASURED = "not measured"
-_FOLDER = Path(__file__).parent
 
 
 class Difference(NamedTuple):
@@ -103,7 +102,7 @@ def write_comparison(
     }
     figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
     terms = next((details.terms for details in detailed if details.terms is not None), None)
-    write_page(_FOLDER / "comparison.html.jinja", path, context, figures, terms)
+    write_page("report/comparison.html.jinja", path, context, figures, terms)
     return sides, judged
 
 
@@ -140,7 +139,7 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
             "meanings": meanings,
         }
         drawn = {f"runs-{measurement.name}": [plot for _, plot in plots]} if plots else {}
-        html = render(_FOLDER / "overview.html.jinja", context)
+        html = render("report/overview.html.jinja", context)
         sections.append(Section(f"overview-{measurement.name}", measurement.title, html, drawn))
     return sections
 

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.layout.figure import Figure, by_part, joined_names
 from hb_metrics.report.layout.parts import Section
@@ -55,6 +53,6 @@ def generalised_section(run: Run, over: Over) -> Section:
         "choices": [part for part, _ in plots],
         "reasons": [f"No interval for {joined_names(names)}: {reason}." for reason, names in reasons.items()],
     }
-    html = render(Path(__file__).parent / "generalised.html.jinja", context)
+    html = render("report/generalised.html.jinja", context)
     drawn = {"generalised-plot": [plot for _, plot in plots]} if plots else {}
     return Section("generalised", f"For {_WORDS[over]}", html, drawn)

@@ -225,7 +225,7 @@ def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
     table = read_reply_table(run.folder)
     if table is None:
         raise ValueError(f"'{run.folder}' lacks its replies; pass the folder of a run that measured generation")
-    level = run.results["generation"]["gen_bias"]["confidence_level"]
+    level = run.confidence_level
     spreads, missing = pilot_spreads(run, table)
     full, num_questions, own_templates = spreads[FULL], 1, spreads[FULL].size.templates
     figures = {name: gen_bias_figure(spread, full.size.terms, level) for name, spread in spreads.items()}
@@ -301,7 +301,7 @@ def _write(path: Path, replies: Sequence[int], basis: _Basis, wanted: float | No
             points.append((number, 1000 * width.low, 1000 * width.middle, 1000 * width.high))
     plots = {"half-widths": [half_widths_plot(points, wanted)]} if points else {}
     title = "assumptions" if basis.run is None else basis.run.folder.name
-    write_page(Path(__file__).parent / "plan.html.jinja", path, {"title": title, "plots": plots}, plots)
+    write_page("report/plan.html.jinja", path, {"title": title, "plots": plots}, plots)
 
 
 def _middle(width: Range | None) -> float:

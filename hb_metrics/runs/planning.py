@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hb_metrics.inference.engines.engine import Engine, Lack
-    from hb_metrics.inference.models.sources import Source
 
 # Importing torch takes seconds, so modules that need it are imported after the options are checked.
 
@@ -62,35 +61,19 @@ def _own_prompts(settings: Settings) -> "pa.Table | None":
     return None
 
 
-def read_files(settings: Settings) -> dict[str, Any]:
-    """Reads the files that the options name. Returns their contents by measurement.
-
-    Call this function before a model is loaded, so that errors appear early.
-    """
-    return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
-
-
-def model_source(settings: Settings) -> "Source | None":
-    from hb_metrics.inference.models.sources import find_source
-
+def load(settings: Settings, device: Any) -> "Engine":
     run = settings.run
-    if run.is_served or run.replies_file is not None or run.logprobs_file is not None:
-        return None
-    return find_source(run.model, run.revision, adapter=run.adapter)
-
-
-def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
-    run = settings.run
-    if source is None:
+    if run.replies_file is not None or run.logprobs_file is not None:
         from hb_metrics.inference.engines.files import FileEngine
 
         return FileEngine(run.model, run.replies_file, run.logprobs_file)
     from hb_metrics.inference.engines.local import LocalEngine
     from hb_metrics.inference.models.loading import load_model
+    from hb_metrics.inference.models.sources import find_source
 
     return LocalEngine(
         load_model(
-            source,
+            find_source(run.model, run.revision, adapter=run.adapter),
             dtype=run.dtype,
             device=device,
             device_map=run.device_map,

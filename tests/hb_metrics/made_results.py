@@ -60,6 +60,7 @@ def some_prompts():
 def run_record(prompts, model="tiny-model"):
     """results["run"] without the sections of its measurements."""
     settings = {"model": model, "dataset_config": "v1.0-small", "vocabulary_dir": None, "variations": False, "seed": 0}
+    settings["confidence_level"] = 0.95
     return {
         "layout": {"version": LAYOUT},
         "settings": settings,

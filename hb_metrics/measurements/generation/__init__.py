@@ -30,16 +30,6 @@ class Generation(Measurement):
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
     gates = ("parroting_replies",)
 
-    def read_files(self, settings: "Settings") -> None:
-        from hb_metrics.measurements.generation.work import read_files
-
-        read_files(settings)
-
-    def check_prompts(self, settings: "Settings", prompts: "pa.Table") -> None:
-        from hb_metrics.measurements.generation.work import check_prompts
-
-        check_prompts(settings, prompts)
-
     def own_prompts(self, settings: "Settings") -> "pa.Table | None":
         if settings.of(GenerationOptions).cue not in NAME_CUES:
             return None

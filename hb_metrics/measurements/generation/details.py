@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from hb_metrics.reply_checks.parroting import correlation_with_bias
@@ -13,7 +12,6 @@ from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_STYLES = 10  # the number of styles in each of the two tables (largest decreases, largest increases)
-_FOLDER = Path(__file__).parent
 
 
 def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Details:
@@ -30,11 +28,11 @@ def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Detai
     }
     by_prompt = None if replies is None else dict(zip(replies.prompts, replies.texts, strict=True))
     sections = [
-        Section("styles", "Styles", render(_FOLDER / "comparison_styles.html.jinja", context), {}),
-        Section("examples-of-both", "Replies side by side", render(_FOLDER / "comparison_terms.html.jinja", {}), {}),
-        Section("checks", "Reply checks", render(_FOLDER / "comparison_checks.html.jinja", context), {}),
+        Section("styles", "Styles", render("generation/comparison_styles.html.jinja", context), {}),
+        Section("examples-of-both", "Replies side by side", render("generation/comparison_terms.html.jinja", {}), {}),
+        Section("checks", "Reply checks", render("generation/comparison_checks.html.jinja", context), {}),
     ]
-    reading = render(_FOLDER / "comparison_reading.html.jinja", {})
+    reading = render("generation/comparison_reading.html.jinja", {})
     return Details(sections, reading, {**term_changes(first, second, by_prompt), "names": names})
 
 

@@ -79,7 +79,7 @@ class GenerationWork(NamedTuple):
     looks: PlannedLooks | None = None
 
 
-def read_files(settings: Settings) -> None:
+def read_files(settings: Settings, prompts: pa.Table) -> None:
     options = settings.of(GenerationOptions)
     if settings.run.until is not None and options.replies_per_cell:
         look_sizes(options.replies_per_cell)
@@ -91,10 +91,7 @@ def read_files(settings: Settings) -> None:
     ):
         if path is not None:
             read(path)
-
-
-def check_prompts(settings: Settings, prompts: pa.Table) -> None:
-    usable = prompts_for_cue(prompts, settings.of(GenerationOptions).cue)
+    usable = prompts_for_cue(prompts, options.cue)
     cells = usable.group_by(["template", "axis", "descriptor"]).aggregate([])
     if len(cells) == len(cells["template"].unique()):
         raise ValueError(

@@ -23,7 +23,7 @@ class Judge(Measurement):
     def is_asked(self, settings: "Settings") -> bool:
         return settings.of(JudgeOptions).judge is not None
 
-    def read_files(self, settings: "Settings") -> "list[Rubric]":
+    def read_files(self, settings: "Settings", prompts: Any = None) -> "list[Rubric]":
         from hb_metrics.inference.judges.rubric import read_rubric, shipped_rubrics
 
         names = settings.of(JudgeOptions).judge

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -14,7 +13,6 @@ from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 
 NUM_EXTREMES = 10
-_FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -38,8 +36,8 @@ def report(results: Mapping[str, Any]) -> Report:
         "offensiveness-by-template": [figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"])],
     }
     return Report(
-        [Section("offensiveness", "Offensiveness", render(_FOLDER / "section.html.jinja", context), plots)],
-        reading=render(_FOLDER / "reading.html.jinja", context),
+        [Section("offensiveness", "Offensiveness", render("offensiveness/section.html.jinja", context), plots)],
+        reading=render("offensiveness/reading.html.jinja", context),
         files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
         notes=notes,
         embedded=suggested("--offensiveness_classifier") if classifier["is_embedded"] else None,

@@ -51,7 +51,7 @@ class RedditWork(NamedTuple):
     reference: TextPlan
 
 
-def read_files(settings: Settings) -> RedditFiles:
+def read_files(settings: Settings, prompts: "pa.Table") -> RedditFiles:
     options = settings.of(RedditOptions)
     if options.reddit_folder is None:
         raise ValueError(

@@ -20,11 +20,6 @@ class Regard(Measurement):
     has_own_prompts = True
     needs = ("replies", "weights")
 
-    def read_files(self, settings: "Settings") -> None:
-        from hb_metrics.measurements.regard.work import groups_and_pairs
-
-        groups_and_pairs(settings)
-
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
         from hb_metrics.measurements.regard.figures import gate_name
         from hb_metrics.measurements.regard.work import groups_and_pairs

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -15,7 +14,6 @@ from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 
 UNDECIDED = "undecided"
-_FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -53,9 +51,9 @@ def report(results: Mapping[str, Any]) -> Report:
     }
     drawn = {name: [plot] for name, plot in plots.items()}
     return Report(
-        [Section("regard", "Regard", render(_FOLDER / "section.html.jinja", context), drawn)],
+        [Section("regard", "Regard", render("regard/section.html.jinja", context), drawn)],
         answer=regard_answer(bias, gaps),
-        reading=render(_FOLDER / "reading.html.jinja", {}),
+        reading=render("regard/reading.html.jinja", {}),
         files=Markup("the continuations and their regard in <code>regard/</code>"),
         notes=(f"{record['name']}: {'; '.join(record['notes'])}.",) if record["notes"] else (),
         embedded=suggested("--regard_classifier") if record["is_embedded"] else None,
