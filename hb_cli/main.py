@@ -51,7 +51,7 @@ COMMANDS = {
     "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, for tuning.", "measure"),
     "tune": Command("hb_train.tune", "Tune a model to reduce its bias.", "tune"),
     "erase": Command("hb_train.erase", "Erase descriptors from a model's activations, without training.", "measure"),
-    "debias": Command("hb_train.debias", "Debias a model by a method of the RedditBias paper.", "tune"),
+    "debias": Command("hb_train.debias", "Debias a model with a method from the RedditBias paper.", "tune"),
     "identity-leakage": Command(
         "hb_metrics.identity_leakage.__main__", "Measure how much a style classifier reacts to terms.", "measure"
     ),
@@ -59,7 +59,9 @@ COMMANDS = {
         "hb_metrics.style_clusters.__main__", "Find clusters of styles in a run's replies.", "measure"
     ),
     "install": Command(
-        "hub_scripts.install_local", "Install the dataset and the metrics under their bare names.", "measure"
+        "hub_scripts.install_local",
+        "Install the dataset and the metrics, so that they load without a Hub organisation in their names.",
+        "measure",
     ),
     "check-terms": Command("hub_scripts.check_terms", "Check a change to the vocabulary."),
     "publish dataset": Command("hub_scripts.publish_dataset", "Publish a frozen version of the dataset on the Hub."),
@@ -128,7 +130,7 @@ def help_text(group: str = "") -> str:
     lines = [
         f"usage: {usage} COMMAND [OPTION ...]",
         "",
-        "Measure whether a language model treats people differently by their identity.",
+        "Measure whether a language model treats people differently depending on their identity.",
         "",
         "commands:",
         *(f"  {name:<{width}}  {command.sentence}" for name, command in commands.items()),

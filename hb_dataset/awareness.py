@@ -55,7 +55,7 @@ def read_awareness(path: Path = AWARENESS_FILE) -> list[AwarenessItem]:
         for descriptor in item.descriptors:
             if (item.axis, descriptor) not in known:
                 message = (
-                    f"descriptor {descriptor!r} is not on axis {item.axis!r} of v1.0; write a descriptor of this axis"
+                    f"descriptor {descriptor!r} is not on axis {item.axis!r} of v1.0; write a descriptor from this axis"
                 )
                 faults.append(Fault(file, line, message))
     if faults:

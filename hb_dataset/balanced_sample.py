@@ -12,8 +12,8 @@ Term = tuple[str, str | None]
 def balanced_sample(prompts: pa.Table, number: int, *, seed: int) -> pa.Table:
     """Draws `number` prompts, spread evenly over terms and templates, in their original order.
 
-    An axis with a tenth of the terms has a tenth of the drawn prompts, rounded up or down. If every term has prompts in
-    every template, the number of prompts varies by at most one across terms, and by at most one across templates. A
+    An axis with a tenth of the terms gets a tenth of the drawn prompts, rounded up or down. If every term has prompts
+    in every template, the number of prompts varies by at most one across terms, and by at most one across templates. A
     larger sample contains every smaller sample with the same seed. The order of the table's rows does not affect the
     sample.
     """

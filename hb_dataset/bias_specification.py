@@ -107,7 +107,7 @@ def read_specification(name_or_path: str | Path) -> BiasSpecification:
     names = specification_names()
     ours = {} if name_or_path in names else {read_specification(name).published_folder: name for name in names}
     theirs = ours.get(str(name_or_path))
-    hint = f"the authors call this type '{name_or_path}', but its name here is '{theirs}'; " if theirs else ""
+    hint = f"RedditBias calls this type '{name_or_path}', but this toolkit calls it '{theirs}'; " if theirs else ""
     path = shipped_or_own(SPECIFICATIONS, name_or_path, "bias specification", hint)
     specification, lines, faults = read_document(
         path, BiasSpecification, "bias_type: …", "bias specification", _explained
@@ -125,7 +125,7 @@ def _explained(detail: Any) -> str:
     keys = detail["loc"]
     name = next(str(key) for key in reversed(keys) if isinstance(key, str))
     if name == "forms":
-        return "forms is not a list of pairs; write `forms: [[wives, husbands]]`"
+        return "forms is not a list of pairs; write pairs, for example `forms: [[wives, husbands]]`"
     if detail["type"] == "tuple_type":
         return f"{name} is not a list; write each entry on a line that starts with -"
     if detail["type"] == "dataclass_type":

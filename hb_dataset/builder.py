@@ -78,7 +78,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
             if option not in find_config(config_name).options and kwargs.get(option) not in (None, False, 0):
                 allowed = ", ".join(name for name in CONFIGS if option in find_config(name).options)
                 raise ValueError(
-                    f"config '{config_name}' does not take `{option}`; omit the option, or choose one of these "
+                    f"config '{config_name}' does not accept `{option}`; omit the option, or choose one of these "
                     f"configs: {allowed}"
                 )
         groups = kwargs.get("groups")

@@ -27,8 +27,8 @@ def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = 
                 )
         if len(formats) > 1 or None in formats:
             raise ValueError(
-                f"the files {', '.join(map(str, paths))} are not all in one of the allowed formats; pass files in the "
-                f"same format: {', '.join(FORMATS)}, with or without compression ({', '.join(COMPRESSIONS)})"
+                f"the files {', '.join(map(str, paths))} do not share one of the allowed formats; pass files in a "
+                f"single format: {', '.join(FORMATS)}, with or without compression ({', '.join(COMPRESSIONS)})"
             )
         builder = str(*formats)
         options = {"data_files": {"train": [glob.escape(str(path)) for path in paths]}}

@@ -61,8 +61,8 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         source = path.name
     if not 1 <= num_replies <= len(pairs):
         raise ValueError(
-            f"num_replies is {num_replies:,}, but {source} has {len(pairs):,} pairs of prompt and reply; set a number "
-            f"from 1 to {len(pairs):,}"
+            f"num_replies is {num_replies:,}, but {source} has {len(pairs):,} prompt–reply pairs; set a number from 1 "
+            f"to {len(pairs):,}"
         )
     return Dialogue(
         ids=[pair.id for pair in pairs],
@@ -91,7 +91,7 @@ def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]
         name = next((name for name in names if name in texts), None)
         if name is None and "" not in names:
             raise ValueError(
-                f"'{path}' has no column of text named {' or '.join(names)}; add such a column (the columns are: "
+                f"'{path}' has no text column named {' or '.join(names)}; add such a column (the columns are: "
                 f"{', '.join(dataset.column_names) or 'none'})"
             )
         read.append([None] * len(dataset) if name is None else list(dataset[name]))
@@ -176,7 +176,7 @@ def _read_convos(path: Path) -> list[tuple[str | None, str | None]]:
         if len(columns) != 7:
             raise ValueError(
                 f"line {number} of '{path}' has {len(columns)} columns; pass a convos.txt from DSTC-7, in which each "
-                "line has 7 columns separated by tabs"
+                "line has 7 tab-separated columns"
             )
         last = columns[5].strip().split(" EOS ")[-1]
         rows.append(("" if last == "START" else last, columns[6]))

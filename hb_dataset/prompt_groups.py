@@ -222,14 +222,14 @@ def _vocabulary_group(vocabulary: Vocabulary, term: str) -> PromptGroup:
     if not readings:
         raise ValueError(
             f"'{term}' is neither a term of the vocabulary nor a term with one of its nouns; "
-            f"{_hint(vocabulary, term)}write a term ('tall'), a term with a noun in the singular ('tall woman', "
-            "'woman with a lisp') or a noun ('woman'). A YAML file of groups allows any other words"
+            f"{_hint(vocabulary, term)}write a term ('tall'), a term with a noun in the singular ('tall woman', 'woman "
+            "with a lisp') or a noun ('woman'). To use any other words, define the groups in a YAML file"
         )
     agreed = [(descriptor, noun) for descriptor, noun in readings if agrees(descriptor, noun)]
     if not agreed:
         descriptor = readings[0][0]
         allowed = ", ".join(vocabulary.nouns[index].noun for index in agreeing(descriptor, vocabulary.nouns))
-        raise ValueError(f"the term and the noun in '{term}' do not go together; use one of the nouns {allowed}")
+        raise ValueError(f"the term and the noun in '{term}' cannot be combined; use one of these nouns: {allowed}")
     descriptor, noun = agreed[0]
     singular, plural = _singular(descriptor, noun), plural_noun_phrase(descriptor, noun)
     return PromptGroup(

@@ -209,7 +209,7 @@ def _configs_of(version: str) -> tuple[Config, ...]:
         Config(f"{version}-baseline", "The nouns without a term, in every template.", PROMPT_SCHEMA, _baseline_prompts),
         Config(
             f"{version}-seat",
-            "The terms in the SEAT sentences, on which the paper measures masked language models.",
+            "The terms in the SEAT sentences, with which the paper measures masked language models.",
             PROMPT_SCHEMA,
             _seat_prompts,
             required_file=SEAT_TEMPLATES_FILE,
@@ -302,8 +302,8 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
         return read_version(version_of(config))
     if not find_config(config).has_version:
         raise ValueError(
-            f"config '{config}' comes from a grammar and not from a vocabulary; omit the folder '{vocabulary_dir}'. To "
-            "create prompts about other groups, use hb_dataset.structured_prompt_table"
+            f"config '{config}' is built from a grammar and not from a vocabulary; omit the folder '{vocabulary_dir}'. "
+            "To create prompts about other groups, use hb_dataset.structured_prompt_table"
         )
     return read_vocabulary(vocabulary_dir)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # 99 % of the phrases contain a term of group 1. In the data of another bias type, at most 15 % do.
 MAX_MISFITS = 1 / 2
 
-NO_TERM = "they have no term of its group 1"
-NOT_BY_RULE = "the texts beside them are not their counterfactuals by the published rule"
+NO_TERM = "they contain no term from its group 1"
+NOT_BY_RULE = "the published rule turns them into other counterfactuals than those in the files"
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,13 +75,11 @@ def load_reddit_bias(
         texts_t1, texts_t2 = [row.text_t1 for row in split.rows], [row.text_t2 for row in split.rows]
         check_identical(texts_t1, texts_t2, f"the {name} split of '{folder}'", specification)
         if split.num_left_out:
-            _LOG.warning("%s: %d %s phrases have no term and are skipped", folder, split.num_left_out, name)
+            _LOG.warning("%s: %d %s phrases contain no term and were skipped", folder, split.num_left_out, name)
     for earlier, later in itertools.combinations(splits, 2):
         texts = {row.text_t1 for row in splits[earlier].rows}
         if number := sum(row.text_t1 in texts for row in splits[later].rows):
-            _LOG.warning(
-                "%s: %d rows of both %s and %s have the same text", specification.bias_type, number, earlier, later
-            )
+            _LOG.warning("%s: %d texts occur in both %s and %s", specification.bias_type, number, earlier, later)
     return datasets.DatasetDict({name: _dataset(split.rows) for name, split in splits.items()})
 
 
@@ -91,11 +89,11 @@ def check_identical(
     number = sum(t1 == t2 for t1, t2 in zip(texts_t1, texts_t2, strict=True))
     if number > MAX_MISFITS * len(texts_t1):
         raise ValueError(
-            f"{number} of {len(texts_t1)} counterfactuals in {what} are the same as their phrases, so these pairs "
-            f"have no difference to measure; check that the phrases contain the terms of '{specification.bias_type}'"
+            f"{number} of {len(texts_t1)} counterfactuals in {what} are identical to their phrases, so these pairs "
+            f"show no difference; check that the phrases contain the terms of '{specification.bias_type}'"
         )
     if number:
-        _LOG.warning("%s: %d of %d phrases equal their counterfactual", what, number, len(texts_t1))
+        _LOG.warning("%s: %d of %d phrases are identical to their counterfactuals", what, number, len(texts_t1))
 
 
 def _read_splits(folder: Path, specification: BiasSpecification, mode: Mode | None) -> dict[str, _Split]:
@@ -111,7 +109,8 @@ def _check_fit(folder: str | Path, name: str, split: _Split, bias_type: str) -> 
         if number > MAX_MISFITS * split.num_ruled:
             raise ValueError(
                 f"{number} of {split.num_ruled} {name} phrases in '{folder}' do not fit the specification "
-                f"'{bias_type}', because {why}; pass the folder of {bias_type}, or the bias type of this folder"
+                f"'{bias_type}', because {why}; pass the folder for {bias_type}, or the bias type to which this folder "
+                "belongs"
             )
 
 

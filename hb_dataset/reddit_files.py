@@ -40,8 +40,8 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
     """Reads the phrases of each split. Also returns whether the files come from the authors' repository."""
     if not folder.is_dir():
         raise NotADirectoryError(
-            f"folder '{folder}' does not exist; pass the authors' repository, the folder of the data, or a folder "
-            f"that contains the data in '{specification.bias_type}'"
+            f"folder '{folder}' does not exist; pass the authors' repository, the folder with the data, or a folder "
+            f"that contains the data in a subfolder '{specification.bias_type}'"
         )
     folders = _folders(folder, specification)
     splits: dict[str, list[Phrase]] = {}
@@ -91,8 +91,8 @@ def _read_split(
     t1, t2 = _only(by_side[False], folder, split), _only(by_side[True], folder, f"{split} (counterfactuals)")
     if t1 is None and t2 is not None:
         raise ValueError(
-            f"'{folder}' has the counterfactuals of {split} ({_names([t2], folder)}), but not the original "
-            f"phrases about {specification.group_1}; put the other *_biased_*_reduced.csv into the folder"
+            f"'{folder}' contains the counterfactuals for {split} ({_names([t2], folder)}), but not the original "
+            f"phrases about {specification.group_1}; add the other *_biased_*_reduced.csv to the folder"
         )
     return None if t1 is None else _aligned_phrases(t1, t2)
 
@@ -131,8 +131,8 @@ def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
     others = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
     if len(rows) != len(others):
         raise ValueError(
-            f"'{path}' has {len(rows)} rows, but '{other}' has {len(others)}; the two files contain the two sides of "
-            "the same pairs, so pass files with the same number of rows"
+            f"'{path}' has {len(rows)} rows, but '{other}' has {len(others)}; a row in one file forms a pair with the "
+            "same row in the other file, so pass files with the same number of rows"
         )
     return [
         Phrase(

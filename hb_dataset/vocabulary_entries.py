@@ -160,8 +160,8 @@ class AdjectiveClass:
 class LeftOutPair:
     """Terms that are not combined with terms of another axis.
 
-    Without `other_axis`, the terms are combined with no other term. With `both_before`, a pair is excluded only if both
-    terms come before the noun ("a pretty Deaf woman" may be read as "fairly Deaf"). CONTRIBUTING.md defines the
+    Without `other_axis`, the terms are not combined with any other term. With `both_before`, a pair is excluded only if
+    both terms come before the noun ("a pretty Deaf woman" may be read as "fairly Deaf"). CONTRIBUTING.md defines the
     reasons.
     """
 

@@ -201,11 +201,14 @@ def _term_faults(descriptor: Descriptor, axis_has_buckets: bool, has_nouns: bool
                 f"write a bucket for all terms"
             )
         if _AFTER_PHRASE.match(term):
-            yield f"would be before the noun; write `bucket: {AFTER_THE_NOUN}`"
+            yield f"would come before the noun; write `bucket: {AFTER_THE_NOUN}`"
         if _ARTICLE.match(term):
             yield "starts with an article; remove the article"
         if descriptor.plural is not None:
-            yield f"is before the noun and does not change; remove `plural`, or write `bucket: {AFTER_THE_NOUN}`"
+            yield (
+                "comes before the noun, where its plural form is the same; remove `plural`, or write `bucket: "
+                f"{AFTER_THE_NOUN}`"
+            )
         return
     if descriptor.article is not None:
         yield "follows the noun, so it cannot have an article; remove `article`"

@@ -124,7 +124,7 @@ def _check_form(text: str) -> None:
             raise RefusedError(
                 line,
                 (
-                    f"has {sign}{_clipped(event.anchor)}, an anchor or alias of YAML; write out the repeated part, "
+                    f"contains the YAML anchor or alias {sign}{_clipped(event.anchor)}; write out the repeated part, "
                     "or quote the text"
                 ),
             )

@@ -56,13 +56,14 @@ class ReplyArguments:
     output_dir: str = field(metadata={"help": "A new folder for the output."})
     model: str = option(
         "embedded",
-        "The model to mitigate, which also generates the replies: a Hub id, a local folder, or 'embedded'.",
+        "The model whose bias you want to reduce. It also generates the replies. Pass a Hub id, a local folder, or "
+        "'embedded'.",
     )
     dataset_config: str = option("v1.0", "The dataset config that provides descriptors, nouns and templates.")
     leave_out: str | None = option(
         None,
-        "Exclude the descriptors of this dataset config, and all descriptors that share a stem with them, so that a "
-        "later measurement can use them as unseen descriptors.",
+        "Exclude the descriptors of this dataset config, and all descriptors with the same stems. A later measurement "
+        "can then use the excluded descriptors as unseen ones.",
     )
     system_prompt: str | None = option(None, "The system message of a chat. Default: the chat template's own message.")
     context: str = option("auto", "The format of prompts: auto, plain, dialogpt, chat or blenderbot.")
@@ -80,8 +81,8 @@ class BaselineArguments(ReplyArguments):
     num_replies: int = option(960, "The number of replies to sample.")
     num_anchors: int = option(
         480,
-        "The number of anchors, which are replies that should not change: replies to questions whose answer depends on "
-        "who asks, and replies to questions that describe nobody.",
+        "The number of anchors. Anchors are replies that should stay the same. They answer questions whose answer "
+        "depends on who asks, and questions that describe nobody.",
     )
     max_new_tokens: int = option(24, "The maximum length of a reply, in tokens.")
 
@@ -134,10 +135,10 @@ def reply(arguments: BaselineArguments) -> None:
         }
         write_json(folder / FOLDERS[arguments.method].record, content)
         print(
-            f"\n{len(rows):,} rows of {counts['num_descriptors']:,} descriptors from {counts['num_replies']:,} "
-            f"replies and {counts['num_anchors']:,} anchors. {counts['num_empty_replies']:,} more replies were "
-            f"empty, and {counts['num_dropped']:,} rows were dropped because their reply describes another "
-            f"descriptor.\nrows: {folder.resolve()}"
+            f"\n{len(rows):,} rows of {counts['num_descriptors']:,} descriptors from {counts['num_replies']:,} replies "
+            f"and {counts['num_anchors']:,} anchors. {counts['num_empty_replies']:,} more replies were empty, and "
+            f"{counts['num_dropped']:,} rows were dropped because their reply describes a different descriptor.\nrows: "
+            f"{folder.resolve()}"
         )
     process_state().wait_for_everyone()
 

@@ -156,7 +156,8 @@ def _labels_and_ceiling(arguments: LabelArguments, replies: pa.Table, styles: Ve
     print(f"\nThe ceiling of the labels:\n\n{_ceiling_words(ceiling)}")
     if ceiling is None or ceiling.lowest is None:
         raise ValueError(
-            f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}. Otherwise, set --beta to a number"
+            f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}. Alternatively, set --beta to a "
+            "number"
         )
     if not ceiling.helps and not arguments.accept_no_gain:
         print(

@@ -5,8 +5,8 @@ r"""Mitigates a model's bias with several methods, and compares the results (`--
 
 The methods sft and kto learn from labelled replies. These replies come from a separate run, whose prompts differ from
 those of the measurements. This run samples from the model's whole distribution (temperature 1, without top-k or top-p),
-because a model that learnt only from likely replies would become too certain. If the labels turn out to be useless,
-both methods are left out of the comparison.
+because a model that learnt only from likely replies would become too certain. If the labels cannot reduce the bias (see
+`bias_labels.py`), both methods are left out of the comparison.
 
 Each step is a script with its own process and folder. To resume an interrupted comparison, run the same command again.
 """
@@ -18,6 +18,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hb_metrics.arguments import parse_arguments
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
 from hb_metrics.runs.finished_run import read_run
@@ -25,6 +26,7 @@ from hb_metrics.runs.gates import GATE_STATUS
 from hb_train.bias_labels import NO_GAIN_STATUS
 from hb_train.debias_table import write_debias_table
 from hb_train.debiasing.arguments import METHODS
+from hb_train.training.models import check_trainable
 from hb_train.training.options import first_line, has_fast_bfloat16, run_script
 from hb_train.tuning.labels import LABELS_FILE
 
@@ -57,7 +59,7 @@ def tune_main(argv: Sequence[str]) -> None:
         nargs="+",
         default=[],
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 unless every listed figure is shown to be worse by at most its margin after tuning. "
+        help="Exit with status 3 unless the data show that every listed figure worsened by no more than its margin. "
         "Write margins as in `holistic-bias report`.",
     )
     _add_words(parser, "measure", "each measurement")
@@ -81,14 +83,23 @@ def debias_main(argv: Sequence[str]) -> None:
 
 def compare_tuning(options: argparse.Namespace) -> None:
     """Measures a model before and after each tuning method. If a figure misses its margin, exits with `GATE_STATUS`."""
+    from hb_metrics.inference.models.loading import load_tokenizer
+    from hb_train.tuning.method import load_method
+
     margins = read_margins(options.no_worse_than)  # raises an error if a margin is not written as FIGURE=MARGIN
     folder = Path(options.output_dir)
     dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
     config = ["--dataset_config", options.dataset_config]
     measured = [*config, *dtype, "--measurements", MEASURED, "--dialogue_replies", "200", *options.measure_args]
+    own_replies = [method for method in options.method if method in OWN_REPLIES]
+    labelled = [method for method in options.method if method in LABELS]
+    if labelled:
+        trusts_code = parse_arguments(["--model", options.model, *measured]).run.trust_remote_code
+        loaded = load_tokenizer(options.model, trust_remote_code=trusts_code)
+        for method in labelled:
+            check_trainable(loaded, load_method(method).kinds)
     # The replies to learn from are generated first, so that a model that a method cannot tune is rejected within
     # seconds.
-    own_replies = [method for method in options.method if method in OWN_REPLIES]
     for method in own_replies:
         learnt = ["--dataset_config", options.dataset_config.removesuffix("-small"), *dtype]
         # The measured descriptors are left out of training, unless the config contains all descriptors.
@@ -110,7 +121,6 @@ def compare_tuning(options: argparse.Namespace) -> None:
         run_step("hb_train.side_effects", runs["before"], run, launch=False)
         runs[method] = run
 
-    labelled = [method for method in options.method if method in LABELS]
     for method in own_replies:
         compare(method, folder / f"{method}-rows")
     if labelled:
@@ -143,6 +153,8 @@ def compare_tuning(options: argparse.Namespace) -> None:
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:
+    from hb_metrics.inference.models.loading import load_tokenizer
+
     name = f"{Path(options.model).name}-{options.bias_type}"
     folder = Path(options.output_dir or f"runs/debias/{name}")
     data = ["--bias_type", options.bias_type, "--reddit_folder", options.reddit_folder]
@@ -155,6 +167,7 @@ def compare_debiasing(options: argparse.Namespace) -> None:
             if words:
                 run_step(f"hb_train.{script}", "--model_name_or_path", model, "--output_dir", run / name, *words)
 
+    check_trainable(load_tokenizer(options.model))
     measure(options.model, folder / "before")
     for method in options.methods:
         model = folder / method / "model"
@@ -196,5 +209,5 @@ def _add_words(parser: argparse.ArgumentParser, step: str, what: str) -> None:
         type=shlex.split,
         default=[],
         metavar="WORDS",
-        help=f"Further options for {what}, quoted together as one word after '='.",
+        help=f"Further options for {what}. Write all of them after '=', in one pair of quotes.",
     )

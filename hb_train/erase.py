@@ -41,7 +41,9 @@ _SMALLEST = 1e-10  # values below this share of the largest eigenvalue or singul
 class EraseArguments(ReplyArguments):
     layers: list[float] = field(
         default_factory=lambda: [0.5],
-        metadata={"help": "The layers after which to erase, each as a share of the model's depth, from 0 to below 1."},
+        metadata={
+            "help": "The layers after which to erase, as shares of the model's depth (at least 0 and less than 1)."
+        },
     )
     rank: int = option(32, "The maximum number of directions to erase after each layer.")
     num_prompts: int = option(260, "The number of prompts. All prompts and their replies form a single batch.")
@@ -50,7 +52,7 @@ class EraseArguments(ReplyArguments):
         check_least(self, num_prompts=2, rank=1, seed=0)
         for share in self.layers:
             if not 0 <= share < 1:
-                raise ValueError(f"layers contains {share}; set shares of at least 0 and below 1")
+                raise ValueError(f"layers contains {share}; set shares that are at least 0 and less than 1")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -115,7 +115,7 @@ def changelog_section(report: Report, against: str) -> str:
     ]
     counts_by_kind = [(changes.num_unnamed_added, "added"), (changes.num_unnamed_removed, "removed")]
     unnamed = [f"{number} {what} ({kind})" for kinds, what in counts_by_kind for kind, number in kinds.items()]
-    return "\n".join([*lines, *(["", f"Which words go together: {', '.join(unnamed)}."] if unnamed else [])])
+    return "\n".join([*lines, *(["", f"Rules for combining words: {', '.join(unnamed)}."] if unnamed else [])])
 
 
 def _entry_lines(title: str, entries: Sequence[Entry]) -> list[str]:

@@ -75,7 +75,7 @@ class Published(NamedTuple):
         if not self.written and not self.deleted:
             done = "the files existed already, and the tag was set" if self.tagged else "nothing to do"
             return f"{done} ({self.url})"
-        parts = {"written": self.written, "deleted": self.deleted, "other people's, left alone": self.kept}
+        parts = {"written": self.written, "deleted": self.deleted, "other people's files, left unchanged": self.kept}
         listed = "; ".join(f"{what}: {_listed(paths)}" for what, paths in parts.items() if paths)
         return f"published as {self.url} ({listed})"
 
@@ -193,8 +193,8 @@ def propose(
     """Opens a pull request that writes files to a model's repository. Returns its page, and whether it is new.
 
     If this account already has an open pull request with the same title and content, that pull request's page is
-    returned. A new pull request starts at the commit `parent`, on which the contents are based, so later commits by the
-    owners are preserved.
+    returned. A new pull request starts at the commit `parent`, on which the contents are based. Later commits by the
+    owners are therefore preserved.
     """
     from huggingface_hub import CommitOperationAdd
 

@@ -11,7 +11,7 @@ def same_but_for_spelling(one: str, other: str) -> bool:
 
 
 def one_edit_apart(one: str, other: str) -> bool:
-    """Returns whether phrases differ in one letter, which is added, removed, replaced or swapped with the next one.
+    """Returns whether phrases differ in one letter, which is added, removed, replaced or swapped with the next.
 
     Phrases of fewer than five letters, or with different digits ("20-year-old" and "30-year-old"), never match.
     """

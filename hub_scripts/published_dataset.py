@@ -38,8 +38,8 @@ class PublishedConfig(NamedTuple):
 class PublishedDataset(NamedTuple):
     """A version of the dataset. The first config is the main config.
 
-    `earlier` contains the prompts of earlier versions, which stay on main, with the newest version first. `changes`
-    describes the changes since the previous version, in Markdown.
+    `earlier` contains the prompts of earlier versions, from the newest to the oldest. These prompts stay on main.
+    `changes` describes the changes since the previous version, in Markdown.
     """
 
     repo_id: str

@@ -18,11 +18,11 @@ from hub_scripts.published_dataset import SPLIT, PublishedDataset
 EVAL_FILE = "eval.yaml"
 EVALUATION_FRAMEWORK = "holistic-bias"  # the name to register in the Hub's EVALUATION_FRAMEWORKS
 ABOUT = (
-    "Measures how differently a language model treats people depending on the words that describe them. The figures "
-    "are the share of term pairs with unequally likely sentences (likelihood_bias), the variation of reply styles "
-    "with the term (full_gen_bias, and full_gen_bias_debiased without sampling noise), and the share of offensive "
-    "replies. A higher figure means a larger difference. A low figure does not certify that a model is free of "
-    "bias. Figures are comparable only within one config, and only with the same classifier."
+    "Measures how much a language model's treatment of people depends on the words that describe them. "
+    "likelihood_bias is the share of pairs of terms whose sentences are not equally likely. full_gen_bias is the "
+    "variation of reply styles between terms, and full_gen_bias_debiased excludes the sampling noise. "
+    "offensive_replies is the share of offensive replies. A low figure does not certify that a model is free of "
+    "bias. Compare figures only within one config, and only from the same classifier."
 )
 
 

@@ -30,7 +30,7 @@ class Report(NamedTuple):
 
 def as_text(report: Report) -> str:
     faults, things = _number(len(report.faults), "fault"), _number(len(report.to_look_at), "thing")
-    lines = [f"Form: {faults}, {things} to look at. Words: a person decides", ""]
+    lines = [f"Form: {faults}, {things} to look at. People judge the words", ""]
     lines += _faults(report.folder, "Faults: correct these before the terms can be added.", report.faults)
     about = (
         "To look at: these things may be intended. If so, leave them, and explain why in `note` or in the pull request."
@@ -80,7 +80,7 @@ def _remarks(report: Report) -> list[str]:
     remarks = []
     if number := len(report.before.faults):
         remarks.append(
-            f"The vocabulary to compare with has {_number(number, 'fault')}; its unreadable entries count as added."
+            f"The vocabulary used for comparison has {_number(number, 'fault')}; its unreadable entries count as added."
         )
     if not report.after.entries:
         remarks.append("The folder was not read, so there are neither comparisons nor counts.")

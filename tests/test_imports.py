@@ -40,20 +40,18 @@ def loaded_after_each(modules):
     return [set(line.split()) for line in done.stdout.splitlines()]
 
 
-def imports_in(code, path):
+@cache
+def imports_of(path):
     """The modules that a file imports anywhere in it, in full, each with whether it is a relative import."""
-    for node in ast.walk(ast.parse(code)):
+    imported = set()
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, False) for alias in node.names)
+            imported |= {(alias.name, False) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             folder = path.parts[: -node.level] if node.level else ()
             base = ".".join([*folder, *filter(None, [node.module])])
-            yield from ((f"{base}.{alias.name}", node.level > 0) for alias in node.names)
-
-
-@cache
-def imports_of(path):
-    return set(imports_in((ROOT / path).read_text(encoding="utf-8"), path))
+            imported |= {(f"{base}.{alias.name}", node.level > 0) for alias in node.names}
+    return imported
 
 
 def importers_of(package, sources):

@@ -20,7 +20,8 @@ def in_batches(
 ) -> Callable[[Request], Awaitable[Answer]]:
     """Returns an async function that answers a request together with all other waiting requests.
 
-    `answer_all` runs in a thread, one call at a time. If it raises an error, each of its requests raises this error.
+    `answer_all` runs in a thread, one call at a time. If it raises an error, every request in this call raises the
+    error.
     """
     waiting: list[_Waiting[Request, Answer]] = []
     lock = anyio.Lock()

@@ -49,7 +49,7 @@ def all_reply_figures(
 ) -> dict[str, float | None]:
     """Classifies replies, and returns the figures of generation bias and offensiveness.
 
-    A figure is `None` if there are too few replies for it. `names` are the arguments of `load_classifiers`.
+    A figure is `None` if there are too few replies for it. `names` contains the arguments of `load_classifiers`.
     """
     classifiers = load_classifiers(**names)
     classified = classify_replies(rows, replies, classifiers)

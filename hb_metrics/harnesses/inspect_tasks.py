@@ -29,7 +29,7 @@ _TEMPERATURE = "temperature"  # null means the model's default
 
 
 def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
-    """Returns the task.
+    """Returns the task of generation bias.
 
     `classifiers` contains the arguments of `load_classifiers`, and `options` select the prompts.
     """

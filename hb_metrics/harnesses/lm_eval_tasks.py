@@ -103,7 +103,7 @@ def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]
     plain = tokenizer(list(texts), add_special_tokens=False)["input_ids"]
     if metadata.get("add_bos_token") is not False and tokenizer(texts[0])["input_ids"] != plain[0]:
         raise ValueError(
-            f"tokenizer '{name}' adds special tokens to each text, which lm-eval would score as words; set "
+            f"tokenizer '{name}' adds special tokens to each text, and lm-eval would score these tokens as words; set "
             "add_bos_token=False in --model_args (lm-eval itself adds a start token)"
         )
     return [len(tokens) for tokens in plain]
@@ -141,7 +141,7 @@ def _in_order(kept: Sequence[tuple[str, int, str, Any]]) -> tuple[tuple[str, Any
 def _reply_figures(kept: tuple[tuple[str, str], ...]) -> dict[str, float | None]:
     figures = all_reply_figures(_rows_of(kept), [reply for _, reply in kept], **_classifiers)
     if "full_gen_bias" not in figures:
-        logger.warning("no template has replies about two terms, so there is no Full Gen Bias; use more prompts")
+        logger.warning("no template has replies for two terms, so Full Gen Bias cannot be computed; use more prompts")
     return figures
 
 
@@ -151,7 +151,8 @@ def _prompt_figures(kept: tuple[tuple[str, float], ...]) -> dict[str, float | No
     figures = likelihood_figures(_rows_of(kept), [value for _, value in kept], numbers)
     if figures["num_tests"] == 0:
         logger.warning(
-            "no template has sentences about two terms of an axis, so there is no Likelihood Bias; use more prompts"
+            "no template has sentences about two terms of an axis, so Likelihood Bias cannot be computed; use more "
+            "prompts"
         )
     return figures
 

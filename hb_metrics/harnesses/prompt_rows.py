@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 
 def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
-    """Returns the prompts of a run of `measure.py`. A row lacks those keys of `COLUMNS` whose values are null.
+    """Returns the prompts of a `measure.py` run. A row lacks those keys of `COLUMNS` whose values are null.
 
     If `replied` is true, returns only the prompts that get replies. `options` are options of `measure.py`. The axes may
     be a list or a comma-separated string.

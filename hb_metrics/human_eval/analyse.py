@@ -45,13 +45,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--max_failed_checks",
         type=int,
         default=1,
-        help="The maximum number of failed attention checks. Raters who failed more checks are excluded. Default: "
-        "%(default)s.",
+        help="The number of attention checks that a rater may fail. Raters who failed more checks are excluded. "
+        "Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)
     path = arguments.study or beside_answers(arguments.ratings[0], STUDY_FILE)
     if not path.is_file():
-        parser.error(f"'{path}' does not exist; set --study to the path of the {STUDY_FILE} of these ratings")
+        parser.error(f"'{path}' does not exist; set --study to the {STUDY_FILE} to which these ratings belong")
     output = arguments.output_dir or path.parent
     study = read_study(path)
     ratings = read_ratings(arguments.ratings, study)

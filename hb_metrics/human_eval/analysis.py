@@ -25,8 +25,8 @@ def analyse(study: Study, read: Ratings, *, max_failed_checks: int = 1) -> dict[
     ratings = [rating for rating in read.ratings if rating.rater in included]
     if not ratings:
         raise ValueError(
-            f"all {len(read.ratings):,} ratings of pairs by {len(raters)} raters are excluded; add files of other "
-            f"raters, or set --max_failed_checks to more than {max_failed_checks}"
+            f"all {len(read.ratings):,} ratings by {len(raters)} raters are excluded; add other raters' files, or set "
+            f"--max_failed_checks to more than {max_failed_checks}"
         )
     return {
         "layout": LAYOUT,

@@ -46,9 +46,10 @@ class Group(NamedTuple):
         for term in terms:
             if term not in judged.replies.descriptors:
                 known = sorted({*judged.replies.axes, *judged.replies.descriptors})
+                hint = did_you_mean(term, known, cutoff=0.75)
                 raise ValueError(
-                    f"'{term}' is neither an axis nor a term of the run; {did_you_mean(term, known)}pass an axis, or "
-                    "terms separated by commas"
+                    f"'{term}' is neither an axis nor a term of the run; {hint}pass an axis, or terms separated by "
+                    "commas"
                 )
         return cls(text, np.isin(judged.replies.descriptors, terms))
 
@@ -62,7 +63,8 @@ def read_labels(paths: Sequence[Path], study: LabelStudy) -> Labels:
         place = rows[task], raters.index(rater)
         if numbers[place] not in (-1, line.choice - 1):
             raise ValueError(
-                f"{line.place}: rater '{rater}' gave the same reply two labels, on two pages; keep only one page's file"
+                f"{line.place}: rater '{rater}' labelled the same reply differently on two pages; keep only the file "
+                "of one page"
             )
         numbers[place] = line.choice - 1
     return Labels(raters, numbers, num_duplicates)

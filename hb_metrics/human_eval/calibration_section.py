@@ -61,8 +61,8 @@ def sentence(results: Mapping[str, Any]) -> str:
     if low <= 0 <= high:
         span = f"{fixed(100 * low, 0, '+')} to {fixed(100 * high, 0, '+')}"
         return (
-            f"{_people(results)}: the judge assigns the label {label} about as often as people do. The "
-            f"difference ({span} points) is within chance."
+            f"{_people(results)}: the judge assigns the label {label} about as often as people do. The difference "
+            f"({span} points) could be due to chance."
         )
     verb, bounds = ("overstates", (low, high)) if excess > 0 else ("understates", (-high, -low))
     digits = 0 if bounds[0] >= 0.005 else 1
@@ -107,7 +107,7 @@ def _gaps(results: Mapping[str, Any]) -> list[Figure]:
 
 
 def _errors(results: Mapping[str, Any]) -> list[Figure]:
-    """Returns, for each axis, the share of replies to which people give the label.
+    """Returns, for each axis, two shares of replies to which people give the label.
 
     The value is the share among replies to which the judge also assigns the label. The number beside the value is the
     share among all other replies.

@@ -24,7 +24,12 @@ _NUMBERS = (  # the option, its default, its minimum and its help
     ("pairs_per_rater", 52, 1, "The number of pairs per rater"),
     ("raters_per_pair", 2, 1, "The number of raters per pair. Agreement is computed only with two or more"),
     ("checks_per_rater", 5, 0, "The number of attention checks per rater"),
-    ("seed", 0, 0, "The random seed for the choice and order of pairs, and for the side of each reply"),
+    (
+        "seed",
+        0,
+        0,
+        "The random seed for choosing and ordering the pairs, and for placing each reply on the left or right",
+    ),
 )
 
 
@@ -52,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--keep_offensive",
         action="store_true",
-        help="Also show raters the replies that the runs' classifiers rate as offensive.",
+        help="Also show raters the replies that the runs' classifiers consider offensive.",
     )
     arguments = parser.parse_args(argv)
     for name, _, least, _ in _NUMBERS:

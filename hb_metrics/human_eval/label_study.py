@@ -55,7 +55,7 @@ def draw_labels(
     least = int(np.minimum(sizes, MIN_PER_STRATUM).sum())
     if not least <= number <= sizes.sum():
         raise ValueError(
-            f"num is {number:,}; set --num to a number from {least:,} (two replies of each axis and verdict) to "
+            f"num is {number:,}; set --num to a number from {least:,} (two replies per axis and verdict) to "
             f"{sizes.sum():,} (all replies)"
         )
     replies = []

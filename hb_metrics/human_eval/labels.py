@@ -37,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--axes", nargs="+", help="The axes from which replies are drawn. Default: all.")
     parser.add_argument(
-        "--seed", type=int, default=0, help="The random seed for the choice and order of replies. Default: %(default)s."
+        "--seed",
+        type=int,
+        default=0,
+        help="The random seed for choosing and ordering the replies. Default: %(default)s.",
     )
     parser.add_argument("--output_dir", type=Path, help="The folder for the pages. Default: RUN/labels-JUDGE.")
     arguments = parser.parse_args(argv)
@@ -48,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     known = sorted(set(judged.replies.axes))
     for axis in arguments.axes or ():
         if axis not in known:
-            raise ValueError(f"axis '{axis}' has no replies; {did_you_mean(axis, known)}allowed: {', '.join(known)}")
+            hint = did_you_mean(axis, known, cutoff=0.75)
+            raise ValueError(f"axis '{axis}' has no replies; {hint}allowed: {', '.join(known)}")
     study = draw_labels(
         judged,
         axes=arguments.axes or known,

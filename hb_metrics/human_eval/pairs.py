@@ -13,7 +13,7 @@ _COLUMNS = ["id", "axis", "descriptor", "template", "preference", "reply"]
 # The reasons why a prompt has no pair. A prompt is counted under the first reason that applies.
 REASONS = {
     "one_run": "only one of the runs replied to the prompt",
-    "other_prompt": "the runs got the prompt in other words (another seed or other variations)",
+    "other_prompt": "the wording of the prompt differs between the runs (another seed or other variations)",
     "empty": "a reply is empty",
     "template": "the template is inflammatory",
     "term": "the term is inflammatory",

@@ -147,8 +147,8 @@ def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[
         session = people.setdefault(("browser of", rater), row["session"])
         if session != row["session"]:
             return (
-                f"rater {_shown(rater)} used two browsers, so two people shared a page, or one person began twice; "
-                "keep only one of the files"
+                f"rater {_shown(rater)} used two browsers, so either two people shared a page or one person started "
+                "twice; keep only one of the files"
             )
         other = people.setdefault(("rater with browser", session), rater)
         if other != rater:
@@ -160,7 +160,7 @@ def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[
     if other != rater:
         return f"rater {_shown(rater)} is also spelled {_shown(other)}; use only one spelling in all files"
     if line.choice != earlier.choice:
-        return f"rater {_shown(rater)} made another choice in {earlier.place}; keep the file that was saved last"
+        return f"rater {_shown(rater)} made a different choice in {earlier.place}; keep the file that was saved last"
     return None
 
 

@@ -25,12 +25,12 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
     V_0, where V_0 is the variance of independent ratings (two-way clustering; Cameron, Gelbach & Miller, 2011). V_rater
     and V_pair each have their own t quantile.
 
-    If V_rater is at most 0.8 V_0, there is no sign that raters differ, so V_rater is replaced with V_0 and the normal
-    quantile. If V_rater is at least V_0, it is used unchanged. Between these limits, V_rater and V_0 are mixed. The
-    interval is Wilson's interval for the number of independent ratings that would have the resulting variance. It is
-    never narrower than the interval for independent ratings.
+    If V_rater is at most 0.8 V_0, there is no sign that raters differ, so V_0 and the normal quantile are used instead.
+    If V_rater is at least V_0, it is used unchanged. Between these limits, V_rater and V_0 are mixed. The interval is
+    Wilson's interval for the number of independent ratings that would have the resulting variance. It is never narrower
+    than the interval for independent ratings.
 
-    There is no interval if there are too few raters or pairs, or if a few of them have most of the ratings.
+    There is no interval if there are too few raters or pairs, or if a few of them account for most of the ratings.
     """
     number, value = len(wins), float(np.mean(wins))
     spread = value * (1 - value)
@@ -42,7 +42,7 @@ def win_rate(wins: np.ndarray, raters: np.ndarray, pairs: np.ndarray) -> WinRate
         if round(freedom + 1, 6) < least:
             counted = f"{len(sizes)} {name}{'' if len(sizes) == 1 else 's'}"
             if len(sizes) >= least:
-                counted += f" with unequal numbers of ratings count as {freedom + 1:.1f}"
+                counted += f" with unequal numbers of ratings count as only {freedom + 1:.1f}"
                 return WinRate(value, None, f"{counted}; an interval needs {least:g} or more")
             return WinRate(value, None, f"{counted}; an interval needs {math.ceil(least)} or more")
         squared_t.append(float(stats.t.ppf(_QUANTILE, freedom)) ** 2)
@@ -63,8 +63,8 @@ def degrees_of_freedom(sizes: np.ndarray) -> float:
     """Computes Satterthwaite's degrees of freedom for a variance that is clustered by groups of these sizes.
 
     The result is G − 1 for G groups of equal size, and close to 1 if two of many groups have nearly all ratings. For a
-    group of n ratings, the variance of the sum is assumed to be proportional to n^1.5. This is a compromise between n
-    (the groups do not differ) and n² (the groups differ).
+    group of n ratings, the variance of the sum is assumed to be proportional to n^1.5. This assumption is a compromise
+    between n (the groups do not differ) and n² (the groups differ).
     """
     shares = sizes / sizes.sum()
     if len(sizes) == 1:

@@ -60,7 +60,7 @@ def leakage_lines(results: dict[str, Any]) -> list[str]:
     for axis, value in sorted(results["by_axis"].items(), key=lambda item: -(item[1] or 0.0)):
         lines.append(f"  {axis_label(axis):<22} {bias(value):>6}")
     most = [f"{row['descriptor']} ({share(row['move'], 0)})" for row in results["most_moved"]]
-    return [*lines, f"  the terms that move most probability: {', '.join(most)}"]
+    return [*lines, f"  the terms that move the most probability: {', '.join(most)}"]
 
 
 if __name__ == "__main__":

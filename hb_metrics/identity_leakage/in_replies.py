@@ -42,8 +42,8 @@ def run_leakage(
 ) -> dict[str, Any]:
     """Compares Full Gen Bias before and after masking all terms in replies.
 
-    All columns have one row per reply. In `texts`, the prompt's term is already masked. `probabilities` is a function
-    that classifies texts.
+    All sequences have one element per reply. In `texts`, the prompt's term is already masked. `probabilities` is a
+    function that classifies texts.
 
     Returns:
         `num_in_view` and `share_in_view` are the number and the share of replies that contain a term. `most_in_view`

@@ -5,9 +5,9 @@ about descriptor d, and Var_d is the variance over descriptors:
 
     leakage = mean over k of Σ_s Var_d(p_kds)
 
-This is Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. A few terms are gendered, so they
-need a noun other than "person". To remove the effect of the noun, each p is reduced by the probability for the same
-noun with a neutral word. The neutral word is the word that masks terms.
+Identity leakage is therefore Full Gen Bias (Smith et al., 2022, A.7) with sentences in place of templates. A few terms
+are gendered, so they need a noun other than "person". To remove the effect of the noun, each p is reduced by the
+probability for the same noun with a neutral word. The neutral word is the word that masks terms.
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -176,7 +176,7 @@ def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mappin
         elif stored_marks.get(SHARD_RUN) != marks[SHARD_RUN]:
             fault = "belongs to another run"
         elif stored_marks.get(_INPUTS) != marks[_INPUTS]:
-            fault = "was made from texts that have changed since"
+            fault = "was computed from texts that have changed since then"
         else:
             return True
     kept = set_aside(shard.path)

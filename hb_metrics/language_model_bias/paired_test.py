@@ -75,7 +75,7 @@ def _checked(side: str, perplexities: Any) -> np.ndarray:
     if len(bad):
         raise ValueError(
             f"perplexity of {side} in row {bad[0]} is {values[bad[0]]}; pass finite numbers greater than 0 ({len(bad)} "
-            "rows have no such number)"
+            "rows contain other values)"
         )
     return values
 

@@ -53,8 +53,8 @@ def likelihood_bias(
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(bad):
         raise ValueError(
-            f"perplexity in row {bad[0]} is {values[bad[0]]}; pass finite numbers greater than 0 ({len(bad)} rows have "
-            "no such number)"
+            f"perplexity in row {bad[0]} is {values[bad[0]]}; pass finite numbers greater than 0 ({len(bad)} rows "
+            "contain other values)"
         )
     axis, axis_names = text_codes("axis", axes)
     template, template_names = text_codes("template", templates)

@@ -28,8 +28,8 @@ class RunOptions:
     base_url: str | None = option(
         None,
         "The address of a server that runs the model, e.g. http://localhost:8000/v1. Any OpenAI-compatible server "
-        "works, such as vLLM, TGI, llama.cpp or transformers serve. Set --model to the server's name for the model, "
-        "and set the API key in the environment variable HOLISTIC_BIAS_API_KEY.",
+        "works, such as vLLM, TGI, llama.cpp or transformers serve. Set --model to the name under which the server "
+        "offers the model, and set the API key in the environment variable HOLISTIC_BIAS_API_KEY.",
     )
     provider: str | None = option(
         None,
@@ -76,16 +76,16 @@ class RunOptions:
     )
     fail_above: str | None = option(
         None,
-        "Limits of figures, e.g. full_gen_bias=12,offensive_replies=0.02. The command exits with status 3 if the "
-        "upper end of a figure's interval exceeds its limit. For figures that never have an interval, the limit "
+        "Upper limits for figures, e.g. full_gen_bias=12,offensive_replies=0.02. The command exits with status 3 if "
+        "the upper end of a figure's interval exceeds its limit. For figures that never have an interval, the limit "
         "applies to the value.",
     )
     until: str | None = option(
         None,
-        "A condition that ends the generation of replies: 'full_gen_bias<12' (once it is known whether Full Gen "
+        "Stop generating replies once a comparison is decided: 'full_gen_bias<12' (once the data show whether Full Gen "
         "Bias is below 12) or 'half_width(full_gen_bias)<2' (once half of the interval's width is below 2). Set "
-        "--replies_per_cell to the maximum number of replies. The exit status is 3 if the condition is false or "
-        "remains undecided.",
+        "--replies_per_cell to the maximum number of replies. The exit status is 3 if the comparison is false, or if "
+        "it is still undecided at the end.",
     )
     output_dir: str | None = option(
         None,
@@ -140,7 +140,7 @@ class RunOptions:
     judge_model: str = option(
         "embedded",
         "The language model for --judge RUBRIC, and for judge:RUBRIC in place of a classifier: a Hub id, a local "
-        "folder, 'embedded' (a poor judge), or the server's name for the judge.",
+        "folder, 'embedded' (a poor judge), or the judge's name on its server.",
     )
     judge_base_url: str | None = option(
         None,
@@ -184,7 +184,7 @@ class RunOptions:
             if self.judge_model == type(self).judge_model:
                 raise ValueError(
                     f"judge_base_url is set, but judge_model is '{self.judge_model}', which runs only on this machine; "
-                    "set --judge_model to the server's name for the judge"
+                    "set --judge_model to the judge's name on the server"
                 )
         sources = [name for name in _ENGINES if getattr(self, name) is not None]
         if len(sources) > 1 and sources != ["replies_file", "logprobs_file"]:

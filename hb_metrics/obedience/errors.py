@@ -1,9 +1,9 @@
 """Estimates how much a mean bias value would vary with other replies to the same terms and templates.
 
-The mean bias value is a sum over replies, each multiplied by a vector that depends on its descriptor. If the directions
-of bias are also estimated, the value is also a sum over the replies from which the directions come. The variance of the
-value is the variance of these sums within cells (a cell is a descriptor in a template). Replies of several runs to the
-same prompt are treated as one unit.
+The mean bias value is a sum over replies, each multiplied by a vector that depends on the reply's descriptor. If the
+directions of bias are estimated too, there is a second sum, over the replies from which the directions come. The
+variance of the value is the variance of these sums within cells (a cell is a descriptor in a template). Replies of
+several runs to the same prompt are treated as one unit.
 
 The vectors are estimated from the same replies, so the sums contain products of errors. They contain the variance of
 these products twice, but the value contains it only once. The variance is therefore subtracted once. As for Gen Bias,

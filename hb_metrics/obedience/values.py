@@ -36,9 +36,9 @@ SCALE = 1000
 DIRECTIONS_FOLDER = "directions"
 
 NO_STYLES_REASON = "it has no style vectors, or they do not match its replies"
-OTHER_CLASSIFIER_REASON = "its styles come from another classifier than those of the first run"
+OTHER_CLASSIFIER_REASON = "a different classifier classified the styles of the first run"
 SINGLE_REPLIES_REASON = (
-    "half or more of its cells have a single reply, so the part that replies and directions share by chance is unknown"
+    "at least half of its cells have only one reply, so it is unknown how much replies and directions agree by chance"
 )
 
 

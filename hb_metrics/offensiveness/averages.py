@@ -56,8 +56,8 @@ def offensiveness(
     bad = np.flatnonzero(~((values >= 0) & (values <= 1)))
     if len(bad):
         raise ValueError(
-            f"probability in row {bad[0]} is {values[bad[0]]}; pass numbers from 0 to 1 ({len(bad)} rows have no such "
-            "number)"
+            f"probability in row {bad[0]} is {values[bad[0]]}; pass numbers from 0 to 1 ({len(bad)} rows contain other "
+            "values)"
         )
     names = {"descriptor": descriptors} if axes is None else {"axis": axes, "descriptor": descriptors}
     columns = {name: _categories(name, column) for name, column in {**names, "template": templates}.items()}

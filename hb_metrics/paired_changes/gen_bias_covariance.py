@@ -20,8 +20,8 @@ for any distribution of replies. This property is necessary because style vector
 covariances depend on their means. The means of the other cells add noise to the first sum. This noise is twice the
 third sum, so the third sum is subtracted and not added.
 
-For a cell with a single reply, Gen Bias subtracts the mean variance of other cells. The cell therefore adds the
-variance of the squared length of its error.
+For a cell with a single reply, Gen Bias subtracts the mean variance of other cells. The variance of the squared length
+of the reply's error is therefore added.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

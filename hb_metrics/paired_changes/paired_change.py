@@ -26,10 +26,10 @@ NUM_ANGLES = 2000
 # Ratios above this value are treated as infinite.
 MAX_RATIO = 1e6
 
-NO_FILES_REASON = "a run folder lacks the files from which it is computed"
+NO_FILES_REASON = "a run's folder lacks the files that the computation needs"
 FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate the standard error"
 ROUGH_REASON = "too few replies or terms to estimate the standard error"
-UNCHANGED_REASON = "its two values are the same, so the standard error is unknown"
+UNCHANGED_REASON = "both values are the same, so the standard error is unknown"
 FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate the standard error"
 
 

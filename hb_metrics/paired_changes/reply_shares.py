@@ -5,7 +5,7 @@ from hb_metrics.report.layout.numbers import axis_groups
 from hb_metrics.runs.replies import FlaggedReplies
 from hb_metrics.stats.bias_values import DescriptorKey
 
-OTHER_TERMS_REASON = "the runs have replies about different terms, or to different templates"
+OTHER_TERMS_REASON = "the terms or the templates differ between the runs"
 
 
 def reply_share_changes(

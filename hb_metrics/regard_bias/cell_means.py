@@ -61,14 +61,14 @@ def kl_matrix(
     """
     table = np.array([list(row.values()) for row in counts.values()], dtype=float) + (smoothing or 0)
     if not table.any():
-        return None, "there are no texts that count"
+        return None, "no text is labelled negative, neutral or positive"
     is_empty = (table == 0) & (table > 0).any(axis=0)
     if is_empty.any():
         row_index, column = np.argwhere(is_empty)[0]
         group, label = list(counts)[row_index], list(next(iter(counts.values())))[column]
         return None, (
             f"no row of group {group!r} is {label}, but other groups have such rows, so their divergence from this "
-            "group is infinite; pass more rows, or set smoothing to the number to add to every count, such as 1"
+            "group is infinite; pass more rows, or set smoothing to a number that is added to every count, such as 1"
         )
     known = table[:, (table > 0).any(axis=0)]
     shares = known / known.sum(axis=1, keepdims=True)

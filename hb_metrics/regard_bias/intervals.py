@@ -84,23 +84,23 @@ class Spread(NamedTuple):
         self, value: float | None, groups: list[Parts], parts: np.ndarray, freedom: float, limit: float
     ) -> Interval:
         if value is None:
-            return Interval(None, "there are no texts that count")
+            return Interval(None, "no text is labelled negative, neutral or positive")
         number = min(len(group.units) for group in groups)
         unit = self.name[:-1]
         units = self.name if number != 1 else unit
         if number < MIN_UNITS:
             return Interval(None, f"only {number} {units}, and an interval needs at least {MIN_UNITS}")
         if min(group.share_seen for group in groups) < MIN_SEEN:
-            return Interval(None, f"too many structures have texts of only one {unit}")
+            return Interval(None, f"too many structures have texts from only one {unit}")
         error = math.sqrt(math.fsum(parts**2))
         if error < ROUNDING:
-            reason = f"all {number} {units} have the same figure, so it is unknown how much others would differ"
+            reason = f"all {number} {units} have the same figure, so it is unknown how much other {units} would differ"
             return Interval(None, reason)
         # `ROUNDING` is added to the limits, because a value exactly at a limit is allowed.
         if error < (MIN_STEPS - ROUNDING) * max(group.step for group in groups):
-            return Interval(None, "so few texts differ from the rest that a single one has too much influence")
+            return Interval(None, "so few texts differ from the rest that a single text has too much influence")
         if abs(math.fsum((parts / error) ** 3)) > MAX_SKEWNESS + ROUNDING:
-            return Interval(None, f"a few of the {number} {units} make up most of the spread; give more {units}")
+            return Interval(None, f"a few of the {number} {units} account for most of the variation; pass more {units}")
         half = float(stdtrit(freedom, (1 + self.confidence_level) / 2)) * error
         return Interval([max(value - half, -limit), min(value + half, limit)])
 

@@ -77,7 +77,8 @@ def regard_bias(
     counted, num_other = without_other(rows)
     if not len(counted.label):
         raise ValueError(
-            f"all {len(rows.label)} rows have the label 'other', which is not counted; pass rows with other labels"
+            f"all {len(rows.label)} rows have the label 'other', which is not counted; pass rows labelled negative, "
+            "neutral or positive"
         )
     counts = counted.counts()
     over_structures = Spread("structures", [], confidence_level)

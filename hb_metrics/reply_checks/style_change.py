@@ -15,7 +15,7 @@ def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
 
     The results list the styles by the change in their variance across descriptors (×1000), from the lowest to the
     highest. For each style, they name up to `NUM_MOVERS` descriptors whose mean probability fell most, and up to
-    `NUM_MOVERS` whose mean probability rose most.
+    `NUM_MOVERS` descriptors whose mean probability rose most.
     """
     if list(before.labels) != list(after.labels):
         raise ValueError("the two runs have different styles; classify the replies of both with the same classifier")

@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         metavar="RUN",
-        help="The folders of one or more finished runs. The page of several runs compares each later run with the "
-        "first run, and the second run in most detail.",
+        help="The folders of one or more finished runs. For several runs, the page compares each later run with the "
+        "first run. It shows the second run in most detail.",
     )
     parser.add_argument(
         "--names",
@@ -49,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--labels",
         type=Path,
-        help="The folder of the labels that a model was tuned on. The page then measures bias along the directions "
-        "of these labels, and shows their ceiling: the bias of a model that learnt the labels perfectly. Without "
-        "labels, the page uses the directions of the first run.",
+        help="The folder of the labels on which a model was tuned. The page then measures bias along the directions of "
+        "these labels. It also shows their ceiling, which is the bias of a model that learnt the labels perfectly. "
+        "Without labels, the page uses the first run's directions.",
     )
     parser.add_argument(
         "--human_evaluation",
@@ -62,15 +62,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--no_worse_than",
         nargs="+",
         metavar="FIGURE=MARGIN",
-        help="Exit with status 3 if, in any later run, a figure may have worsened by more than its margin since the "
-        "first run. Write a margin in percent of the first run's value (dialogue_perplexity=5%%), in percentage "
-        "points (offensive_replies=0.5pt), or in the figure's unit (full_gen_bias_debiased=2).",
+        help="Exit with status 3 if a figure in any later run may be worse than in the first run by more than its "
+        "margin. Write a margin in percent of the first run's value (dialogue_perplexity=5%%), in percentage points "
+        "(offensive_replies=0.5pt), or in the figure's unit (full_gen_bias_debiased=2).",
     )
     parser.add_argument(
         "--generalise",
         choices=("terms", "templates", "both"),
-        help="To the report of one run, add wider intervals that extend to other terms of the same axes, to other "
-        "templates, or to both. No model is needed.",
+        help="Add wider intervals to the report of one run. They allow conclusions about other terms of the same axes, "
+        "about other templates, or about both. No model is needed.",
     )
     arguments = parser.parse_args(argv)
     try:
@@ -106,7 +106,7 @@ def write(
     if len(runs) == 1 and given:
         raise ValueError(f"--{given[0]} needs two or more runs, but only one was passed; pass another run")
     if len(runs) > 1 and generalise is not None:
-        raise ValueError(f"--generalise works on one run, but {len(runs)} were passed; pass one run at a time")
+        raise ValueError(f"--generalise accepts only one run, but {len(runs)} were passed; pass one run at a time")
     if len(runs) > 1:
         return path, *write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])

@@ -40,16 +40,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--epsilon",
         type=float,
         default=0.15,
-        help="The margin of the alternative annotator test. The judge passes if its agreement with the other raters "
-        "is lower than a human rater's by at most this margin. Use 0.1 for crowd workers, 0.15 for skilled "
-        "raters and 0.2 for experts. Default: %(default)s.",
+        help="The margin of the alternative annotator test. The judge passes if its agreement with the other raters is "
+        "no more than this margin below that of a human rater. Use 0.1 for crowd workers, 0.15 for skilled raters and "
+        "0.2 for experts. Default: %(default)s.",
     )
     arguments = parser.parse_args(argv)
     if not 0 <= arguments.epsilon < 1:
-        parser.error(f"--epsilon is {arguments.epsilon}; set a number from 0 to below 1")
+        parser.error(f"--epsilon is {arguments.epsilon}; set a number that is at least 0 and less than 1")
     path = arguments.study or beside_answers(arguments.labels[0], LABELS_FILE)
     if not path.is_file():
-        parser.error(f"'{path}' does not exist; set --study to the path of the study's file")
+        parser.error(f"'{path}' does not exist; set --study to the {LABELS_FILE} to which these labels belong")
     run, study = read_run(arguments.run), read_label_study(path)
     if study.run != run_digest(run.folder):
         raise ValueError(f"'{path}' was not drawn from '{run.folder}'; pass the run whose replies were labelled")

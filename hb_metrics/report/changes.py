@@ -81,8 +81,8 @@ class RunChanges(NamedTuple):
         return (
             f"The interval of a change takes into account that the runs share their prompts. {self.level} of such "
             "intervals contain the true change. A change is beyond chance if its interval does not contain 0. By "
-            "chance, this also happens for one in twenty figures that did not truly change. Changes in shares are in "
-            "percentage points. If the first value is clearly above 0, the change is also stated in percent."
+            "chance, one in twenty figures that did not truly change also meets this condition. Changes in shares are "
+            "in percentage points. If the first value is clearly above 0, the change is also stated in percent."
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:

@@ -96,7 +96,7 @@ def write_comparison(
         "in_some": some,
         "overviews": overviews,
         "sides": None if sides is None else sides_section(sides),
-        "tiles": pair_tiles(changes[0]),
+        "tiles": [] if sides is not None and sides.rows else pair_tiles(changes[0]),
         "sections": sections,
         "readings": [details.reading for details in detailed if details.reading is not None],
     }

@@ -3,7 +3,7 @@ from hb_metrics.report.layout.figure import Figure, by_part, joined_names
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_prompts
 from hb_metrics.stats.generalising import Bounds, Over
 
 _WORDS = {
@@ -20,8 +20,13 @@ def generalised_section(run: Run, over: Over) -> Section:
     or templates.
 
     Raises:
-        ValueError: The run lacks the files that are needed for the second interval.
+        ValueError: The run lacks the files that are needed for the second interval, or its terms are pairs of terms.
     """
+    if over != "templates" and has_pairs_of_terms(read_prompts(run.folder)):
+        raise ValueError(
+            f"'{run.folder}' has prompts with pairs of terms, and pairs with a term in common are not independent, so "
+            "there are no intervals for other terms; set --generalise to templates"
+        )
     listed: list[Figure] = []
     wider: dict[str, Bounds] = {}
     reasons: dict[str, list[str]] = {}

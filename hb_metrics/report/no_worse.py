@@ -57,8 +57,8 @@ def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict
     for name, margin in margins.items():
         if name not in rows:
             raise ValueError(
-                f"no_worse_than names the figure '{name}', which {changes.before} and {changes.after} do not both "
-                f"have; {did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
+                f"no_worse_than names the figure '{name}', which is missing from {changes.before} or {changes.after}; "
+                f"{did_you_mean(name, allowed)}allowed: {', '.join(allowed)}"
             )
         found.append(_verdict(rows[name], margin, changes))
     return found
@@ -69,7 +69,8 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
     if margin.unit != "%" and is_share != (margin.unit == "pt"):
         raise ValueError(
             f"no_worse_than contains {row.key}={margin.text}, but the figure is "
-            f"{'a share' if is_share else 'not a share'}; write {row.key}=1{'pt' if is_share else ''} or {row.key}=5%"
+            f"{'a share' if is_share else 'not a share'}; write, for example, {row.key}=1{'pt' if is_share else ''} or "
+            f"{row.key}=5%"
         )
     bounds = row.change.relative_interval if margin.unit == "%" else row.change.interval
     if bounds is None:

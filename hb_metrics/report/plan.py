@@ -37,7 +37,7 @@ from hb_metrics.report.pilot import (
     pilot_spreads,
     share_figures,
 )
-from hb_metrics.runs.finished_run import Run, read_reply_table, read_run, read_shards
+from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_reply_table, read_run, read_shards
 from hb_metrics.runs.run_folder import REPLIES, turn_folder
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.bias_variance import MIN_REPLIES
@@ -73,8 +73,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--second",
         type=Path,
         metavar="RUN",
-        help="A second pilot: a run of another model, such as a tuned model, on the same prompts. The plan then "
-        "also covers the change from the first model to the second, paired by prompt.",
+        help="A second pilot: a run of another model, such as a tuned model, on the same prompts. The plan then also "
+        "covers the change from the first model to the second. Replies are paired by prompt.",
     )
     parser.add_argument(
         "--assume",
@@ -97,8 +97,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--half_width",
         type=float,
-        help="The desired half-width of the Full Gen Bias interval. The command then also prints the number of "
-        "replies per term and template that this half-width needs.",
+        help="The desired half-width of the Full Gen Bias interval. The command then also prints how many replies per "
+        "term and template are needed for this half-width.",
     )
     parser.add_argument("--fall", type=float, default=30.0, help="The decrease in Full Gen Bias to detect, in percent.")
     parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")
@@ -106,7 +106,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--pilot_minutes", type=float, help="The number of minutes that the pilot took to generate its replies."
     )
-    parser.add_argument("--output", type=Path, help="The HTML file for a plot of the half-width of Full Gen Bias.")
+    parser.add_argument(
+        "--output", type=Path, help="The HTML file for a plot of the half-width of the Full Gen Bias interval."
+    )
     arguments = parser.parse_args(argv)
     print(plan(**vars(arguments)))
 
@@ -133,8 +135,8 @@ def plan(
         )
     if min(replies) < 2 or not 0 < fall <= 100:
         raise ValueError(
-            f"--replies contains {min(replies)}, and --fall is {fall:g}; set --replies to numbers of 2 or more, and "
-            "--fall to a number above 0 and up to 100"
+            f"--replies contains {min(replies)}, and --fall is {fall:g}; set --replies to numbers of at least 2, and "
+            "--fall to a number above 0 and at most 100"
         )
     for name, number, least in (("templates", templates, 1), ("terms", terms, 2)):
         if number is not None and number < least:
@@ -234,7 +236,9 @@ def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
         num_questions = len(run.results["run"]["generation"]["questions"])
         own_templates = len(table["template"].unique())
     templates = templates or own_templates
-    if "likelihood" in run.results:
+    if "likelihood" in run.results and has_pairs_of_terms(table):
+        missing.append(LIKELIHOOD)
+    elif "likelihood" in run.results:
         figures[LIKELIHOOD] = likelihood_figure(run, full.size, templates / own_templates)
     return _Basis(run, table, level, full, figures, missing, templates, terms or full.size.terms, num_questions)
 
@@ -273,14 +277,14 @@ def _explanations(basis: _Basis, is_paired: bool, rough: list[str]) -> list[str]
     if basis.num_questions > 1:
         number = basis.num_questions
         sentences.append(
-            f"After a cue, each template has one question for every {MIN_REPLIES} replies, and at most {number} "
+            f"With a cue, each template has one question for every {MIN_REPLIES} replies, up to a maximum of {number} "
             "questions."
         )
     if not is_paired:
         sentences.append(
-            "The interval of the change and the power assume that the replies of the two runs are independent. If "
-            "paired replies are positively correlated, the interval is narrower and the power is higher. To take this "
-            "correlation into account, pass a pilot run of the second model (--second)."
+            "The interval for the change and the power were computed as if the replies of the two runs were "
+            "independent. If paired replies are positively correlated, the interval is narrower and the power is "
+            "higher. To take this correlation into account, pass a pilot run of the second model (--second)."
         )
     if rough:
         sentences.append(
@@ -346,7 +350,9 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
     if number is None:
         return f"Even {MOST_REPLIES:,} replies per term and template do not reach {aim}; add templates or terms."
     ends = sorted(MOST_REPLIES if found is None else found for found in (fewest(0), fewest(2)))
-    rough = "" if Range(ends[0], number, ends[1]).is_sure else f" (from {ends[0]} to {ends[1]} by this pilot)"
+    rough = (
+        ("") if Range(ends[0], number, ends[1]).is_sure else f" (according to this pilot, from {ends[0]} to {ends[1]})"
+    )
     return f"To reach {aim}, generate {number} or more replies per term and template{rough}."
 
 
@@ -359,7 +365,9 @@ def _assumed(words: Sequence[str]) -> tuple[float, float, float]:
     try:
         value, noise, styles = (float(found[name]) for name in _ASSUMED)
     except (KeyError, ValueError) as error:
-        raise ValueError(f"--assume is {' '.join(words)}; write value=10 noise=220 styles=12") from error
+        raise ValueError(
+            f"--assume is {' '.join(words)}; write three values, for example value=10 noise=220 styles=12"
+        ) from error
     # Value and noise are means of squared differences between probabilities, times 1000. The means are at most 1.
     if not (0 <= value <= 1000 and 0.001 <= noise <= 1000 and 1 <= styles <= 1000):
         allowed = "a value of 0 to 1000, noise of 0.001 to 1000, and 1 to 1000 styles"
@@ -386,8 +394,8 @@ def _costs(
     if of_reply is None:
         return rows
     of_prompt, of_reply = _mean_tokens(tables, of_reply)
-    rows.append(["tokens of prompts (about)", "", *(count(number * of_prompt) for number in numbers)])
-    rows.append(["tokens of replies (about)", "", *(count(number * of_reply) for number in numbers)])
+    rows.append(["prompt tokens (about)", "", *(count(number * of_prompt) for number in numbers)])
+    rows.append(["reply tokens (about)", "", *(count(number * of_reply) for number in numbers)])
     if prices[0] is not None and prices[1] is not None:
         of_one = (prices[0] * of_prompt + prices[1] * of_reply) / 1e6
         rows.append(["price (about)", "", *(f"{number * of_one:,.2f}" for number in numbers)])

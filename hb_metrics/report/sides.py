@@ -32,15 +32,16 @@ SIDES = {
     "Offensive replies": "Offensive replies",
     "Dialogue perplexity": "Dialogue perplexity",
 }
-LOWEST = "Uptake where least is left"
+LOWEST = "Uptake on the axis that lost most"
 DRIFT = "Neutral drift"
 READING = (
     "Full Gen Bias is debiased and multiplied by 1000. Uptake is the share of replies that name the prompt's term. The "
-    "entropy of replies shows how randomly their tokens are drawn. Randomness alone may also lower Full Gen Bias. "
-    "Entropy, divergences, their difference (difference awareness) and drift are in nats per token. Neutral drift is "
-    "the divergence from the first model on questions that mention no person. Brackets contain intervals. The "
-    "intervals of changes are paired by prompt. “Where least is left” is the axis that kept the smallest part of its "
-    "uptake. This axis was selected by its result, so its interval is too favourable."
+    "entropy of replies shows how randomly their tokens are drawn. More randomness alone may lower Full Gen Bias. "
+    "Difference awareness is the divergence on needs minus the divergence on neutral questions. Entropy, divergences, "
+    "difference awareness and drift are in nats per token. Neutral drift is the divergence from the first model on "
+    "questions that mention no person. Brackets contain intervals. The intervals of changes are paired by prompt. “The "
+    "axis that lost most” is the axis whose uptake fell most, relative to its first value. This axis was selected by "
+    "its result, so its interval is optimistic."
 )
 
 
@@ -57,9 +58,12 @@ class Sides(NamedTuple):
 
 
 def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | None:
-    """Compares bias with uptake, if both were measured. The first run is the one before mitigation."""
+    """Compares bias with uptake, if replies were measured. The first run is the one before mitigation.
+
+    If no pair of runs has debiased values, there are no rows, and the sentences state the reason.
+    """
     found = [{row.name: row for row in changes.rows} for changes in compared]
-    if not any(BIAS in rows and UPTAKE in rows for rows in found):
+    if not any(UPTAKE in rows for rows in found):
         return None
     effects = [_side_effects(runs[0], run) for run in runs[1:]]
     for of_run, effect in zip(found, effects, strict=True):
@@ -78,13 +82,14 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
         shown = [(MISSING, "") if drift is None else (drift.shown, drift.interval_words) for drift in drifts]
         rows.append(SidesRow(DRIFT, MISSING, shown))
     sentences = [_sentence(*each) for each in zip(compared, found, effects, strict=True)]
-    return Sides([compared[0].before, *(changes.after for changes in compared)], rows, sentences)
+    is_known = any(BIAS in of_run for of_run in found)
+    return Sides([compared[0].before, *(changes.after for changes in compared)], rows if is_known else [], sentences)
 
 
 def sides_lines(sides: Sides) -> list[str]:
     lines = []
     for number, (name, sentence) in enumerate(zip(sides.names[1:], sides.sentences, strict=True)):
-        cells = [("", sides.names[0], name, "change")]
+        cells = [("", sides.names[0], name, "change")] if sides.rows else []
         cells += [(row.name, row.before, *row.after[number]) for row in sides.rows]
         table = [[plain_text(cell) for cell in row] for row in cells]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -102,14 +107,17 @@ def sides_markdown(sides: Sides) -> str:
     body = [[row.name, row.before, *(cell for cells in row.after for cell in cells)] for row in sides.rows]
     cells = [[*map(escape_markdown, row)] for row in (head, *body)]
     table = markdown_table(cells[0], cells[1:], numbers=[1, *range(2, len(head), 2)])
-    return "\n\n".join([table, *map(escape_markdown, [*sides.sentences, READING])]) + "\n"
+    texts = [*map(escape_markdown, sides.sentences)]
+    if sides.rows:
+        texts = [table, *texts, escape_markdown(READING)]
+    return "\n\n".join(texts) + "\n"
 
 
 def sides_section(sides: Sides) -> Section:
     from hb_metrics.report.layout.rendering import render
 
     html = render("report/sides.html.jinja", {"sides": sides, "reading": READING})
-    return Section("sides", "Both sides", html, {})
+    return Section("sides", "Bias and side effects", html, {})
 
 
 def _cells(row: ChangeRow | None) -> tuple[str, str]:
@@ -149,6 +157,12 @@ def _entropy_row(entropy: dict[str, Any]) -> ChangeRow:
 
 
 def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: dict[str, Any]) -> str:
+    if UPTAKE in rows and BIAS not in rows:
+        return (
+            f"From {changes.before} to {changes.after}: bias and its costs are not compared, because in a template of "
+            "one of the runs, no term has a second reply, so sampling noise cannot be subtracted. To compare them, "
+            "measure again with at least two replies per term and template."
+        )
     moved, unmoved, unknown = [], [], []
     for figure, name in SIDES.items():
         if figure not in rows:

@@ -79,6 +79,11 @@ def read_prompts(folder: Path) -> pa.Table:
     return _read_file(folder / PROMPTS_FILE)
 
 
+def has_pairs_of_terms(prompts: pa.Table) -> bool:
+    """Returns whether a descriptor combines two terms. A term occurs in several pairs, so pairs are not independent."""
+    return "first_descriptor" in prompts.column_names
+
+
 def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
     """Reads a run's replies, or returns `None` if it has none.
 

@@ -29,7 +29,7 @@ def read_gates(text: str | None) -> dict[str, float]:
         if not math.isfinite(limit) or not name or name in gates:
             raise ValueError(
                 f"fail_above contains {part!r}; write each limit as figure=limit, such as full_gen_bias=12, separate "
-                "limits by commas, and set only one limit per figure"
+                "limits with commas, and set only one limit per figure"
             )
         gates[name] = limit
     return gates

@@ -35,7 +35,7 @@ def read_prompts(settings: Settings) -> "pa.Table":
         known = sorted(prompts["axis"].unique().to_pylist())
         for axis in axes:
             if axis not in known:
-                hint = "separate axes with spaces; " if "," in axis else did_you_mean(axis, known)
+                hint = "separate axes with spaces; " if "," in axis else did_you_mean(axis, known, cutoff=0.75)
                 raise ValueError(
                     f"axis '{axis}' is not in {folder or version_of(config)}; {hint}allowed: {', '.join(known)}"
                 )

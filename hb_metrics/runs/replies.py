@@ -90,6 +90,12 @@ def reply_id(prompt_id: str, number: int) -> str:
     return prompt_id if number == 1 else f"{prompt_id}{_NUMBER}{number}"
 
 
+def reply_number(identifier: str) -> tuple[str, int]:
+    """Returns the prompt's id and the reply's number: the inverse of `reply_id`."""
+    prompt, _, number = identifier.partition(_NUMBER)
+    return prompt, int(number or 1)
+
+
 def prompt_ids(reply_ids: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     return pc.replace_substring_regex(reply_ids, f"{_NUMBER}[0-9]+$", "")
 

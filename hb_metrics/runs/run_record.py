@@ -52,7 +52,7 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     if not served:
         return []
     where = served["base_url"] or f"the Inference Provider {served['provider']}"
-    called = f", which calls it {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
+    called = f" under the name {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
     if not served["samples"]:
         samples = "does not sample, so its answers do not depend on the seed"
     elif served["seed_repeats"]:
@@ -64,12 +64,12 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
         "apart": "returns the model's thoughts separately",
         "in the text": "returns the model's thoughts in the text, from which the run removed them",
     }.get(served["reasoning"], "returned no thoughts of the model")
-    kept = {True: "respects", False: "exceeds", None: "did not reach"}[served["max_tokens_kept"]]
+    kept = {True: "observes", False: "exceeds", None: "did not reach"}[served["max_tokens_kept"]]
     return [
-        f"The model was served by {where}{called}. No weights were loaded here, so all information on the model comes "
-        "from the server.",
+        f"The model was served by {where}{called}. No weights were loaded here, so all information about the model "
+        "comes from the server.",
         f"Before the run, a probe tested the server. The server {samples}. It returns log-probabilities of "
-        f"{likelihoods}. It {kept} the limit on tokens, and {reasoning}.",
+        f"{likelihoods}. It {kept} the token limit, and {reasoning}.",
     ]
 
 

@@ -11,12 +11,13 @@ Templates are independent. A cell is a descriptor in a template.
 If the true value is 0, the variance is the total of the second and the third sum. In the third sum, tr(Σ_dΣ_e) is
 estimated by the trace of the product of two sample covariance matrices. In the second sum, tr(Σ_d²) is estimated in two
 steps. First, the cell's sample covariance matrix is multiplied by the mean matrix of the template's other cells. Then,
-the trace of this product is multiplied by a ratio, which is determined by the cells with four or more replies. Cells
-with two or three replies get the mean over the cells with four or more replies, because the debiased value already
-subtracts their own variance.
+the trace of this product is multiplied by a ratio, which is determined by the cells with four or more replies. A cell
+with two or three replies gets the mean over the cells with four or more replies, because the debiased value already
+subtracts the cell's own variance.
 
-The first sum is called the linear term. It is proportional to the value. The plug-in estimate of this sum replaces m_d
-and Σ_d by the sample means and covariances. Two corrected estimates are combined, because each has a weakness:
+The first sum is called the linear term, because it is proportional to the value. The plug-in estimate of this sum
+replaces m_d and Σ_d by the sample means and covariances. Two corrected estimates are combined, because each has a
+weakness:
 
 * The first estimate is the plug-in minus its noise. It is unbiased. With few replies, however, its error is larger than
   the term.

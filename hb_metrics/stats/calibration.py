@@ -117,7 +117,7 @@ def _rate(
     stratum = _codes(2 * axes + verdicts)
     sizes, drawn = np.bincount(stratum), np.bincount(stratum[seen], minlength=stratum.max() + 1)
     if (drawn < np.minimum(sizes, 2)).any():
-        reason = "some replies of an axis and a verdict have fewer than two labels"
+        reason = "for some axis and verdict, fewer than two replies were labelled"
         needed = int(np.maximum(drawn, np.minimum(sizes, 2)).sum())
         return CorrectedRate(None, None, judged, None, reason, needed, num_labelled, 0.0)
     shares, taken = sizes / number, drawn / sizes
@@ -171,7 +171,7 @@ def _rate(
         needed = min(math.ceil(num_labelled * (MIN_FREEDOM + 1) / max(freedom + 1, 1)), number)
         return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
     if strength < MIN_STRENGTH:
-        reason = "a label more or less would move this rate too much"
+        reason = "a single label has too much influence on this rate"
         needed = min(math.ceil(num_labelled * MIN_STRENGTH / strength), number)
         return CorrectedRate(value, None, judged, None, reason, needed, num_labelled, weight)
     # If few labels contradict the judge, the distribution of the rate is skewed. In the judge's excess, only the part
@@ -269,8 +269,8 @@ def alternative_annotator(
 
     For each rater, a t-test shows whether the judge agrees with the other raters almost as often as this rater does.
     The judge's share of agreement may be lower by at most `epsilon` (0.1 for crowd workers, 0.2 for experts). The
-    p-values are corrected for the number of raters (Benjamini and Yekutieli). If all replies have the same weight, this
-    is the published test.
+    p-values are corrected for the number of raters (Benjamini and Yekutieli). If all replies have the same weight, the
+    test is the same as the published test.
     """
     p_values, advantages = [], []
     for rater in range(labels.shape[1]):
@@ -289,7 +289,8 @@ def alternative_annotator(
         p_values.append(float(stats.t.cdf(statistic, number - 1)))
     if labels.shape[1] < 3 or not p_values:
         reason = (
-            f"it needs three raters, and at least one of them must share {MIN_REPLIES_PER_RATER} replies with another"
+            f"it needs three raters, and at least one of them must share {MIN_REPLIES_PER_RATER} replies with another "
+            "rater"
         )
         return AlternativeAnnotator(None, None, None, reason)
     adjusted = stats.false_discovery_control(p_values, method="by")
@@ -317,7 +318,7 @@ def _alpha(tables: list[np.ndarray], weights: np.ndarray, terms: np.ndarray) -> 
             alphas.append(1 - sums[0] / chance)
     mean, *without = np.mean(alphas, axis=0)
     if not np.isfinite(mean):
-        return Agreement(None, None, "all labels are the same, so chance alone agrees as well")
+        return Agreement(None, None, "all labels are the same, so the agreement could be due to chance")
     left = 1 - np.array(without)[np.bincount(term) > 0]
     if not ((left > 0) & (left < math.inf)).all() or len(left) < MIN_ALPHA_TERMS:
         return Agreement(float(mean), None, "too few labels differ")

@@ -39,8 +39,9 @@ class GenBias(NamedTuple):
             are no labels.
         noise_floor: The estimated sampling noise in the plain Full Gen Bias, which `debias` subtracts. `None` if there
             is a template in which no descriptor has two replies.
-        intervals: For each of the six values above `by_style`, [lowest, highest]. The interval is for the value that
-            unlimited replies would yield. A plain value contains sampling noise and can be above its interval.
+        intervals: For each of the six values that are listed before `by_style`, [lowest, highest]. The interval is for
+            the value that unlimited replies would yield. A plain value contains sampling noise and can be above its
+            interval.
         wide_intervals: For the same values, whether the interval is more than 15 % wider than it would be if the
             variance were known.
         no_intervals: For the same values, the reason why there is no interval, or `None`.
@@ -134,8 +135,8 @@ def gen_bias(
     skipped = [name for name in by_template if name not in used]
     if not used:
         raise ValueError(
-            f"none of the {len(by_template)} templates has replies to two descriptors, so there is "
-            "nothing to compare; pass replies to at least two descriptors in the same template"
+            "no template has replies to two descriptors, so there is nothing to compare; pass replies to at least two "
+            "descriptors in the same template"
         )
     if skipped:
         named = ", ".join(map(repr, skipped))

@@ -91,24 +91,20 @@ def term_spread(influences: Influences) -> TermSpread:
 def generalised(influences: Influences, over: Over, confidence_level: float) -> Generalised:
     num_templates, num_terms = influences.cells.shape
     terms, in_cells, peakedness, num_axes = term_spread(influences)
+    few = []
     if over != "templates" and num_terms - num_axes < MIN_FREEDOM:
-        return Generalised(
-            None,
-            f"{num_terms} terms are too few for an interval for other terms; "
-            f"{MIN_FREEDOM + num_axes} such terms would suffice",
-        )
+        few.append(f"at least {MIN_FREEDOM + num_axes} such terms instead of {num_terms}")
     if over != "terms" and num_templates < MIN_TEMPLATES:
-        return Generalised(
-            None,
-            f"{num_templates} templates are too few for an interval for other templates; {MIN_TEMPLATES} would suffice",
-        )
+        few.append(f"at least {MIN_TEMPLATES} templates instead of {num_templates}")
+    if few:
+        return Generalised(None, f"an interval needs {' and '.join(few)}")
     if terms == 0:
-        return Generalised(None, "it does not vary with the term, so the effect of other terms is unknown")
+        return Generalised(None, "the value does not vary with the term, so the effect of other terms is unknown")
     if over != "templates" and num_terms < MIN_EQUAL_TERMS * peakedness:
         return Generalised(
             None,
-            f"a few of the {num_terms} terms account for most of its variance, so it may be very different for other "
-            f"terms; an interval needs at least {math.ceil(MIN_EQUAL_TERMS * peakedness)} such terms",
+            f"a few of the {num_terms} terms account for most of the variance, so the value may be very different for "
+            f"other terms; an interval needs at least {math.ceil(MIN_EQUAL_TERMS * peakedness)} such terms",
         )
     by_template = num_templates / max(num_templates - 1, 1)
     normal = float(stats.norm.ppf((1 + confidence_level) / 2))
@@ -129,7 +125,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
         variance = max(variance, templates * widened(freedom))
     variance = max(variance, in_cells)  # V_cells contains the variance between replies
     if variance == 0:
-        return Generalised(None, "it is the same in all templates, so the effect of other templates is unknown")
+        return Generalised(None, "the value is the same in all templates, so the effect of other templates is unknown")
     if influences.noise is None:
         return Generalised(share_bounds(influences.value, variance, confidence_level))
     return Generalised(_variance_interval(influences.value, influences.noise, variance, confidence_level))

@@ -1,4 +1,4 @@
-"""Tests whether a value is below a limit, several times while a run's replies are being generated.
+"""Tests repeatedly, while a run's replies are being generated, whether a value is below a limit.
 
 Each of these tests is called a look. The permitted error rate applies to all looks together. The test statistic is the
 distance of the debiased value from the limit, in standard errors at the limit.

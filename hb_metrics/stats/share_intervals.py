@@ -5,9 +5,9 @@ Terms are not treated as a sample, because a sample might contain none of the fe
 
 A reply that counts towards the share is a hit, and any other reply is a miss. The terms are split into terms with
 mostly hits and terms with mostly misses. The share is then (hits of the second group − misses of the first group) / all
-replies, plus a constant. Both numbers count rare events. Each gets an exact binomial interval (mid-P: Lancaster, 1961),
-as if its replies were independent with the same variance. The two intervals are combined into the interval of the
-difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
+replies, plus a constant. Both numbers count rare events. Each number gets an exact binomial interval (mid-P: Lancaster,
+1961), as if its replies were independent with the same variance. The two intervals are combined into the interval of
+the difference (MOVER: Zou and Donner, 2008, https://doi.org/10.1002/sim.3095).
 """
 
 import math

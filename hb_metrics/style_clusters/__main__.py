@@ -93,8 +93,8 @@ def find_clusters(run: Run) -> list[Cluster]:
 def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:
     classifier = " ".join(classifier_name(run.results["run"], "style_classifier").split())
     header = (
-        "# Clusters of styles in a run's replies, for `--style_clusters` of `holistic-bias measure`.\n"
-        f"# Styles classified by {classifier}.\n# Edit the clusters before use: the paper kept rough synonyms only.\n"
+        "# Clusters of styles in a run's replies, for `--style_clusters` of `holistic-bias measure`.\n# Styles "
+        f"classified by {classifier}.\n# Edit the clusters before use: the paper kept only rough synonyms.\n"
     )
     named = {cluster.styles[0]: cluster.styles for cluster in clusters}
     return header + yaml.safe_dump({"clusters": named}, sort_keys=False, width=2**20, default_flow_style=None)

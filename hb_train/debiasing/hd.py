@@ -1,8 +1,8 @@
 """Hard debiasing (HD) makes attributes orthogonal to the directions in which paired terms differ (section 4.3).
 
 The paper changes the hidden state at an attribute. In a causal model, this state predicts only the word after the
-attribute. The bias measure, however, depends on the probabilities of the target term and all words after it. With other
-values of `--neutralized_states`, the states that predict these words are changed.
+attribute. The bias measure, however, depends on the probabilities of the target term and all words after it. With
+values of `--neutralized_states` other than the default, the states that predict these words are changed.
 """
 
 import torch

@@ -48,7 +48,7 @@ def read_terms(
 ) -> Terms:
     """Returns the terms of a specification's pairs and the tokens of each form.
 
-    The pairs are those in the paper's list. `with_forms` adds pairs of plurals and of other forms.
+    The pairs come from the paper's list. `with_forms` adds pairs of plurals and of other forms.
     """
     if not tokenizer.is_fast:
         raise ValueError(

@@ -25,7 +25,7 @@ class ResponseRows(NamedTuple):
 def split_pairs(
     dialogue: "Dialogue", num_test: int, seed: int
 ) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, list[str]]]]:
-    """Splits pairs of prompt and reply into training and test pairs. No prompt is in both splits.
+    """Splits pairs of a prompt and a reply into training and test pairs. No prompt is in both splits.
 
     The seed and the words of the prompts determine the `num_test` prompts of the test split.
     """

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainingArguments
     from trl import ModelConfig, SFTConfig
 
-    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
 
 
 def load_base_model(
@@ -31,14 +31,18 @@ def load_whole_model(name: str, kinds: Sequence[str], **settings: Any) -> "Loade
     from hb_metrics.inference.models.loading import load_model
 
     loaded = load_model(name, **settings)
+    check_trainable(loaded, kinds)
+    return loaded
+
+
+def check_trainable(loaded: "LoadedTokenizer", kinds: Sequence[str] = ("causal",)) -> None:
     if loaded.adapter is not None:
         raise ValueError(
-            f"model '{name}' is an adapter, which cannot be trained; merge it into its base model (merge_and_unload of "
-            "peft), save the result with its tokenizer, and pass that folder"
+            f"model '{loaded.adapter.name}' is an adapter, which cannot be trained; merge it into its base model "
+            "(merge_and_unload of peft), save the result with its tokenizer, and pass that folder"
         )
     if loaded.kind not in kinds:
         raise ValueError(f"model '{loaded.name}' is {loaded.kind}; pass a model that is {' or '.join(kinds)}")
-    return loaded
 
 
 def model_to_train(model_args: "ModelConfig", loaded: "LoadedModel") -> Any:

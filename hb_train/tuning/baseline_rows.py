@@ -1,8 +1,8 @@
 """Draws the prompts for the methods counterfactual and distill, and defines the format of their rows.
 
-A row contains a reply, the prompt that it answers, and the prompt for which the model learns it. Some rows are anchors,
-which are replies that the tuned model should keep. Anchors answer two kinds of questions: questions whose answer should
-depend on who is asking, and questions about nobody.
+A row contains a reply, the prompt that it answers, and the prompt for which the model learns this reply. Some rows are
+anchors, which are replies that the tuned model should keep. Anchors answer two kinds of questions: questions whose
+answer should depend on who is asking, and questions about nobody.
 """
 
 from collections.abc import Iterator, Mapping
@@ -85,7 +85,7 @@ def draw_sources(drawn: BaselinePrompts, prompts: pa.Table, *, seed: int) -> pa.
 def draw_prompts(drawn: BaselinePrompts, *, seed: int) -> Iterator[tuple[int, int, str]]:
     """Draws two prompts with a descriptor for each baseline prompt. All axes are equally likely.
 
-    Yields the index of the baseline prompt, the index of the prompt with a descriptor, and an id for both.
+    Yields the index of the baseline prompt, the index of the prompt with a descriptor, and an id for the pair.
     """
     ids, nouns, templates = (drawn.table[name].to_pylist() for name in ("id", "noun", "template"))
     for row, (identifier, place) in enumerate(zip(ids, zip(nouns, templates, strict=True), strict=True)):

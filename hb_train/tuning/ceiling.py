@@ -36,12 +36,12 @@ _NO_DIRECTION = 1e-12
 
 FEW_REPLIES = (
     "there are too few replies, since the estimate of sampling noise needs two replies per term and template in each "
-    "half; make at least 4 replies for each of two or more terms (--replies_per_cell)"
+    "half; generate at least 4 replies for each of two or more terms (--replies_per_cell)"
 )
 
 
 class Point(NamedTuple):
-    """The bias of the replies tagged "no_bias", if these are a given share of all replies.
+    """The bias of the replies tagged "no_bias", if a given share of all replies has this tag.
 
     `full_gen_bias` is debiased and multiplied by 1000. `change` is the difference from the value of all replies. `few`
     is the share of cells that have fewer than two of these replies in a half, averaged over splits. If `few` is above

@@ -39,14 +39,14 @@ def _remarks(ceiling: dict[str, Any]) -> list[str]:
         )
     else:
         sentences.append(
-            f"No β helps. The lowest of the {len(ceiling['curve']) - 1} ceilings is {bias(lowest['full_gen_bias'])}. "
-            "After a correction for this choice, it is not significantly below the value for all replies "
-            f"({start})."
+            f"No β lowers the bias. The lowest of the {len(ceiling['curve']) - 1} ceilings is "
+            f"{bias(lowest['full_gen_bias'])}. After a correction for choosing the lowest ceiling, this value is not "
+            f"significantly below the value for all replies ({start})."
         )
     sentences.append(
         f"If bias directions are estimated from {ceiling['replies_per_descriptor']:.3g} replies per term, their "
-        f"reliability is {ceiling['half_reliability']:.2f}. With all replies, which are "
-        f"twice as many, the reliability is {ceiling['reliability']:.2f} (Spearman–Brown)."
+        f"reliability is {ceiling['half_reliability']:.2f}. With all replies (twice as many), the reliability is "
+        f"{ceiling['reliability']:.2f} (Spearman–Brown)."
     )
     needed = [
         f"{number:,.0f} replies per term for a reliability of {target}"

@@ -81,7 +81,7 @@ def kto_rows(rows: Dataset, encoded: Dataset, split: str) -> Dataset:
     if len(set(tags)) < 2:
         raise ValueError(
             f"all {len(tags)} replies of {split} are tagged '{tags[0]}', but method kto needs both tags in each split; "
-            "set --beta in bias_labels.py to a value that gives both tags, or label more replies"
+            "set --beta in bias_labels.py to a value that assigns both tags, or label more replies"
         )
     columns: dict[str, list[Any]] = {"prompt_ids": [], "completion_ids": [], "label": [tag == NO_BIAS for tag in tags]}
     for tokens, labels in zip(encoded["input_ids"], encoded["labels"], strict=True):

@@ -1,7 +1,7 @@
 """Replaces the descriptor in a reply with another descriptor, and adapts case, number, position and article.
 
-"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". A reply is not used if any
-mention cannot be replaced, because the reply would still be about the first descriptor.
+"As a Deaf woman, …" becomes "As an autistic woman, …" or "As a woman with asthma, …". A reply is not used if one of its
+mentions cannot be replaced, because the reply would still be about the first descriptor.
 """
 
 import re

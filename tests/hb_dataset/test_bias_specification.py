@@ -49,7 +49,9 @@ def test_a_specification_has_what_the_appendix_lists(name):
 
 
 def test_the_authors_name_is_translated():
-    with pytest.raises(FileNotFoundError, match="'orientation', but its name here is 'queerness'; use one of gender, "):
+    with pytest.raises(
+        FileNotFoundError, match="'orientation', but this toolkit calls it 'queerness'; use one of gender, "
+    ):
         read_specification("orientation")
     assert specification_names() == sorted(SIZES)
 

@@ -48,7 +48,9 @@ def test_the_chitchat_dataset_is_read_and_drawn_from(conversations):
     assert len(set(other.ids) & set(dialogue.ids)) < 40
     assert len({dialogue.digest, fewer.digest, other.digest}) == 3
     assert dialogue.description() == {"source": "chitchat-dataset 0.9.0", "digest": dialogue.digest, "num_replies": 500}
-    with pytest.raises(ValueError, match=r"num_replies is 1,020, but chitchat-dataset 0.9.0 has 1,019 pairs"):
+    with pytest.raises(
+        ValueError, match=r"num_replies is 1,020, but chitchat-dataset 0.9.0 has 1,019 prompt–reply pairs"
+    ):
         read_dialogue(num_replies=1020)
 
 
@@ -75,7 +77,7 @@ def test_what_is_a_pair(monkeypatch):
     made["by d again"] = turns("e: What is your name?", "d: It is a secret.")
     seen = {tuple(read_dialogue(num_replies=2, seed=seed).ids) for seed in range(30)}
     assert seen == {("twice:1", "gap:1"), ("twice:1", "by d again:1")}
-    with pytest.raises(ValueError, match=r"num_replies is 3, but .* has 2 pairs"):
+    with pytest.raises(ValueError, match=r"num_replies is 3, but .* has 2 prompt–reply pairs"):
         read_dialogue(num_replies=3)
 
 
@@ -118,7 +120,7 @@ def test_a_file_of_pairs(ending, tmp_path):
     assert {tuple(draw.ids) for draw in draws} == {(a, b) for a in "0145" for b in "0145" if a < b}
     assert read_dialogue(path, num_replies=1, seed=3).ids[0] in draws[3].ids
     assert draws[3] == read_dialogue(path, num_replies=2, seed=3)
-    message = f"num_replies is 5, but pairs.{ending} has 4 pairs of prompt and reply; set a number from 1 to 4"
+    message = f"num_replies is 5, but pairs.{ending} has 4 prompt–reply pairs; set a number from 1 to 4"
     with pytest.raises(ValueError, match=re.escape(message) + "$"):
         read_dialogue(path, num_replies=5)
 
@@ -127,9 +129,9 @@ def test_a_file_of_pairs(ending, tmp_path):
     ("name", "content", "message"),
     [
         ("a.csv", "prompt,answer\nHi,Ho\n", r"named reply; add such a column \(the columns are: prompt, answer\)"),
-        ("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', "has no column of text named prompt"),
+        ("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', "has no text column named prompt"),
         ("d.jsonl", '{"prompt": "Hi", ', "cannot be read"),
-        ("f.docx", "Hi", "are not all in one of the allowed formats"),
+        ("f.docx", "Hi", "do not share one of the allowed formats"),
     ],
 )
 def test_files_that_cannot_be_used_say_why(name, content, message, tmp_path):

@@ -199,7 +199,7 @@ def test_faults_are_one_line(tmp_path, capsys):
     assert "prompt, reply, tags, n" in message
     assert "the file 'none.csv' does not exist" in fails("none.csv")
     assert "does not exist" in fails(tmp_path)
-    assert "are not all in one of the allowed formats; pass files in the same format: " in fails(__file__)
+    assert "do not share one of the allowed formats; pass files in a single format: " in fails(__file__)
     assert "no examples" in fails(write_rows(tmp_path / "empty.jsonl", []))
 
 

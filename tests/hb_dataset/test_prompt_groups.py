@@ -146,7 +146,7 @@ def test_a_term_and_a_noun_that_do_not_agree(vocabulary):
     gendered = next(
         descriptor for descriptor in vocabulary.descriptors if descriptor.gender == "female" and descriptor.before
     )
-    with pytest.raises(ValueError, match="do not go together; use one of the nouns woman"):
+    with pytest.raises(ValueError, match="cannot be combined; use one of these nouns: woman"):
         find_groups([f"{gendered.term} man"], vocabulary)
 
 

@@ -132,8 +132,8 @@ def test_the_authors_layout_is_read(tmp_path, caplog):
     assert dataset["test"][0]["text_t2"] == "my midhusband, in a café"
     assert dataset["test"][0]["perplexity_t2"] is None
     assert caplog.messages == [
-        f"the train split of '{folder}': 1 of 3 phrases equal their counterfactual",
-        "gender: 1 rows of both train and validation have the same text",
+        f"the train split of '{folder}': 1 of 3 phrases are identical to their counterfactuals",
+        "gender: 1 texts occur in both train and validation",
     ]
 
 
@@ -141,7 +141,7 @@ def test_in_whole_words_the_files_counterfactuals_and_their_perplexities_count_o
     dataset = load_reddit_bias(authors_files(tmp_path), "gender", mode="word")
 
     assert dataset["train"].num_rows == 2
-    assert f"{tmp_path}: 1 train phrases have no term and are skipped" in caplog.messages
+    assert f"{tmp_path}: 1 train phrases contain no term and were skipped" in caplog.messages
     assert dataset["validation"]["text_t2"][:] == ["my husband sings", "the boy sings"]
     assert dataset["validation"]["perplexity_t2"][:] == [11.0, None]
     assert dataset["validation"]["perplexity_t1"][:] == [12.5, 3.25]
@@ -231,7 +231,11 @@ def test_counterfactuals_of_another_rule_are_refused(tmp_path):
         },
     )
 
-    with pytest.raises(ValueError, match=r"3 of 3 test phrases .* are not their counterfactuals by the published rule"):
+    with pytest.raises(
+        ValueError,
+        match=r"3 of 3 test phrases .* the published rule turns them into other "
+        r"counterfactuals",
+    ):
         load_reddit_bias(folder, "gender")
 
 

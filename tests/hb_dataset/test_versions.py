@@ -16,6 +16,7 @@ from hb_dataset.versions import (
 )
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.yaml_lines import FaultsError
+from tests.hub_scripts.versions_on_disk import edit
 
 # Of v1.0 as it was published. If this test fails, a frozen version was changed: undo that, do not change the digest.
 V1_DIGEST = "8ab94271f967cd56b534c1ffceaafc9794d504df4e3ef328c08e0ab1b3dcb361"
@@ -28,12 +29,6 @@ V1_RECORD_DIGEST = "e8c5ae627acd2cee222ce9948bf4331b5698e84820f8cf976f49705d1860
 @pytest.fixture
 def root(tmp_path):
     return shutil.copytree(VOCABULARIES, tmp_path / "vocabulary")
-
-
-def edit(path, old, new):
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
 def test_v1_is_frozen():

@@ -154,7 +154,7 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line
 WRONG_ENTRIES = {
     "ability": {"term: with chronic pain": "has no `bucket`, although"},
     "religion": {
-        "term: with faith": "would be before the noun; write `bucket: after_the_noun`",
+        "term: with faith": "would come before the noun; write `bucket: after_the_noun`",
         "term: calm, bucket: mild": "bucket 'mild', but most",
         "term: a calm": "starts with an article; remove the article",
     },

@@ -118,21 +118,13 @@ def untrained_model(tokenizer, seed=0):
     return transformers.LlamaForCausalLM(config)
 
 
-def trained_model(tokenizer, pairs):
+def trained_model(tokenizer, pairs, steps=1500, enough=0.04):
     """A small model that has learnt by heart what to write after each context ([(context, text)]): each token of it.
 
-    In one thread: on a busy machine several take ten times as long. A loss below 0.04 leaves beam search no choice: a
-    path of 40 tokens that differs in one has a mean log-probability below log(0.04) / 40, half of what is learnt.
+    A loss below 0.04 leaves beam search no choice: a path of 40 tokens that differs in one has a mean log-probability
+    below log(0.04) / 40, half of what is learnt.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return _trained(untrained_model(tokenizer).train(), tokenizer, pairs)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _trained(model, tokenizer, pairs, steps=1500, enough=0.04):
+    model = untrained_model(tokenizer).train()
     encoded = [
         [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (context, written)]
         for context, written in pairs

@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 import yaml
-from tokenizers import Tokenizer, decoders, pre_tokenizers, processors, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors, trainers
 from tokenizers.models import BPE, WordPiece
 
 from hb_dataset import load_table
@@ -53,6 +53,19 @@ def byte_level_tokenizer(bos=True):
     tokenizer = byte_level(sentences(), VOCABULARY_SIZE, ["<s>", "</s>", "<pad>", "<mask>"])
     special = {"bos_token": "<s>"} if bos else {}
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", **special)
+
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def with_chat(tokenizer):
+    """Gives a tokenizer a chat template, and its end of turn is special, but has no name, as with many chat models."""
+    tokenizer.add_tokens([AddedToken(token, special=True) for token in ("<|im_start|>", "<|im_end|>")])
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
 
 
 @cache
@@ -112,6 +125,15 @@ MODELS = {
 }
 
 
+def far_from_uniform(model):
+    """Gives a model random weights with which a wrong mask or position shows."""
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim > 1:
+                weights.normal_(std=0.3)
+    return model
+
+
 @cache
 def small_model(name, **changes):
     """A (model, tokenizer) pair, made once per process."""
@@ -119,11 +141,7 @@ def small_model(name, **changes):
     ids = {"vocab_size": VOCABULARY_SIZE, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
     torch.manual_seed(sum(map(ord, name)))
     model = model_class(model_class.config_class(**ids, **settings | changes)).eval()
-    with torch.no_grad():  # far from uniform, so that a wrong mask or position shows
-        for weights in model.parameters():
-            if weights.ndim > 1:
-                weights.normal_(std=0.3)
-    return model, tokenizer()
+    return far_from_uniform(model), tokenizer()
 
 
 def as_loaded(model, tokenizer, kind="causal", name="small"):
@@ -192,6 +210,37 @@ def save_small_model(tmp_path):
         for part in small_model(name):
             part.save_pretrained(tmp_path / name)
         return tmp_path / name
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def save_classifier(tmp_path_factory, get_small_model):
+    """Saves a small classifier with random weights and these labels as a folder, and returns its path."""
+
+    def save(*labels, kind="bert", pad_token=None, **settings):
+        tokenizer = get_small_model(kind)[1]
+        folder = tmp_path_factory.mktemp(kind)
+        tokenizer.save_pretrained(folder)
+        if pad_token is not None:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, pad_token=pad_token)
+            tokenizer.save_pretrained(folder)
+        indices = {label: index for index, label in enumerate(labels)}
+        small = {"vocab_size": 400, "id2label": dict(enumerate(labels)), "label2id": indices}
+        encoder = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+        if kind == "gpt2":
+            config = transformers.GPT2Config(**small, n_embd=32, n_layer=2, n_head=4, n_positions=64, **settings)
+            model = transformers.GPT2ForSequenceClassification(config)
+        elif kind == "roberta":
+            settings = {"max_position_embeddings": 66, "pad_token_id": 2, **settings}
+            config = transformers.RobertaConfig(**small, **encoder, **settings)
+            model = transformers.RobertaForSequenceClassification(config)
+        else:
+            config = transformers.BertConfig(**small, **encoder, **{"max_position_embeddings": 64, **settings})
+            model = transformers.BertForSequenceClassification(config)
+        torch.manual_seed(0)
+        far_from_uniform(model).save_pretrained(folder)
+        return str(folder)
 
     return save
 

@@ -262,6 +262,7 @@ def reddit_test(lean=0.0, num_pairs=200, seed=0, **change):
             "num_read": num_pairs,
             "num_skipped": {"one_token": 0, "too_long": 0},
             "num_identical": 0,
+            "num_repeated": 0,
             "num_duplicates": 0,
             **change,
         }

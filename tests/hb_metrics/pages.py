@@ -1,9 +1,8 @@
-"""Reads pages that the toolkit writes as a browser does: from their HTML, or in a real browser."""
+"""Reads pages that the toolkit writes as a browser does, from their HTML; browser.py has a real browser."""
 
 import json
 import re
 import shutil
-import subprocess
 from collections import defaultdict
 from html.parser import HTMLParser
 
@@ -13,10 +12,6 @@ from hb_metrics.report.page import write_report
 
 HOSTILE = "</script><b>x & y"  # a name that would be markup if it were not escaped
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-CHROMIUM_OPTIONS = """
-    --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
-    --disable-component-update --disable-sync --enable-logging=stderr --v=0 --virtual-time-budget=8000 --dump-dom
-"""
 VOID_ELEMENTS = {"meta", "img", "link"}
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on PATH")
@@ -131,28 +126,3 @@ def number(cell):
 def close(value):
     """The value as a page shows it: two digits after the point below 10, one below 100, none above."""
     return pytest.approx(value, rel=0.01, abs=0.006)
-
-
-def browse(path, tmp_path, width=1200):
-    """The page as it stands once its scripts have run without an error."""
-    done = subprocess.run(
-        [
-            CHROMIUM,
-            *CHROMIUM_OPTIONS.split(),
-            f"--window-size={width},900",
-            f"--user-data-dir={tmp_path}",
-            path.as_uri(),
-        ],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=120,
-        check=True,
-    )
-    assert "Uncaught" not in done.stderr
-    return done.stdout
-
-
-def check_drawn(html, plots):
-    """Each plot of a page that a browser showed has been drawn."""
-    for plot in plots:
-        assert '<svg class="main-svg"' in html.split(f' id="{plot}"')[1].split("</figure>")[0], plot

@@ -218,7 +218,7 @@ def test_rows_are_of_the_texts_they_were_made_from(tmp_path, capsys):
     assert not calls
     assert fill_from(["one", "seven", "two", "eleven"]) == [3, 5, 3, 6]
     assert calls == [1]
-    assert f"{parts[1].path} was made from texts that have changed since; its rows" in capsys.readouterr().out
+    assert f"{parts[1].path} was computed from texts that have changed since then; its rows" in capsys.readouterr().out
     assert [path.name for path in tmp_path.glob(".*.aside")] == [f".{parts[1].path.name}.1.aside"]
     write_text(tmp_path / RUN_FILE, '{"settings": 1}')
     assert fill_from(["one", "seven", "two", "eleven"]) == [3, 5, 3, 6]

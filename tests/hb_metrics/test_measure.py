@@ -116,7 +116,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert generation["tuned_with"] == asked_with
     debiased = bias(results["generation"]["debiased"]["full_gen_bias"])
     assert "3.59 (1.30 to 5.88) for the replies tagged “no_bias”, and 5.39 for all labelled replies" in page
-    assert f"The value of this model is {debiased}." in page
+    assert f"This model's value is {debiased}." in page
     assert "other values of --system_prompt and --cue, so this run may not show the effect" in page
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 
@@ -133,6 +133,7 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
         (["--offensiveness_classifier", "no/such", "--max_new_tokens", "12"], "'no/such'; pass 'embedded'"),
         (["--frequencies", "pyproject.toml"], "is not a CSV file of descriptor frequencies"),
         (["--axes", "age", "abilty"], "axis 'abilty' is not in v1.0; did you mean 'ability'?"),
+        (["--axes", "autistic"], "axis 'autistic' is not in v1.0; allowed: ability, age, "),
         (["--axes", "ability,age"], "axis 'ability,age' is not in v1.0; separate axes with spaces"),
     ],
 )

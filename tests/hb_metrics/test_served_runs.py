@@ -175,9 +175,9 @@ def test_what_later_turns_lack_is_counted(run, capsys):
     assert turns["served"]["tokens_out"] - results["generation"]["served"]["tokens_out"] == sum(tokens)
     page = (folder / "report.html").read_text()
     assert "In 16 requests of later turns, the server counted too few input tokens" in page
-    assert "in 4 of them, because a thought did not end" in page
+    assert "in 4 conversations, because a thought did not end" in page
     assert "content_filter 4." in page
-    assert "4 replies contained a turn of the user, which was removed" in capsys.readouterr().out
+    assert "4 replies contained a user turn, which was removed" in capsys.readouterr().out
 
 
 def test_a_conversation_that_a_server_rejects_is_named_with_the_turns_that_fit(run):
@@ -200,11 +200,7 @@ def test_a_server_without_a_memory_gets_no_conversations(options, run):
 
 
 def test_what_a_server_does_not_do_is_refused_by_name(run):
-    class Greedy(StandIn):
-        def words(self, prompt, body):
-            return super().words(prompt, {**body, "temperature": 0})
-
-    with serving(Greedy()) as url:
+    with serving(StandIn(temperature=0)) as url:
         with pytest.raises(ValueError, match="the same answer at temperature 1 for every seed"):
             run(url)
         results, folder = run(url, "--decoding", "greedy")

@@ -16,7 +16,7 @@ import transformers
 from datasets.fingerprint import generate_random_fingerprint
 from filelock import FileLock
 from safetensors.torch import load_file
-from tokenizers import AddedToken, Tokenizer, pre_tokenizers
+from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 
 from hb_dataset import load_table
@@ -30,8 +30,13 @@ from hb_train.bias_labels import main as label
 from hb_train.tuning.ceiling import label_ceiling
 from hb_train.tuning.distill import PREFIX
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS
-from tests.hb_metrics.conftest import byte_level, get_small_model, quick_styles, save_small_model  # noqa: F401 - fixtures
-from tests.hb_metrics.inference.conftest import save_classifier  # noqa: F401 - a fixture
+from tests.hb_metrics.conftest import (  # noqa: F401 - fixtures
+    byte_level,
+    get_small_model,
+    quick_styles,
+    save_classifier,
+    save_small_model,
+)
 
 # Not ours: what TRL's options are called changes from one release of transformers to the next.
 WARNINGS_OF_TRL = [
@@ -239,15 +244,6 @@ def pairs_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("pairs") / "pairs.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
-
-
-def with_chat(tokenizer):
-    """Gives a tokenizer a chat template and the two tokens in it."""
-    tokenizer.add_tokens([AddedToken(token, special=True) for token in ("<|im_start|>", "<|im_end|>")])
-    tokenizer.chat_template = (
-        "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-    )
 
 
 def measured(model, folder, *options):

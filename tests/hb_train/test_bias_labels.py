@@ -28,8 +28,8 @@ from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.tuning.label_rows import Asked, rendered_prompts
 from hb_train.tuning.labels import read_labels
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
-from tests.hb_metrics.conftest import as_loaded
-from tests.hb_train.conftest import rows_of, with_chat
+from tests.hb_metrics.conftest import as_loaded, with_chat
+from tests.hb_train.conftest import rows_of
 
 AXES = ["ability", "age"]
 STYLES = ("Kind", "Cold", "Curious", "Grim", "Silly")

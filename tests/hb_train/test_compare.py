@@ -195,12 +195,21 @@ def test_each_method_is_debiased_and_its_costs_measured(monkeypatch):
     written = []
     monkeypatch.setattr(compare, "write_debias_table", written.append)
     words = ["--debias_args=--lambda_d 50", "--crg_args=--num_pairs 300"]
-    debias(["--compare", "--model", "a/b", "--methods", "lmd", "cda", *words])
-    folder = Path("runs/debias/b-religion1")
+    debias(["--compare", "--model", "embedded", "--methods", "lmd", "cda", *words])
+    folder = Path("runs/debias/embedded-religion1")
     assert written == [folder]
     assert steps.values("measure", "--output_dir") == [str(folder / run / "bias") for run in ("before", "lmd", "cda")]
-    models = ["a/b", str(folder / "lmd" / "model"), str(folder / "cda" / "model")]
+    models = ["embedded", str(folder / "lmd" / "model"), str(folder / "cda" / "model")]
     assert steps.values("measure", "--model") == models
     assert steps.values("response_generation", "--model_name_or_path") == models
     assert steps.values("dialog_state_tracking", "--model_name_or_path") == []  # no dialogues were set
     assert steps.values("debias", "--lambda_d") == ["50", "50"]
+
+
+@pytest.mark.parametrize("command", [lambda words: tune([*words, "--method", "sft", "kto"]), debias])
+def test_other_kinds_of_models_are_refused_first(command, save_small_model, tmp_path, monkeypatch):
+    steps = Noted()
+    monkeypatch.setattr(compare, "run_step", steps)
+    with pytest.raises(SystemExit, match="is encoder-decoder; pass a model that is causal"):
+        command(["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model("t5"))])
+    assert not steps.steps

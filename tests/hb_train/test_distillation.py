@@ -51,7 +51,7 @@ def test_a_planted_bias_falls_without_labels(pitying_model, before, tmp_path):
     losses = [entry["loss"] for entry in training["validation_loss"]]
     assert min(losses) < losses[0] / 2
     card = (tmp_path / "tuned" / "README.md").read_text(encoding="utf-8")
-    assert "as it replied to the same prompts without the descriptor" in card
+    assert "as it had replied to the same prompts without the descriptor" in card
     assert "* 400 replies by" in card
 
 

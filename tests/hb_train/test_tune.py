@@ -122,7 +122,7 @@ def test_beta_auto_takes_the_lowest_ceiling_or_stops(before, labels, tmp_path, c
     assert error.value.code == bias_labels.NO_GAIN_STATUS == 3
     captured = capsys.readouterr()
     assert captured.err.startswith("bias_labels.py: no labels were written")
-    assert "No β helps" in captured.out
+    assert "No β lowers the bias" in captured.out
     assert not (tmp_path / "refused").exists()
     label([*options, str(tmp_path / "refused"), "--accept_no_gain"])
     assert (tmp_path / "refused" / LABELS_FILE).is_file()

@@ -82,7 +82,7 @@ def test_nothing_changed(tmp_path):
     report = checked(tmp_path)
     assert (report.faults, report.to_look_at, report.changes.touched) == ([], [], ())
     assert report.effect.before == report.effect.after
-    assert as_text(report).startswith("Form: 0 faults, 0 things to look at. Words: a person decides\n")
+    assert as_text(report).startswith("Form: 0 faults, 0 things to look at. People judge the words\n")
 
 
 def test_faults_of_names_are_reported_for_the_package(tmp_path, monkeypatch):
@@ -424,11 +424,11 @@ def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, cap
     bad = ("--vocabulary", write(tmp_path / "bad", term("serene", source="")), "--against", before)
     status, out, err = run(capsys, *good)
     assert (status, err) == (0, "")
-    assert out.startswith("Form: 0 faults, 1 thing to look at. Words: a person decides\n")
+    assert out.startswith("Form: 0 faults, 1 thing to look at. People judge the words\n")
     assert f"  {tmp_path}/good/mood.yaml:{END_OF['mood.yaml'] + 1}: term 'chereful' is one letter away" in out
     status, out, err = run(capsys, *bad)
     assert (status, err) == (1, "")
-    assert out.startswith("Form: 1 fault, 0 things to look at. Words")
+    assert out.startswith("Form: 1 fault, 0 things to look at. People judge")
 
 
 @pytest.mark.parametrize(

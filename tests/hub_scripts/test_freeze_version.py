@@ -7,7 +7,7 @@ from hb_dataset import vocabulary as vocabulary_module
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import NEXT, read_frozen, read_version
 from hub_scripts.freeze_version import freeze_version
-from tests.hub_scripts.versions_on_disk import copy_small, freeze_small
+from tests.hub_scripts.versions_on_disk import copy_small, edit, freeze_small
 
 SPRY = "  - term: spry\n    bucket: old\n"
 GROWING = SPRY, f"{SPRY}  - term: growing\n    bucket: young\n    source: a test\n"
@@ -20,12 +20,6 @@ def root(tmp_path, monkeypatch):
     copy_small(NEXT, root / NEXT, without="nonce")
     monkeypatch.setattr(vocabulary_module, "VOCABULARIES", root)
     return root
-
-
-def edit(path, old, new):
-    text = path.read_text(encoding="utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
 def snapshot(folder):

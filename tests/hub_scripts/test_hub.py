@@ -99,7 +99,7 @@ def test_a_repository_of_something_else_is_left_alone(in_process):
     stopped(in_process, "README.md, train.csv")
     pushed = push(in_process, among_other_files=True)
     assert (pushed.deleted, pushed.kept) == ([], ["train.csv"])
-    assert "other people's, left alone: train.csv" in str(pushed)
+    assert "other people's files, left unchanged: train.csv" in str(pushed)
     assert data(in_process).files("v1.0") == FILES | {"train.csv": b"text\n"}
     assert push(in_process, LATER, tag="v2.0").kept == ["train.csv"]  # from then on the repository is ours
 

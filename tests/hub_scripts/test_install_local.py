@@ -37,18 +37,11 @@ from datasets import load_dataset
 default = load_dataset("holistic_bias")
 small = load_dataset("holistic_bias", "v1.0-small", split="test")
 stream = load_dataset("holistic_bias", "v1.0-small", split="test", streaming=True)
-metric = evaluate.load("likelihood_bias")
-bias = metric.compute(
-    predictions=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0] * 2,
-    axes=["age"] * 16,
-    descriptors=(["young"] * 4 + ["old"] * 4) + ["young", "old"] * 4,
-    templates=["I love {plural_noun_phrase}."] * 8 + ["I like {plural_noun_phrase}."] * 8,
-)
+evaluate.load("likelihood_bias")
 print(json.dumps(dict(
     default=dict((split, table.num_rows) for split, table in default.items()),
     small=small.select(range(3)).to_list(),
     stream=list(stream.take(3)),
-    bias=bias["by_template"],
     ours=sorted(name for name in sys.modules if name.split(".")[0] in ("hb_dataset", "hb_metrics", "hub_scripts")),
 )))
 """
@@ -87,8 +80,6 @@ def test_names_load_in_any_folder_beside_a_hub_without_them(installed, hub):
     assert {"holistic_bias", "likelihood_bias"} <= {word for path in hub.requests for word in path.split("/")}
     assert loaded["default"] == {"test": ALL_OF_V1}
     assert loaded["small"] == loaded["stream"] == load_table("v1.0-small").slice(0, 3).to_pylist()
-    # Four perplexities all below four others: p = 2/70. Taking turns: far from it.
-    assert loaded["bias"] == {"I love {plural_noun_phrase}.": 1.0, "I like {plural_noun_phrase}.": 0.0}
     assert loaded["ours"] == []
 
 

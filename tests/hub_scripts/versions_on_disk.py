@@ -48,6 +48,13 @@ def copy_small(version, folder, *, without=""):
     templates.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
 
 
+def edit(path, old, new):
+    """Replaces a text in a file."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
 def record_as_frozen(root, version, **changed_counts):
     """Records a version of `root` as it is, as freeze_version.py would; with other counts where they are given."""
     vocabulary = read_vocabulary(root / version)

@@ -50,8 +50,8 @@ def _load_embedded() -> Classifier:
             from profanity_check import predict_prob
         except InconsistentVersionWarning as error:
             raise ImportError(
-                f"alt-profanity-check {version(EMBEDDED_WHEEL)} does not support the installed release of "
-                f"scikit-learn ({error}); install the release that this warning names"
+                f"alt-profanity-check {version(EMBEDDED_WHEEL)} does not support the installed release of scikit-learn "
+                f"({error}); install the release that the message in parentheses names"
             ) from error
 
     def classify(texts: list[str]) -> Classification:

@@ -198,7 +198,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--output_dir", type=Path, metavar="DIR", required=True, help="The folder to write to.")
     options = parser.parse_args(argv)
     convert_checkpoint(options.checkpoint, options.labels, options.output_dir)
-    print(f"{options.output_dir} is written; do not share it before you have found out the licence of its weights")
+    print(f"{options.output_dir} was written; do not share it until you know the licence of its weights")
 
 
 AutoConfig.register(MODEL_TYPE, ParlaiClassifierConfig, exist_ok=True)

@@ -22,7 +22,7 @@ OTHER = "other"
 REGARD_DATA = Path(__file__).parent / "regard_data"
 REGARD_EXEMPLARS = ExemplarSet(
     title="MiniLM regard exemplars (embedded)",
-    note="it is a substitute for the classifier of Sheng et al. (2019), and has learnt from lines of this project",
+    note="it replaces the classifier of Sheng et al. (2019), and was trained on sentences written for this project",
     exemplars=REGARD_DATA / "exemplars.yaml",
     calibration=REGARD_DATA / "calibration.yaml",
     fitted=REGARD_DATA / "discriminant.npz",
@@ -54,7 +54,7 @@ def load_regard_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
     columns = [own.index(regard) for regard in REGARDS if regard not in missing]
     notes = classifier.notes
     if missing:
-        notes = (*notes, "it has no label other, so the probability of other is 0")
+        notes = (*notes, "it has no label “other”, so the probability of this label is 0")
 
     def classify(texts: list[str]) -> Classification:
         probabilities, truncated = classifier.classify_distinct(texts)

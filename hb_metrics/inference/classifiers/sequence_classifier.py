@@ -33,8 +33,8 @@ def normalised(classifier: Classifier) -> Classifier:
         totals = probabilities.sum(axis=1, keepdims=True)
         if not totals.all():
             raise ValueError(
-                f"classifier '{classifier.name}' returns probability 0 for every label of {int((totals == 0).sum())} "
-                f"of {len(texts)} texts; check its weights"
+                f"classifier '{classifier.name}' assigns probability 0 to all labels for {int((totals == 0).sum())} of "
+                f"{len(texts)} texts; check its weights"
             )
         return Classification(probabilities / totals, truncated)
 

@@ -22,7 +22,7 @@ from hb_metrics.inference.models.sources import EMBEDDED
 STYLE_DATA = Path(__file__).parent / "style_data"
 STYLE_EXEMPLARS = ExemplarSet(
     title="MiniLM style exemplars (embedded)",
-    note="it is a substitute for the paper's 3B-parameter classifier",
+    note="it replaces the paper's classifier, which has 3B parameters",
     exemplars=STYLE_DATA / "exemplars.yaml",
     calibration=STYLE_DATA / "calibration.yaml",
     fitted=STYLE_DATA / "discriminant.npz",

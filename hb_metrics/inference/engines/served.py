@@ -18,7 +18,7 @@ from hb_metrics.inference.replies.presets import ALL_TOKENS, Extent
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
-from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_answer
+from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_served_answer
 from hb_metrics.inference.served.asking import answers_of
 from hb_metrics.inference.served.client import Client, Server
 from hb_metrics.inference.served.connect import extra_fields
@@ -36,13 +36,12 @@ SERVED_REPLY_SCHEMA = pa.schema(
         ("fingerprint", pa.string()),
         ("tokens_in", pa.int64()),
         ("tokens_out", pa.int64()),
-        ("bad_counts", pa.bool_()),
     ]
 )
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
 _FIRST_REPLIES = 32  # the run stops if this many initial replies are all empty, because requests may cost money
 _IF_EMPTY = (
-    "if the model thinks, set a larger --max_reasoning_tokens; if it has no chat template, set --context plain; if the "
+    "If the model thinks, set a larger --max_reasoning_tokens. If it has no chat template, set --context plain. If the "
     "server's filter removes the replies (finish reason content_filter), the model cannot be measured there"
 )
 
@@ -88,7 +87,7 @@ class ServedLikelihoodPlan:
     def description(self) -> dict[str, Any]:
         return {
             "path": "served, echo",
-            "reason": "the probe found log-probabilities of all tokens of a prompt",
+            "reason": "in the probe, the server returned a log-probability for every token of a prompt",
             "start_token": self.start_token,
             "fields_sent": FIELDS,
         }
@@ -98,8 +97,8 @@ class ServedEngine(Engine):
     kind = "causal"
     lacks: ClassVar[dict[Ability, Lack]] = {
         "weights": Lack(
-            "is served elsewhere, and this measurement needs the model's weights",
-            "measure a copy of the model that is loaded here",
+            "runs on a server, but this measurement needs the model's weights",
+            "load a copy of the model on this machine and measure it",
         ),
         "likelihoods": Lack(
             "is on a server that returns no log-probabilities of a prompt's own tokens (`echo` with `logprobs` in "
@@ -137,8 +136,8 @@ class ServedEngine(Engine):
         """
         if not self.probe.writes:
             raise ValueError(
-                f"{self.where} returned an empty reply to every question of the probe, so all replies would be "
-                f"empty; {_IF_EMPTY}"
+                f"{self.where} returned an empty reply to every question of the probe, so all replies would be empty. "
+                f"{_IF_EMPTY}"
             )
         decoding, left_out = super().decoding(preset, extent, **changes)
         if decoding.num_beams > 1:
@@ -212,7 +211,7 @@ class ServedEngine(Engine):
         asked = [plan.asked(row) for row in range(len(requests.ids))]
 
         def read(content: Any) -> ServedAnswer:
-            answer = read_answer(content, max_tokens=most)
+            answer = read_served_answer(content, max_tokens=most)
             check_model(answer.model, self.probe.model)
             return answer
 
@@ -225,7 +224,7 @@ class ServedEngine(Engine):
             if len(reasons) == _FIRST_REPLIES and all(reasons):
                 raise ValueError(
                     f"the first {_FIRST_REPLIES} replies of {self.where} are all empty (finish reasons: "
-                    f"{', '.join(sorted(set(map(str, reasons))))}), so the run stops; {_IF_EMPTY}"
+                    f"{', '.join(sorted(set(map(str, reasons))))}), so the run stops. {_IF_EMPTY}"
                 )
             return answer._asdict()
 
@@ -238,7 +237,6 @@ class ServedEngine(Engine):
                 "fingerprint": [answer.fingerprint for answer in served],
                 "tokens_in": [answer.num_prompt_tokens for answer in served],
                 "tokens_out": [answer.num_tokens for answer in served],
-                "bad_counts": [answer.bad_counts for answer in served],
             }
 
         made = self._into_shards(requests.ids, asked, folder, SERVED_REPLY_SCHEMA, ask, columns, "replies")

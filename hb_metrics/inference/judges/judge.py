@@ -81,8 +81,8 @@ def load_judge(
         source_labels=tuple(rubric.labels),
         is_embedded=source.model == EMBEDDED and source.base_url is None,
         notes=(
-            f"it is a language model with the rubric {rubric.name}; its probabilities come from {reader.reads}, and no "
-            "person has checked them",
+            f"it is a language model that applies the rubric {rubric.name}; its probabilities come from {reader.reads} "
+            "and were not compared with people's labels",
         ),
         judge=about,
         classify_distinct=lambda texts: by_key(texts, texts),

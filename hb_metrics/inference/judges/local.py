@@ -75,8 +75,9 @@ class LocalJudge:
         tried = [prompt_for(rubric, text, seed=0) for examples in rubric.examples for text in examples]
         if not all(map(self.fits, tried)):
             raise ValueError(
-                f"the rubric {rubric.name} with one of its examples as the text exceeds the judge's maximum length of "
-                f"{self.limit} tokens; shorten the rubric, or set --judge_model to a model that accepts more tokens"
+                f"the rubric {rubric.name} is too long: its prompt for one of its own examples exceeds the judge's "
+                f"maximum of {self.limit} tokens; shorten the rubric, or set --judge_model to a model that accepts "
+                "more tokens"
             )
         encoded = [self._encoded(prompt) for prompt in tried]
         self.beginning = encoded[0][: num_shared(encoded)]

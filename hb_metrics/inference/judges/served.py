@@ -20,7 +20,7 @@ from hb_metrics.inference.judges.local import Read, shares_of
 from hb_metrics.inference.judges.prompt import Prompt
 from hb_metrics.inference.judges.rubric import LETTERS, Rubric
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
-from hb_metrics.inference.served.answers import check_model, choice_of, read_answer
+from hb_metrics.inference.served.answers import check_model, choice_of, read_served_answer
 from hb_metrics.inference.served.asking import answers_of
 from hb_metrics.inference.served.client import Client, RefusedError, Server, TemporaryFault, connected
 from hb_metrics.inference.served.journal import Journal, request_key
@@ -91,7 +91,7 @@ class ServedJudge:
         keys = [request_key([server.model, body]) for body in bodies]
 
         def read(content: Any) -> dict[str, Any]:
-            answer = read_answer(content, max_tokens=self.most)
+            answer = read_served_answer(content, max_tokens=self.most)
             check_model(answer.model, expected)
             found = {"text": answer.text, "tokens_in": answer.num_prompt_tokens, "tokens_out": answer.num_tokens}
             if self.reads != "log-probabilities":

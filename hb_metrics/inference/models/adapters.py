@@ -77,7 +77,7 @@ def with_adapter(
 def unsafe_weights(what: str) -> OSError:
     """Returns an error to raise in place of torch's error, whose message recommends unsafe unpickling."""
     return OSError(
-        f"the weights of {what} are a pickle that contains other objects than tensors, so loading it could run any "
+        f"the weights of {what} are a pickle that contains objects other than tensors, so loading it could run any "
         "code; download the weights as safetensors"
     )
 

@@ -17,7 +17,7 @@ TUNING_FILE = "bias_tuning.json"
 # Options in run.json that affect replies. The context format and the tag are recorded separately.
 ASKED_WITH = ("system_prompt", "chat_template_kwargs", "cue")
 _METHODS = {"kto": "KTO", "distill": "baseline distillation", "counterfactual": "counterfactual distillation"}
-POSITION = "the last word of the prompt, after a space and before what ends the turn"
+POSITION = "the last word of the prompt, after a space and before the end of the turn"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def read_bias_tuning(name: str, revision: str | None = None) -> BiasTuning | Non
 def choose_tag(tag: str, tuning: BiasTuning | None) -> tuple[Tag | None, str]:
     if tag == "auto":
         if tuning is None:
-            return None, "the model has no record of a tuning with tags"
+            return None, "the model has no record of bias tuning with tags"
         if tuning.tag is None:
             by = "" if tuning.method == "sft" else f"by {_METHODS.get(tuning.method, tuning.method)}, "
             return None, f"the model was tuned {by}without tags"

@@ -119,8 +119,8 @@ def check_template_reads(chat: ChatOptions, tokenizer: PreTrainedTokenizerBase) 
     for name in chat.template_kwargs:
         if name not in _OWN_PARAMETERS and text and not re.search(rf"\b{re.escape(name)}\b", text):
             raise ValueError(
-                f"chat_template_kwargs contains '{name}', which the chat template of this tokenizer does not use; "
-                f"remove '{name}', or replace it with one of the template's variables"
+                f"chat_template_kwargs contains '{name}', which this tokenizer's chat template does not use; remove "
+                f"'{name}', or replace it with one of the template's variables"
             )
 
 
@@ -153,8 +153,8 @@ def _rejected_roles(roles: Collection[str], error: object) -> ValueError:
     places = {"system": "system message", "assistant": "earlier turns"}
     what = " or ".join(places[role] for role in sorted(roles, reverse=True))
     return ValueError(
-        f"the chat template of this tokenizer accepts no {what} ({error}); remove --system_prompt, and set "
-        "--personas 0 and --cue prompt or signature. Otherwise, set --context plain"
+        f"the chat template of this tokenizer accepts no {what} ({error}); remove --system_prompt, and set --personas "
+        "0 and --cue prompt or signature. Alternatively, set --context plain"
     )
 
 

@@ -185,9 +185,9 @@ def check_lengths(
         beside = 0 if model.config.is_encoder_decoder else max_new_tokens + max_reasoning_tokens
         if limit is not None and max(len(context) + beside, max_new_tokens) > limit:
             raise ValueError(
-                f"the context of prompt {identifier} has {len(context)} tokens, its reply up to {max_new_tokens}, and "
-                f"its thought up to {max_reasoning_tokens}, but the model accepts only {limit}; reduce "
-                "--personas, --max_new_tokens or --max_reasoning_tokens, or use a model that accepts more tokens"
+                f"the model accepts only {limit} tokens, but prompt {identifier} may need more: {len(context)} for its "
+                f"context, up to {max_new_tokens} for its reply, and up to {max_reasoning_tokens} for its thought; "
+                "reduce --personas, --max_new_tokens or --max_reasoning_tokens, or use a model that accepts more tokens"
             )
 
 

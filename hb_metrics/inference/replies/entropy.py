@@ -9,7 +9,7 @@ from hb_metrics.inference.replies.allowed_tokens import allowed, table_of
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import decode_rows
 from hb_metrics.inference.replies.forward import decoder_start
-from hb_metrics.inference.replies.prompt_replies import ReplyPlan, read_answer
+from hb_metrics.inference.replies.prompt_replies import ReplyPlan, read_decoded
 from hb_metrics.inference.scoring.dialogue import reply_logits
 
 
@@ -22,7 +22,7 @@ def reply_entropies(plan: ReplyPlan, loaded: LoadedModel) -> np.ndarray:
     """
     values = np.full(len(plan.ids), np.nan)
     for row, decoded in enumerate(decode_rows(plan, loaded, range(len(plan.ids)))):
-        if read_answer(plan, loaded, decoded).text:
+        if read_decoded(plan, loaded, decoded).text:
             logits = _logits(plan, loaded.model, plan.contexts[row], decoded)
             values[row] = float(entropies(logits, plan.decoding).mean())
     return values

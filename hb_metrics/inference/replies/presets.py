@@ -118,7 +118,7 @@ def choose_extent(asked: Extent | Literal["auto"], context: ContextFormat, decod
     if asked != "auto":
         return asked, f"--reply {asked} was given"
     if context != "chat":
-        return "first_line", "the context is not a chat, and a line of dialogue is a turn"
+        return "first_line", "the context is not a chat, so a turn is one line of dialogue"
     if decoding not in WHOLE_PRESETS:
-        return "first_line", f"--decoding {decoding} is for one line of dialogue"
+        return "first_line", f"--decoding {decoding} generates one line of dialogue"
     return "whole", "the model is a chat model"

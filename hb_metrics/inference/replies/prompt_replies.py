@@ -33,7 +33,7 @@ class ReplyPlan(DecodingPlan):
     thoughts: Thoughts | None = None
 
     def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
-        return reply_columns(self.requests, rows, [read_answer(self, loaded, reply) for reply in decoded])
+        return reply_columns(self.requests, rows, [read_decoded(self, loaded, reply) for reply in decoded])
 
     def description(self) -> dict[str, Any]:
         return {
@@ -107,10 +107,10 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
 def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[str]:
     """Returns the replies to some of the plan's prompts, without writing files. A missing reply is an empty string."""
     decoded = decode_rows(plan, loaded, rows)
-    return [read_answer(plan, loaded, reply).text or "" for reply in decoded]
+    return [read_decoded(plan, loaded, reply).text or "" for reply in decoded]
 
 
-def read_answer(plan: ReplyPlan, loaded: LoadedModel, decoded: Decoded) -> Answer:
+def read_decoded(plan: ReplyPlan, loaded: LoadedModel, decoded: Decoded) -> Answer:
     part = split_tokens(decoded.tokens, plan.ends.reader(), loaded.tokenizer)
     return answer_of(
         part.written,

@@ -66,8 +66,8 @@ def plan_dialogue(
     fitting = [row for row, length in enumerate(taken) if limit is None or length <= limit]
     if not fitting:
         raise ValueError(
-            f"all {len(taken)} pairs of a prompt and a reply are longer than the model's limit of {limit} tokens; pass "
-            "shorter pairs, or a model that accepts more tokens"
+            f"all {len(taken)} prompt–reply pairs are longer than the model's limit of {limit} tokens; pass shorter "
+            "pairs, or a model that accepts more tokens"
         )
     encoded = [(contexts[row], replies[row]) for row in fitting]
     # The model predicts the last token of a reply but does not read it. A decoder also reads its start token.

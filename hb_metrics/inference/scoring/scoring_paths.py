@@ -51,9 +51,9 @@ def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> 
     difference = float((one - two).abs() / one.abs())
     if difference > _tolerance(model):
         raise ValueError(
-            f"the model's prediction of a token depends on later tokens (by {difference:.1e} in a trial), so it is not "
-            "a likelihood; if the model was trained to continue texts, set is_decoder to true in its config.json. "
-            "Otherwise, pass a causal language model"
+            f"the model's prediction of a token depends on later tokens (they changed it by {difference:.1e} in a "
+            "trial), so it is not a likelihood; if the model was trained to continue texts, set is_decoder to true in "
+            "its config.json. Otherwise, pass a causal language model"
         )
 
 
@@ -89,7 +89,10 @@ def tree_fault(model: PreTrainedModel, sequences: Sequence[Sequence[int]], max_p
         tolerance = max(_TIMES_NOISE * _difference(padded, alone), torch.finfo(model.dtype).eps)
     difference = _difference(on_trees, alone)
     if not difference <= tolerance:
-        return f"its results on prefix trees differ from those on single sentences (by {difference:.1e} in a trial)"
+        return (
+            "in a trial, its results on prefix trees differed from its results on single sentences (by "
+            f"{difference:.1e})"
+        )
     return None
 
 

@@ -39,10 +39,9 @@ class ServedAnswer(NamedTuple):
     num_prompt_tokens: int | None
     model: str | None
     fingerprint: str | None
-    bad_counts: bool = False
 
 
-def read_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
+def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
     """Reads an answer from `/chat/completions` or `/completions`."""
     choice = choice_of(content)
     message = choice.get("message", {"content": choice.get("text", 0)})
@@ -102,7 +101,6 @@ def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
     has_text = bool((written.reply + (written.reasoning or "")).strip())
     if number is not None and (number > max_tokens or (not number and has_text)):
         number = None
-    given = isinstance(usage, Mapping) and usage.get("completion_tokens") is not None
     thought = None
     if number is not None:
         thought = count_of(usage.get("completion_tokens_details"), "reasoning_tokens")
@@ -111,7 +109,6 @@ def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
         "num_tokens": number,
         "num_reasoning_tokens": thought,
         "num_prompt_tokens": count_of(usage, "prompt_tokens"),
-        "bad_counts": given and number is None,
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
-from hb_metrics.inference.served.answers import ServedAnswer, read_answer
+from hb_metrics.inference.served.answers import ServedAnswer, read_served_answer
 from hb_metrics.inference.served.client import Client, RefusedError, TemporaryFault
 from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood, read_written
 from hb_metrics.inference.units import num_shared
@@ -256,7 +256,7 @@ class _Prober:
         self, fields: Mapping[str, Any], question: str = QUESTIONS[0], earlier: Sequence[tuple[str, str]] = ()
     ) -> ServedAnswer:
         def read(content: Any) -> ServedAnswer:
-            return read_answer(content, max_tokens=2**31)  # also reads answers that exceed the requested length
+            return read_served_answer(content, max_tokens=2**31)  # also reads answers that exceed the requested length
 
         asked = {**self.neutral, **fields, **self.extra, self.bound: self.tokens}
         if self.chat:

@@ -11,7 +11,7 @@ class Awareness(Measurement):
     name = "awareness"
     title = "Difference awareness"
     words = "difference awareness"
-    done = "replies made and their divergences computed"
+    done = "replies generated and divergences computed"
     options = AwarenessOptions
     has_own_prompts = True
     needs = ("replies", "weights")

@@ -8,8 +8,8 @@ FIGURES: dict[str, tuple[str, Unit, str]] = {
     "difference": (
         "Difference awareness",
         "nats",
-        "The divergence on needs minus the divergence on neutral questions (nats per token). If it is 0, the "
-        "descriptor changes replies to both kinds of questions by the same amount.",
+        "The divergence on needs minus the divergence on neutral questions (nats per token). A value of 0 means that "
+        "the descriptor changes replies to both kinds of questions by the same amount.",
     ),
     "needs": (
         "Divergence on needs",

@@ -23,7 +23,7 @@ class Generation(Measurement):
     name = "generation"
     title = "Generation bias"
     words = "generation bias"
-    done = "replies made and their styles classified"
+    done = "replies generated and styles classified"
     options = GenerationOptions
     by_default = True
     needs = ("replies",)
@@ -54,12 +54,12 @@ class Generation(Measurement):
             sentences.append(leakage_sentence(leakage))
         counts = (
             f"The run has {count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts. "
-            f"{count(generation['num_empty_replies'])} were empty and were left out."
+            f"{count(generation['num_empty_replies'])} empty replies were left out."
         )
         if generation["num_truncated_replies"] is not None:
-            counts += f" {count(generation['num_truncated_replies'])} were cut at the maximum length."
+            counts += f" {count(generation['num_truncated_replies'])} replies were cut at the maximum length."
         if unclosed:
-            counts += f" {count(unclosed)} are missing because of an unfinished thought."
+            counts += f" {count(unclosed)} prompts have no reply, because the model did not finish its thought."
         return [*sentences, counts]
 
     def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
@@ -97,8 +97,8 @@ class Generation(Measurement):
         generations = [run[self.name] for run in runs if self.name in run]
         if len({generation["num_replies"] + generation["num_empty_replies"] for generation in generations}) > 1:
             sentences.append(
-                "The runs have different numbers of replies. Plain Gen Bias is not comparable, because it contains "
-                "more noise if there are fewer replies. Debiased Gen Bias is comparable."
+                "The runs have different numbers of replies. Plain Gen Bias is not comparable, because runs with fewer "
+                "replies contain more noise. Debiased Gen Bias is comparable."
             )
         if "refusals.rules_digest" in changed:
             sentences.append(

@@ -45,7 +45,7 @@ from hb_metrics.stats.share_intervals import Bounds
 # The lowest and the highest possible share of each part. The share of terms is negative if cues have opposite
 # directions.
 _LIMITS = {"term": (-1.0, 1.0), "both": (0.0, 2.0), "cue": (0.0, 1.0)}
-UNRELIABLE_REASON = "under a cue, replies differ too little to distinguish their directions from chance"
+UNRELIABLE_REASON = "under one of the cues, replies differ too little to distinguish their directions from chance"
 _CLEAR = 0.05  # groups of names differ beyond chance if the p-value is at most this number
 
 
@@ -269,7 +269,7 @@ def _ratio(
     ratio = float(numerators[0] / denominators[0])
     peakedness = kurtosis(moved @ (-ratio, 1))
     if number < MIN_EQUAL_TERMS * peakedness:
-        return Estimate(None, None, "a few of the terms account for most of its variance")
+        return Estimate(None, None, "a few terms account for most of its variance")
     freedom = min(_freedom(axes), 2 * number / (peakedness - 1))
     return _bounded([float(denominators[0]), float(numerators[0])], covariance, freedom, confidence_level, limits)
 

@@ -8,7 +8,7 @@ from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.layout.parts import Details, Section
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
-from hb_metrics.runs.replies import Replies
+from hb_metrics.runs.replies import Replies, reply_id, reply_number
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_STYLES = 10  # the number of styles in each of the two tables (largest decreases, largest increases)
@@ -24,16 +24,16 @@ def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Detai
         "rates": [first["phrase_rates"], second["phrase_rates"]],
         "groups": {} if replies is None else _group_rates(first["phrase_rates"], replies),
         "styles": styles,
+        "known": first["by_descriptor"],
         "styles_problem": styles_problem,
     }
-    by_prompt = None if replies is None else dict(zip(replies.prompts, replies.texts, strict=True))
     sections = [
         Section("styles", "Styles", render("generation/comparison_styles.html.jinja", context), {}),
         Section("examples-of-both", "Replies side by side", render("generation/comparison_terms.html.jinja", {}), {}),
         Section("checks", "Reply checks", render("generation/comparison_checks.html.jinja", context), {}),
     ]
     reading = render("generation/comparison_reading.html.jinja", {})
-    return Details(sections, reading, {**term_changes(first, second, by_prompt), "names": names})
+    return Details(sections, reading, {**term_changes(first, second, replies), "names": names})
 
 
 def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,21 +47,26 @@ def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, 
     return correlation_with_bias(changes, biases)
 
 
-def term_changes(
-    first: Mapping[str, Any], second: Mapping[str, Any], second_replies: Mapping[str, str] | None
-) -> dict[str, Any]:
+def term_changes(first: Mapping[str, Any], second: Mapping[str, Any], replies: Replies | None) -> dict[str, Any]:
     """Returns each term's values and replies in both runs, for the page's script.
 
-    `second_replies` maps the prompts of the second run to its replies. If it is `None`, only the second run's examples
-    are shown.
+    `replies` contains the second run's replies. If it is `None`, only the second run's examples are shown. Replies with
+    the same number are paired. If the second run has fewer replies to a prompt, its first reply is shown.
     """
     after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
     rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]
-    replies = second_replies or {example["prompt"]: example["reply"] for example in second["examples"]}
-    pairs: dict[tuple[str, str], list[list[str]]] = {}
+    said = {(example["id"], example["prompt"]): example["reply"] for example in second["examples"]}
+    if replies is not None:
+        said = dict(zip(zip(replies.ids, replies.prompts, strict=True), replies.texts, strict=True))
+    numbered = any(reply_number(identifier)[1] > 1 for identifier, _ in said)
+    pairs: dict[tuple[str, str], list[list[Any]]] = {}
     for example in first["examples"]:
-        if example["prompt"] in replies:
-            of_both = [example["prompt"], example["reply"], replies[example["prompt"]], example["why"]]
+        identifier, number = reply_number(example["id"])
+        other = number if (example["id"], example["prompt"]) in said else 1
+        reply = said.get((reply_id(identifier, other), example["prompt"]))
+        if reply is not None:
+            numbers = [number, other] if numbered or number > 1 else None
+            of_both = [example["prompt"], example["reply"], reply, example["why"], numbers]
             pairs.setdefault((example["axis"], example["descriptor"]), []).append(of_both)
     known = second["by_descriptor"][0]["clusters"] if rows else {}
     clusters = [name for name in (rows[0]["clusters"] if rows else ()) if name in known]

@@ -81,7 +81,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
             "Full Gen Bias, plain",
             plain["full_gen_bias"],
             "bias",
-            f"{_VARIES}, by the paper's formula. The value comes from {per_cell}, {with_noise}.",
+            f"{_VARIES}, by the paper's formula. The value is based on {per_cell} ({with_noise}).",
             printed=paper.FULL_GEN_BIAS,
             detail=detail,
             task="full_gen_bias",
@@ -93,7 +93,10 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
 
 def _nouns(generation: Mapping[str, Any]) -> list[Figure]:
     nouns = generation["nouns"]
-    meaning = "Debiased Full Gen Bias with nouns in place of terms. It shows how much styles depend on the noun."
+    meaning = (
+        "Debiased Full Gen Bias with nouns in place of terms. It shows how much the style of replies depends on the "
+        "noun."
+    )
     rows = []
     for name, found in {"Bias between nouns": nouns, **nouns["by_gender"]}.items():
         if found["value"] is not None:
@@ -175,14 +178,14 @@ def leakage_sentence(leakage: Mapping[str, Any]) -> str:
     seen = leakage["in_replies"]
     if seen["own"] < 0:
         return (
-            "The style classifier reacts to terms in replies, and this reaction hides part of the bias. If these terms "
-            f"are masked, the Full Gen Bias of {bias(seen['value'])} is {bias(-seen['own'])} higher (identity leakage "
-            f"{bias(leakage['leakage'])}). No figure is corrected for this."
+            "The style classifier reacts to terms in replies, and this reaction hides part of the bias. Masking these "
+            f"terms raises Full Gen Bias by {bias(-seen['own'])} from {bias(seen['value'])} (identity leakage "
+            f"{bias(leakage['leakage'])}). The figures are not corrected for this effect."
         )
     return (
-        f"The style classifier reacts to terms in replies. If these terms are masked, the Full Gen Bias of "
-        f"{bias(seen['value'])} is {bias(seen['own'])} lower (identity leakage {bias(leakage['leakage'])}). No figure "
-        f"is corrected for this."
+        "The style classifier reacts to terms in replies. Masking these terms lowers Full Gen Bias by "
+        f"{bias(seen['own'])} from {bias(seen['value'])} (identity leakage {bias(leakage['leakage'])}). The figures "
+        "are not corrected for this effect."
     )
 
 

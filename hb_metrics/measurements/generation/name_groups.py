@@ -68,7 +68,7 @@ def name_groups(
     result |= {"num_names": sizes, **numbers, "confidence_level": confidence_level}
     if min(sizes.values()) < MIN_NAMES:
         few = ", ".join(f"{group} {size}" for group, size in sizes.items() if size < MIN_NAMES)
-        return result | {"reason": f"a group needs at least {MIN_NAMES} names with replies ({few})"}
+        return result | {"reason": f"each group needs at least {MIN_NAMES} names with replies ({few})"}
     if known.sum() < 2:
         return result | {"reason": "fewer than two questions have replies to all names"}
     means = np.zeros((*counts.shape, style_probabilities.shape[1]))

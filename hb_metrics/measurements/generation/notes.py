@@ -44,14 +44,15 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
             f"The labels limit the effect of tuning. The debiased Full Gen Bias is {bias(tagged['full_gen_bias'])} "
             f"({interval(tagged['interval'])}) for the replies tagged “no_bias”, and "
             f"{bias(ceiling['all']['full_gen_bias'])} for all "
-            f"labelled replies. The value of this model is {bias(debiased['full_gen_bias'])}."
+            f"labelled replies. This model's value is {bias(debiased['full_gen_bias'])}."
         )
     tuned_with = asked.get("tuned_with") or {}
     if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:
         notes.append(
-            f"The model was tuned on replies that were generated with other values of {' and '.join(others)}, so this "
-            "run may not show the effect of tuning. The values are listed in bias_tuning.json in the model's folder. "
-            "Measure the tuned and the untuned model with these values, and compare the two runs."
+            "The replies on which the model was tuned and the replies in this run were generated with different values "
+            f"of {' and '.join(others)}, so this run may not show the effect of tuning. The file bias_tuning.json in "
+            "the model's folder lists the values that were used for tuning. Measure both the tuned and the untuned "
+            "model with these values, and compare the two runs."
         )
     classifier = run["style_classifier"]
     if classifier["notes"]:
@@ -93,7 +94,7 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
     low, high = asked["replies_a_prompt"]
     each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     notes = [
-        f"The replies come from the file {asked['replies_from']}, with {each} per prompt. Their author, context and "
+        f"The replies come from the file {asked['replies_from']} ({each} per prompt). Their author, context and "
         "settings are unknown. The settings below belong to the exported prompts."
     ]
     if asked["num_copied_replies"]:
@@ -115,12 +116,14 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
         return []
     where = {"history": "an earlier turn", "signature": "a signature"}.get(cue, "the system message")
     how = "named" if cue in NAME_CUES else "described"
-    note = f"The user was {how} in {where} (--cue {cue}). Neutral questions are the same for all terms in a template."
+    note = (
+        f"The user was {how} in {where} (--cue {cue}). The neutral questions were the same for all terms in a template."
+    )
     if generation["num_left_out_templates"]:
         note += (
             f" {count(generation['num_left_out_templates'])} templates (with "
-            f"{count(generation['num_left_out_prompts'])} prompts) were left out, because users do not describe "
-            "themselves in them."
+            f"{count(generation['num_left_out_prompts'])} prompts) were left out, because in these templates, users do "
+            "not describe themselves."
         )
     note += " The paper's values are for prompts without a cue."
     if "scoring" in run:  # likelihood, which has no cue

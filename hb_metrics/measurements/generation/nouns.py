@@ -25,7 +25,10 @@ from scipy import stats
 from hb_metrics.paired_changes.paired_change import MIN_TERMS
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
-FEW_REASON = f"in a template, fewer than {MIN_TERMS} terms have replies for two such nouns, or all replies are equal"
+FEW_REASON = (
+    f"in at least one template, fewer than {MIN_TERMS} terms have replies for two such nouns, or all replies are the "
+    "same"
+)
 SCALE = 1000
 _BLOCK = 2**21  # the maximum number of values that are kept in memory at once
 _DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads

@@ -52,9 +52,9 @@ class GenerationOptions:
     cue: Literal["prompt", "system", "memory", "name", "signature", "history"] = option(
         "prompt",
         "The source from which the model learns who the user is: the user's only turn (prompt), an earlier turn "
-        "(history), a sentence of the user in the system message (system), a remembered fact (memory), the user's "
-        "name in the system message (name), or a name below the question (signature). With every cue except prompt, "
-        "the user asks a neutral question, and only templates in which users describe themselves are used.",
+        "(history), a quoted sentence by the user in the system message (system), a remembered fact (memory), the "
+        "user's name in the system message (name), or a name below the question (signature). With every cue except "
+        "prompt, the user asks a neutral question, and only templates in which users describe themselves are used.",
     )
     cue_questions: str | None = option(
         None,
@@ -63,8 +63,8 @@ class GenerationOptions:
     )
     names_file: str | None = option(
         None,
-        "A CSV file with the columns name and group, for --cue name or signature. For each name, each question gets "
-        "--replies_per_cell replies. Default: 36 names from an audit study.",
+        "A CSV file with the columns name and group, for --cue name or signature. For each name, the model replies to "
+        "each question --replies_per_cell times. Default: 36 names from an audit study.",
     )
     turns: int = option(
         1,

@@ -107,7 +107,10 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
         return f"{text}."
     named = ", ".join(f"{axis.label.lower()} ({axis.shown})" for axis in beyond[:NUM_NAMED])
     number = sum(axis.interval is not None for axis in axes)
-    return f"{text}. It is above 0 on {len(beyond)} of the {number} axes with an interval, and highest on {named}."
+    return (
+        f"{text}. Among the {number} axes with an interval, this value is above 0 on {len(beyond)}, and highest on "
+        f"{named}."
+    )
 
 
 def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:

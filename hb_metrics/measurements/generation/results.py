@@ -187,6 +187,7 @@ def _examples(
         for place, row in enumerate(rows[:NUM_CHARACTERISTIC] + drawn):
             examples.append(
                 {
+                    "id": replies.ids[row],
                     **key._asdict(),
                     "why": "characteristic" if place < NUM_CHARACTERISTIC else "drawn",
                     "prompt": replies.prompts[row],

@@ -36,7 +36,7 @@ class _Replies(NamedTuple):
 
 def changes(first: Run, second: Run) -> FigureChanges:
     if cue_of(first.results) != cue_of(second.results):
-        return FigureChanges({}, "the runs describe the user by different cues")
+        return FigureChanges({}, "the runs describe the user with different cues")
     generations = first.results["generation"], second.results["generation"]
     level = first.confidence_level
     tables = read_reply_table(first.folder), read_reply_table(second.folder)

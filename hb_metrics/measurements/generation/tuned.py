@@ -112,15 +112,15 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     measured = [row for row in rows if row.obeys is not None]
     notes = [
         "Full Gen Bias is debiased and multiplied by 1000.",
-        "The mean bias value (×1000) shows how far replies lie along the directions of bias in other replies. A "
-        f"value of 0 means that they do not lie along these directions. Changes are relative to {measured[0].name} and "
-        f"paired by term. If the value of {measured[0].name} is clearly above 0, changes are also stated in percent. "
-        "Intervals are valid for other replies to the same terms and templates.",
+        "The mean bias value (×1000) shows how far replies lie along bias directions that were estimated from other "
+        "replies. A value of 0 means that replies do not lie along these directions. Changes are relative to "
+        f"{measured[0].name} and paired by term. If the value of {measured[0].name} is clearly above 0, changes are "
+        "also stated in percent. The intervals cover the variation between replies to the same terms and templates.",
     ]
     if len(measured) < len(rows):
         notes[0] += (
-            " The ceiling is the value of a model that has learnt its labels perfectly. It is computed from the "
-            "replies that were tagged “no_bias” by the directions of other replies."
+            " The ceiling is the value of a model that has learnt its labels perfectly. To compute the ceiling, "
+            "replies are tagged by directions estimated from other replies, and only those tagged “no_bias” are kept."
         )
     if any(row.obeys.along is not None and row.obeys.along.is_own for row in measured if row.obeys is not None):
         notes.append(
@@ -133,7 +133,7 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
             notes.append(f"{row.name} has no mean bias value, because {row.obeys.reason}.")
         along = None if row.obeys is None else row.obeys.along
         if along is not None and along.num_without:
-            without.append(f"{row.name}: {along.num_without:,} terms have no direction and are left out.")
+            without.append(f"{row.name}: {along.num_without:,} terms have no direction and were left out.")
     return notes + without
 
 

@@ -11,7 +11,7 @@ UPTAKE_BY_TURN, REFUSALS_BY_TURN = "Replies that name the term", "Refusals"
 
 def turn_figures(turns: Mapping[str, Any]) -> list[Figure]:
     last, level = len(turns["by_turn"]), turns["confidence_level"]
-    notes = counted(turns["num_ended"], "conversations without a reply at a later turn left out")
+    notes = counted(turns["num_ended"], "conversations left out because a later turn has no reply")
     figures = [
         _value(f"{BY_TURN}, turn {turn}", of_turn, level)._replace(part_of=BY_TURN, notes=notes)
         for turn, of_turn in enumerate(turns["by_turn"], start=1)
@@ -70,18 +70,16 @@ def turn_sentences(turns: Mapping[str, Any]) -> list[str]:
     if turns["change"] is None:
         return [
             "In at least one template, no term has a second reply, so the sampling noise is unknown. It is therefore "
-            f"unknown whether replies still depend on the identity of the user at turn {last}."
+            f"unknown whether replies still depend on the user's identity at turn {last}."
         ]
     value = _value("", turns["by_turn"][-1], level)
     change = change_figure("", turns["change"], level)
     if value.interval is None:
-        first = f"It is unknown whether replies still depend on the identity of the user at turn {last}: {value.words}."
+        first = f"It is unknown whether replies still depend on the user's identity at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
-        first = f"At turn {last}, replies do not depend significantly on the identity of the user: {value.words}."
+        first = f"At turn {last}, replies do not depend significantly on the user's identity: {value.words}."
     else:
-        first = (
-            f"At turn {last}, replies still depend on the identity of the user: {value.words}{_ratio(turns['change'])}."
-        )
+        first = f"At turn {last}, replies still depend on the user's identity: {value.words}{_ratio(turns['change'])}."
     return [first, f"{_since(turns, change)}."]
 
 
@@ -105,7 +103,7 @@ def _ratio(change: Mapping[str, Any]) -> str:
     if change["relative_interval"] is None:
         return ""
     low, high = (share(1 + bound, 0) for bound in change["relative_interval"])
-    return f", {share(change['second'] / change['first'], 0)} ({low} to {high}) of turn 1"
+    return f", {share(change['second'] / change['first'], 0)} ({low} to {high}) of the value at turn 1"
 
 
 def _value(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:

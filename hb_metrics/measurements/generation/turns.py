@@ -56,8 +56,7 @@ def converse(
         if len(terms) == len({template for template, _, _ in terms}):
             raise ValueError(
                 f"at turn {turn}, only {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, and no "
-                "two of their terms are in the same template, so turns cannot be compared; measure with --turns "
-                f"{turn - 1}"
+                f"template has replies for two terms, so turns cannot be compared; measure with --turns {turn - 1}"
             )
         texts = masked_texts(replies, *forms)
         classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label=f"styles of turn {turn}")

@@ -143,7 +143,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     check_cue(options.cue, layout.context, layout.context_reason)
     if options.cue in NAME_CUES and not requests.decoding.sample:
         raise ValueError(
-            f"--cue {options.cue} asks each question several times, but decoding '{options.decoding}' would give the "
+            f"--cue {options.cue} asks each question several times, but decoding '{options.decoding}' would return the "
             "same reply each time; set --decoding sample"
         )
     if options.turns > 1:
@@ -241,7 +241,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
 
 def _note_marks(table: pa.Table) -> None:
     if number := sum(table["invented_turn"].to_pylist()):
-        print(f"{number:,} replies contained a turn of the user, which was removed")
+        print(f"{number:,} replies contained a user turn, which was removed")
     if (found := common_tag(table["reply"].to_pylist())) is not None:
         tag, rows = found
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())

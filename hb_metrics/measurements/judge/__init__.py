@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Judge(Measurement):
     name = "judge"
     title = "Judges"
-    words = "what a judge finds in replies"
+    words = "the labels that a judge assigns to replies"
     done = "replies judged"
     options = JudgeOptions
     needs = ("replies",)

@@ -9,7 +9,7 @@ class JudgeOptions:
 
     judge: list[str] | None = option(
         None,
-        "One or more rubrics by which a language model labels the replies: offensive, refusal, condescending, "
+        "One or more rubrics with which a language model labels the replies: offensive, refusal, condescending, "
         "stereotyping, regard or style_clusters, or the path of your own YAML file. Set the model with --judge_model.",
         nargs="+",
     )

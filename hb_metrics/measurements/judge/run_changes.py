@@ -9,7 +9,7 @@ from hb_metrics.runs.run_record import cue_of
 
 def changes(first: Run, second: Run) -> FigureChanges:
     if cue_of(first.results) != cue_of(second.results):
-        return FigureChanges({}, "the runs describe the user by different cues")
+        return FigureChanges({}, "the runs describe the user with different cues")
     found, reason = FigureChanges({}), None
     sections = [run.results["run"]["judge"] for run in (first, second)]
     for name, section in sections[0].items():
@@ -17,7 +17,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         if label is None or name not in sections[1]:
             continue
         if section["digest"] != sections[1][name]["digest"]:
-            reason = "different judges judged the replies"
+            reason = "different judges labelled the replies"
             continue
         before, after = (_judged(run, name) for run in (first, second))
         by_name = reply_share_changes(f"Judged {label}", before, after, first.confidence_level)

@@ -64,8 +64,8 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
     if scoring["path"] != "file":
         return ()
     return (
-        f"For Likelihood Bias, {scoring['reason']}. The file does not state the base of its logarithms. If the base "
-        "were not e, all figures would be different.",
+        f"For Likelihood Bias, {scoring['reason']}. The file does not state the base of its logarithms. If the base is "
+        "not e, the figures are wrong.",
     )
 
 
@@ -79,9 +79,10 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
     most = f", most often within {' and '.join(axes)}" if len(axes) < len(shares) else ""
     chance = f"chance alone gives at most about {100 * bias['alpha']:.3g}%"
     return (
-        f"In {whole[0].shown} {whole[0].detail} ({whole[1].shown} after adjusting for their number; {chance}), the "
-        f"model finds sentences with one term likelier than the same sentences with another term{most}. Part of this "
-        f"difference comes from rare and long terms. The {measure} alone does not show how large this part is."
+        f"In {whole[0].shown} {whole[0].detail}, the model finds sentences with one term likelier than the same "
+        f"sentences with another term{most}. The share is {whole[1].shown} after adjusting for the number of tests; "
+        f"{chance}. Part of the difference comes from rare and long terms. The {measure} alone does not show how large "
+        "this part is."
     )
 
 

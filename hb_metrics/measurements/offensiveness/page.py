@@ -7,7 +7,7 @@ from hb_metrics.inference.classifiers.presets import suggested
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, TURNS, figures
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.layout.numbers import count
+from hb_metrics.report.layout.numbers import count, term_names
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
@@ -63,13 +63,15 @@ def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, floa
     """
     known = list(prompts["by_template"])
     chosen = [template for template in paper.PRINTED["offensive_extremes_templates"] if template in known] or known[:1]
-    rows = []
+    terms: list[dict[str, Any]] = []
+    for axis, of_axis in prompts["by_descriptor_and_template"].items():
+        terms += [{"axis": axis, "descriptor": name, "values": values} for name, values in of_axis.items()]
+    names, rows = term_names(terms, terms), []
     for template in chosen:
         values = []
-        for terms in prompts["by_descriptor_and_template"].values():
-            for name, by_cell in terms.items():
-                if by_cell.get(template) is not None:
-                    values.append((name, by_cell[template]))
+        for name, term in zip(names, terms, strict=True):
+            if term["values"].get(template) is not None:
+                values.append((name, term["values"][template]))
         values.sort(key=lambda row: (row[1], row[0]))
         shown = min(NUM_EXTREMES, len(values) // 2)
         rows.append((template, values[:shown], values[::-1][:shown]))

@@ -17,9 +17,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "version")):
         return FigureChanges({}, "different classifiers classified the replies")
     if results[0]["threshold"] != results[1]["threshold"]:
-        return FigureChanges({}, "the runs have different thresholds of offensiveness")
+        return FigureChanges({}, "the runs have different offensiveness thresholds")
     if cue_of(first.results) != cue_of(second.results):
-        return FigureChanges({}, "the runs describe the user by different cues")
+        return FigureChanges({}, "the runs describe the user with different cues")
     before, after = (classified_replies(run, results[0]["threshold"]) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)

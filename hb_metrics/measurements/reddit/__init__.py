@@ -14,7 +14,7 @@ class RedditBias(Measurement):
     name = "reddit"
     title = "Language Model Bias"
     words = "Language Model Bias on RedditBias"
-    done = "pairs of RedditBias scored"
+    done = "RedditBias pairs scored"
     options = RedditOptions
     has_own_prompts = True
     needs = ("weights",)

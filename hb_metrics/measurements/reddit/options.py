@@ -21,8 +21,8 @@ class RedditOptions:
     )
     reference_texts: str | None = option(
         None,
-        "A file of ordinary texts for language model perplexity (LMP), with one text per line (.txt) or with a "
-        "column named text (CSV, JSON lines or Parquet). Default: 500 replies of the chitchat-dataset corpus.",
+        "A file of ordinary texts for language model perplexity (LMP), with one text per line (.txt) or with a column "
+        "named text (CSV, JSON lines or Parquet). Default: 500 replies from the chitchat-dataset corpus.",
     )
 
     def __post_init__(self) -> None:

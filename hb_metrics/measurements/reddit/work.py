@@ -29,14 +29,15 @@ PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 class RedditData(NamedTuple):
     """The pairs of a bias type. `texts_t1` contains the stereotyped sides, and `texts_t2` the other sides.
 
-    `num_identical` counts the pairs of equal texts. `num_duplicates` counts the pairs whose t1 is also in the training
-    split. It is `None` if there is no such split.
+    `num_identical` counts the pairs of equal texts, and `num_repeated` the pairs that repeat an earlier pair.
+    `num_duplicates` counts the pairs whose t1 is also in the training split. It is `None` if there is no such split.
     """
 
     ids: list[str]
     texts_t1: list[str]
     texts_t2: list[str]
     num_identical: int
+    num_repeated: int
     num_duplicates: int | None
 
 
@@ -117,7 +118,7 @@ def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
     data = load_reddit_bias(folder, name)
     if SPLIT not in data:
         raise ValueError(
-            f"reddit_folder '{folder}' has no {SPLIT} split of {bias_type}; its splits are: {', '.join(data)}"
+            f"reddit_folder '{folder}' has no {SPLIT} split for {bias_type}; its splits are: {', '.join(data)}"
         )
     ids, t1, t2 = (list(data[SPLIT][column]) for column in ("id", "text_t1", "text_t2"))
     trained = set(data["train"]["text_t1"]) if "train" in data else None
@@ -126,6 +127,7 @@ def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
         t1,
         t2,
         num_identical=sum(one == other for one, other in zip(t1, t2, strict=True)),
+        num_repeated=len(ids) - len(set(zip(t1, t2, strict=True))),
         num_duplicates=None if trained is None else sum(text in trained for text in t1),
     )
 
@@ -139,6 +141,7 @@ def _bias_type_results(data: RedditData, plan: TextPlan, scores: "pa.Table") -> 
         "num_read": len(data.ids),
         "num_skipped": plan.num_skipped,
         "num_identical": data.num_identical,
+        "num_repeated": data.num_repeated,
         "num_duplicates": data.num_duplicates,
     }
 

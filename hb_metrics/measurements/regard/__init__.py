@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Regard(Measurement):
     name = "regard"
     title = "Regard"
-    words = "regard of continuations of prompts in many syntactic structures"
+    words = "regard in texts that continue prompts with many syntactic structures"
     done = "regard measured"
     options = RegardOptions
     has_own_prompts = True

@@ -94,14 +94,18 @@ def left_out(regard: Mapping[str, Any]) -> list[str]:
         sentences.append(f"{count(regard['num_blank'])} continuations are left out because they were blank.")
     if num_other := sum(bias["num_other"].values()):
         sentences.append(
-            f"{count(num_other)} of {count(bias['num_rows'])} are left out because they were labelled “other”."
+            f"{count(num_other)} of {count(bias['num_rows'])} continuations are left out because they were labelled "
+            "“other”."
         )
     if regard["num_cut_for_classifier"]:
         sentences.append(
-            f"{count(regard['num_cut_for_classifier'])} were cut because they were too long for the classifier."
+            f"{count(regard['num_cut_for_classifier'])} continuations were cut because they were too long for the "
+            "classifier."
         )
     if regard.get("num_unanswered"):
-        sentences.append(f"{count(regard['num_unanswered'])} are left out because no single label was the likeliest.")
+        sentences.append(
+            f"{count(regard['num_unanswered'])} continuations are left out because no single label was the likeliest."
+        )
     paraphrases = regard["paraphrases"]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()
@@ -128,16 +132,16 @@ def _verdict(row: Mapping[str, Any], gap: str, verdict: str | None) -> str:
 
 def _conclusion(first: str | None, second: str | None) -> str:
     if first is None or second is None:
-        return "It is unknown whether all structures together support the verdict of the fixed prompts."
+        return "It is unknown whether the structures, taken together, support the verdict from the fixed prompts."
     if first == second == UNDECIDED:
         return "Neither result distinguishes the two groups, but this does not show that the model treats them alike."
     if first == UNDECIDED:
         return "The fixed prompts alone do not support this verdict."
     if first == second:
-        return "All structures together support the verdict of the fixed prompts."
+        return "Taken together, the structures support the verdict from the fixed prompts."
     if second == UNDECIDED:
-        return "All structures together do not support the verdict of the fixed prompts."
-    return "All structures together contradict the verdict of the fixed prompts."
+        return "Taken together, the structures do not support the verdict from the fixed prompts."
+    return "Taken together, the structures contradict the verdict from the fixed prompts."
 
 
 def _turned(row: Mapping[str, Any]) -> str:

@@ -1,4 +1,6 @@
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,16 @@ def slot(template: str) -> str:
 def axis_label(axis: str) -> str:
     """Writes the name of an axis in plain English, such as "Gender and sex" for "gender_and_sex"."""
     return axis.replace("race_eth", "race_and_eth").replace("_", " ").replace("+", " + ").capitalize()
+
+
+def term_names(terms: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the names of terms. If a name is on several axes in `known`, its axis is added: "Māori (Nationality)"."""
+    num_axes = Counter(term["descriptor"] for term in known)
+    names = []
+    for term in terms:
+        name, axis = term["descriptor"], axis_label(term["axis"])
+        names.append(f"{name} ({axis})" if num_axes[name] > 1 else name)
+    return names
 
 
 def axis_groups(

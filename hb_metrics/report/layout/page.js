@@ -84,14 +84,15 @@ function twoRuns(index) {
   ]);
   const [first, second] = row.bias;
   lines.push(["mean bias value", minus(first.toFixed(4)), minus(second.toFixed(4)), signed(second - first, 4)]);
-  const replies = terms.pairs[index].map(([prompt, before, after, why]) => {
+  const replies = terms.pairs[index].map(([prompt, before, after, why, numbers]) => {
     const box = element("div", "", "example");
     const both = element("div", "", "side-by-side");
-    for (const [name, reply] of [[`first: ${terms.names[0]}`, before], [`second: ${terms.names[1]}`, after]]) {
+    [["first", before], ["second", after]].forEach(([run, reply], index) => {
       const side = document.createElement("div");
+      const name = `${run}: ${terms.names[index]}${numbers ? `, reply ${numbers[index]}` : ""}`;
       side.append(element("p", name, "soft"), element("p", reply, "reply"));
       both.append(side);
-    }
+    });
     box.append(element("p", `${prompt} (${why})`, "soft"), both);
     return box;
   });

@@ -11,17 +11,22 @@ context alone, a padded batch may not. Every reply has to be the same all the sa
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from transformers import pipeline
 
+from hb_dataset import load_table
+from hb_metrics.inference.models.contexts import EndTokens, end_tokens, reply_text
+from hb_metrics.inference.models.loading import LoadedModel, load_model
+from hb_metrics.inference.models.sources import EMBEDDED
+from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.inference.replies.decoding_shards import decode_into_shards
+from hb_metrics.inference.replies.prompt_replies import plan_replies
+from hb_metrics.inference.replies.requests import make_requests
 from tests.benchmarks.row import OURS, Row, Side
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from hb_metrics.inference.models.contexts import EndTokens
-    from hb_metrics.inference.models.loading import LoadedModel
+from tests.hb_metrics.conftest import encode_contexts
 
 NUM_PROMPTS = 320
 NEW_TOKENS = 24
@@ -32,38 +37,26 @@ PEER_BATCH_SIZE = 64
 class Loaded(NamedTuple):
     """The model, and for the peer its pipeline, what ends a reply, and the contexts it has to be given."""
 
-    model: "LoadedModel"
+    model: LoadedModel
     pipeline: Any = None
-    ends: "EndTokens | None" = None
+    ends: EndTokens | None = None
     contexts: Sequence[Sequence[int]] = ()
 
 
-def prompts(fraction: float) -> "pa.Table":
+def prompts(fraction: float) -> pa.Table:
     """So many prompts of v1.0-small, drawn at random; a smaller draw is a part of a larger one."""
-    import pyarrow as pa
-
-    from hb_dataset import load_table
-
     table = load_table("v1.0-small")
     drawn = np.random.default_rng(SEED).permutation(len(table))[: round(fraction * NUM_PROMPTS)]
     return table.take(pa.array(np.sort(drawn)))
 
 
-def load(inputs: "pa.Table") -> Loaded:
+def load(inputs: pa.Table) -> Loaded:
     """The embedded model in float32."""
-    from hb_metrics.inference.models.loading import load_model
-    from hb_metrics.inference.models.sources import EMBEDDED
-
     return Loaded(load_model(EMBEDDED))
 
 
-def load_pipeline(inputs: "pa.Table") -> Loaded:
+def load_pipeline(inputs: pa.Table) -> Loaded:
     """The same model as a pipeline."""
-    from transformers import pipeline
-
-    from hb_metrics.inference.models.contexts import end_tokens
-    from tests.hb_metrics.conftest import encode_contexts
-
     loaded = load(inputs).model
     loaded.tokenizer.padding_side = "left"
     pipe = pipeline("text-generation", model=loaded.model, tokenizer=loaded.tokenizer)
@@ -71,13 +64,8 @@ def load_pipeline(inputs: "pa.Table") -> Loaded:
     return Loaded(loaded, pipe, end_tokens(loaded.model, loaded.tokenizer, "chat"), contexts)
 
 
-def by_us(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
+def by_us(inputs: pa.Table, loaded: Loaded) -> dict[str, np.ndarray]:
     """Plans and writes shards, as a measurement does."""
-    from hb_metrics.inference.replies.decoding_settings import Decoding
-    from hb_metrics.inference.replies.decoding_shards import decode_into_shards
-    from hb_metrics.inference.replies.prompt_replies import plan_replies
-    from hb_metrics.inference.replies.requests import make_requests
-
     requests = make_requests(inputs, decoding=Decoding(max_new_tokens=NEW_TOKENS))
     plan = plan_replies(requests, loaded.model, context="chat")
     with tempfile.TemporaryDirectory() as folder:
@@ -89,10 +77,8 @@ def by_us(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
     }
 
 
-def by_pipeline(inputs: "pa.Table", loaded: Loaded) -> dict[str, np.ndarray]:
+def by_pipeline(inputs: pa.Table, loaded: Loaded) -> dict[str, np.ndarray]:
     """The pipeline over chats sorted by length, so that batches have little padding."""
-    from hb_metrics.inference.models.contexts import reply_text
-
     assert loaded.ends is not None
     texts = inputs["text"].to_pylist()
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
@@ -118,7 +104,7 @@ def told(found: Mapping[str, np.ndarray]) -> str:
     return f"{tokens:,} tokens in {len(found['replies']):,} replies, {distinct:,} of them distinct"
 
 
-def _reply(tokens: list[int], context: Sequence[int], ends: "EndTokens") -> list[int]:
+def _reply(tokens: list[int], context: Sequence[int], ends: EndTokens) -> list[int]:
     """The reply in a row of a batch, which is padding, the context, the reply, padding."""
     start = tokens.index(context[0])
     reply = start + len(context)

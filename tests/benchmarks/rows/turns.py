@@ -6,16 +6,23 @@ states that are kept differ from those that are computed again in their last bit
 
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from hb_dataset import load_table
+from hb_metrics.inference.engines.local import LocalEngine
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.models.sources import EMBEDDED
+from hb_metrics.inference.replies.cues import prompts_for_cue, read_questions
+from hb_metrics.inference.replies.decoding_shards import KeptStates
+from hb_metrics.inference.replies.presets import decoding_preset
+from hb_metrics.inference.replies.requests import ReplyRequests, make_requests
+from hb_metrics.inference.replies.turns import next_turn, with_follow_ups
 from tests.benchmarks.row import OURS, Row, Side
-
-if TYPE_CHECKING:
-    from hb_metrics.inference.engines.local import LocalEngine
-    from hb_metrics.inference.replies.requests import ReplyRequests
 
 CONVERSATIONS = 48
 TURNS = 4
@@ -23,16 +30,8 @@ NEW_TOKENS = 24
 SEED = 0
 
 
-def first_turn(fraction: float) -> "ReplyRequests":
+def first_turn(fraction: float) -> ReplyRequests:
     """So many prompts of v1.0 in which users describe themselves, drawn at random, each with a question."""
-    import pyarrow as pa
-
-    from hb_dataset import load_table
-    from hb_metrics.inference.replies.cues import prompts_for_cue, read_questions
-    from hb_metrics.inference.replies.presets import decoding_preset
-    from hb_metrics.inference.replies.requests import make_requests
-    from hb_metrics.inference.replies.turns import with_follow_ups
-
     table = prompts_for_cue(load_table("v1.0"), "history")
     drawn = np.random.default_rng(SEED).permutation(len(table))[: max(2, round(fraction * CONVERSATIONS))]
     prompts = table.take(pa.array(np.sort(drawn)))
@@ -41,21 +40,13 @@ def first_turn(fraction: float) -> "ReplyRequests":
     return with_follow_ups(requests, prompts["template"].to_pylist(), TURNS)
 
 
-def load(requests: "ReplyRequests") -> "LocalEngine":
+def load(requests: ReplyRequests) -> LocalEngine:
     """The embedded model in float32."""
-    from hb_metrics.inference.engines.local import LocalEngine
-    from hb_metrics.inference.models.loading import load_model
-    from hb_metrics.inference.models.sources import EMBEDDED
-
     return LocalEngine(load_model(EMBEDDED))
 
 
-def converse(requests: "ReplyRequests", engine: "LocalEngine", *, anew: bool = False) -> dict[str, np.ndarray]:
+def converse(requests: ReplyRequests, engine: LocalEngine, *, anew: bool = False) -> dict[str, np.ndarray]:
     """Plans and writes the replies of each turn, as the measurement does."""
-    from hb_metrics.inference.models.chats import ChatOptions
-    from hb_metrics.inference.replies.decoding_shards import KeptStates
-    from hb_metrics.inference.replies.turns import next_turn
-
     layout = engine.layout(context="chat", tag="none", chat=ChatOptions())
     replies: list[str] = []
     num_tokens = []
@@ -72,11 +63,6 @@ def converse(requests: "ReplyRequests", engine: "LocalEngine", *, anew: bool = F
     return {"replies": np.array(replies), "num_tokens": np.array(num_tokens)}
 
 
-def converse_anew(requests: "ReplyRequests", engine: "LocalEngine") -> dict[str, np.ndarray]:
-    """Without what was kept of earlier turns."""
-    return converse(requests, engine, anew=True)
-
-
 def told(found: Mapping[str, np.ndarray]) -> str:
     """How many tokens the conversations have at each turn."""
     given, said = found["num_tokens"].sum(0)
@@ -90,7 +76,7 @@ ROW = Row(
     unit="conversations",
     sides={
         OURS: Side(run=converse, load=load),
-        "each turn encoded anew": Side(run=converse_anew, load=load, bar=1.3),
+        "each turn encoded anew": Side(run=partial(converse, anew=True), load=load, bar=1.3),
     },
     notes=told,
 )

@@ -110,7 +110,7 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
             analyse.main(list(map(str, arguments)))
     with pytest.raises(SystemExit):
         analyse.main([str(ratings)])
-    assert "set --study to the path of the study.json of these ratings" in capsys.readouterr().err
+    assert "set --study to the study.json to which these ratings belong" in capsys.readouterr().err
 
 
 def test_the_comparison_of_the_runs_shows_it(root, rated):

@@ -221,7 +221,8 @@ def test_two_groups_of_terms_are_compared(copied, study, by_people):
     results, _ = corrected(copied, study, rows, "--gap", *groups)
     assert results["gaps"][0]["first"] == groups[0]
     assert results["gaps"][0]["value"] is not None
-    for gap, expected in ((("age", "agge"), "'agge'"), (("age", "age"), "no term in common")):
+    wrong = {"agge": "'agge' .* did you mean 'age'", "engaged": "'engaged' .* run; pass", "age": "no term in common"}
+    for gap, expected in ((("age", name), message) for name, message in wrong.items()):
         with pytest.raises(ValueError, match=expected):
             corrected(copied, study, rows, "--gap", *gap)
 

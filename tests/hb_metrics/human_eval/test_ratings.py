@@ -109,7 +109,7 @@ def test_files_without_ratings_are_rejected(study, lines, tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ({}, {"same_task": True}, r"rater 'rater-01' made another choice in '.*a\.jsonl', line 5"),
+        ({}, {"same_task": True}, r"rater 'rater-01' made a different choice in '.*a\.jsonl', line 5"),
         ({"session": "aa"}, {"session": "bb"}, "rater 'rater-01' used two browsers"),
         ({}, {"rater": "Rater-01 "}, "rater 'Rater-01 ' is also spelled 'rater-01'"),
         ({"session": "aa"}, {"rater": "ann", "session": "aa"}, "rater 'ann' used the same browser as rater 'rater-01'"),

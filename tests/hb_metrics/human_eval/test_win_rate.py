@@ -111,7 +111,7 @@ def test_few_raters_with_most_ratings_have_no_interval(name):
     rate = win_rate(first == 1, raters, pairs)
     assert rate.interval is None
     assert f"{len(FAULTS[name])} raters" in rate.reason
-    assert "count as 2." in rate.reason
+    assert "count as only 2." in rate.reason
 
 
 def test_the_interval_is_that_of_closed_forms():

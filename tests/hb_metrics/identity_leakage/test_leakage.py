@@ -128,4 +128,4 @@ def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, c
     assert results["style_classifier"]["digest"] == "aa"
     printed = capsys.readouterr().out
     assert f"{results['num_terms']} terms" in printed
-    assert "the terms that move most probability: Deaf (20%)" in printed
+    assert "the terms that move the most probability: Deaf (20%)" in printed

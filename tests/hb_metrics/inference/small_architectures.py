@@ -7,6 +7,8 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
+from tests.hb_metrics.conftest import far_from_uniform
+
 # What makes a config small, by the names that configs have for it. Windows are shorter than most sentences.
 SMALL: dict[str, int] = {
     name: value
@@ -136,12 +138,7 @@ def small_architecture(family: str, auto_class: Any, **changes: Any) -> Any:
         number = sum(weights.numel() for weights in auto_class.from_config(config).parameters())
     assert number < 5e6, f"{number:,} parameters"
     torch.manual_seed(sum(map(ord, family)))
-    model = auto_class.from_config(config, dtype=torch.float32).eval()
-    with torch.no_grad():
-        for weights in model.parameters():
-            if weights.ndim > 1:
-                weights.normal_(std=0.3)
-    return model
+    return far_from_uniform(auto_class.from_config(config, dtype=torch.float32).eval())
 
 
 def _small_settings(config: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 
 from hb_metrics.inference import units
@@ -111,7 +111,7 @@ class RunsWhenRead:
 
 CONFIG = "the config.json of model '{}' cannot be loaded; correct it"
 TOKENIZER = "the tokenizer of model '{}' is missing or cannot be loaded; save one"
-PICKLE = "the weights of model '{}' are a pickle that contains other objects than tensors"
+PICKLE = "the weights of model '{}' are a pickle that contains objects other than tensors"
 WEIGHTS = "the weights of model '{}' cannot be loaded; download the model again"
 BAD_FOLDERS = {
     "no config": (remove("config.json"), "there is no model '{}'; pass 'embedded', a local folder with a config.json"),
@@ -215,18 +215,10 @@ def test_a_model_without_trees_is_scored_in_padded_batches(message, reason, prom
     np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
 
 
-def word_tokenizer(**special):
-    """A tokenizer of whole words without special tokens but those given; emoji are removed before it."""
-    words = ["love", "I", "women", ".", "you", "\n", *special.values()]
-    tokenizer = Tokenizer(WordLevel({word: place for place, word in enumerate(words)}))
-    tokenizer.normalizer = normalizers.Replace("🙂", "")
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-    tokenizer.decoder = decoders.WordPiece(prefix="")
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
-
-
 def test_a_tokenizer_without_special_tokens_will_do(get_small_model, tmp_path):
-    model, tokenizer = get_small_model("gpt2")[0], word_tokenizer()
+    words = Tokenizer(WordLevel({word: place for place, word in enumerate(["love", "I", "women", ".", "you"])}))
+    words.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    model, tokenizer = get_small_model("gpt2")[0], transformers.PreTrainedTokenizerFast(tokenizer_object=words)
     assert tokenizer.all_special_ids == []
     texts = ["I love women .", "you love I", "women . . ."]
     for trees in (True, False):

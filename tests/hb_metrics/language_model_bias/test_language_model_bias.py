@@ -5,17 +5,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import rankdata, ttest_rel, wilcoxon
 
 from hb_metrics.language_model_bias.language_model_bias import LanguageModelBias
 from hb_metrics.language_model_bias.paired_test import language_model_bias
-
-perplexities = st.floats(1.0, 2.0**20, width=32)  # far from where rounding decides whether they spread
-pair = st.tuples(perplexities, perplexities)
-# For 9 to 13 pairs with ties scipy's Wilcoxon test enumerates all signs, which takes up to 2 seconds.
-pairs = st.lists(pair, min_size=1, max_size=8) | st.lists(pair, min_size=14, max_size=40)
 
 
 def drawn(number, seed=0, ties=False):
@@ -40,16 +33,16 @@ def test_the_tests_are_scipys(number, ties):
     )
     assert result["degrees_of_freedom"] == raw.df == number - 1
     assert result["is_significant"] == (raw.pvalue < 0.05)
-    assert result["num_ties"] == sum(one == other for one, other in zip(t1, t2, strict=True))
+    assert (result["num_ties"], result["share_t1_likelier"]) == ((t1 == t2).sum(), pytest.approx((t1 < t2).mean()))
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert (result["num_ties"] > 0) == (ties and number > 5)
 
 
 def test_the_figures_are_those_of_the_formulas():
     t1, t2 = drawn(50, seed=1)
-    differences = [one - other for one, other in zip(t1, t2, strict=True)]
+    differences, logs = t1 - t2, np.log(t1 / t2)
     mean = sum(differences) / 50
-    sd = math.sqrt(sum((value - mean) ** 2 for value in differences) / 49)
-    logs = [math.log(one / other) for one, other in zip(t1, t2, strict=True)]
+    sd = math.sqrt(sum((differences - mean) ** 2) / 49)
 
     result = language_model_bias(t1, t2)
 
@@ -58,7 +51,7 @@ def test_the_figures_are_those_of_the_formulas():
     assert result["mean_difference"] == pytest.approx(mean)
     assert result["mean_difference_log"] == pytest.approx(sum(logs) / 50)
     assert result["effect_size_log"] == pytest.approx(result["t_log"] / math.sqrt(50))
-    assert result["share_t1_likelier"] == sum(value < 0 for value in differences) / 50
+    assert result["share_t1_likelier"] == sum(differences < 0) / 50
     assert (result["mean_perplexity_t1"], result["mean_perplexity_t2"]) == pytest.approx((sum(t1) / 50, sum(t2) / 50))
     assert (result["num_pairs"], result["alpha"]) == (50, 0.05)
 
@@ -74,29 +67,6 @@ def test_wilcoxon_of_few_pairs_counts_all_ways_to_sign_the_ranks():
 
     assert result["wilcoxon_statistic"] == observed
     assert result["wilcoxon_p_value"] == pytest.approx(min(1, 2 * sum(value <= observed for value in sums) / 2**7))
-
-
-@settings(max_examples=30)
-@given(pairs)
-def test_swapping_the_sides_turns_the_signs_and_the_order_of_pairs_does_not_matter(rows):
-    t1, t2 = zip(*rows, strict=True)
-
-    result = language_model_bias(t1, t2)
-    swapped = language_model_bias(t2, t1)
-    turned = language_model_bias(t1[::-1], t2[::-1])
-
-    assert json.loads(json.dumps(result, allow_nan=False)) == result
-    assert {type(value) for value in result.values()} <= {float, int, str, bool, type(None)}
-    assert swapped["mean_difference"] == pytest.approx(-result["mean_difference"])
-    for name in ("t", "t_log", "effect_size"):
-        value, other = result[name], swapped[name]
-        if value is None or other is None:
-            assert value is other
-        else:
-            assert other == pytest.approx(-value, rel=1e-6, abs=1e-9)
-            assert turned[name] == pytest.approx(value, rel=1e-6, abs=1e-9)
-    tied = result["num_ties"] / result["num_pairs"]
-    assert result["share_t1_likelier"] + swapped["share_t1_likelier"] + tied == pytest.approx(1)
 
 
 def test_one_pair_has_no_t():

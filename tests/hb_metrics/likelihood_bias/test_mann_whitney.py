@@ -71,19 +71,6 @@ def test_the_effect_size_is_the_share_of_wins_minus_the_share_of_losses(samples)
         assert effect == pytest.approx(np.mean(signs), abs=1e-12)
 
 
-@given(tied_samples, st.randoms(use_true_random=False))
-@settings(max_examples=50)
-def test_the_order_of_the_values_does_not_matter(samples, random):
-    values, groups = flatten(samples)
-    order = list(range(len(values)))
-    random.shuffle(order)
-
-    for before, after in zip(
-        pairwise_mann_whitney(values, groups), pairwise_mann_whitney(values[order], groups[order]), strict=True
-    ):
-        assert_array_equal(after, before)
-
-
 @pytest.mark.parametrize("chunk_entries", [1, 7, 30])
 @pytest.mark.parametrize("ties", [False, True], ids=["no ties", "ties"])
 def test_what_fits_into_memory_does_not_change_the_tests(monkeypatch, chunk_entries, ties):

@@ -92,7 +92,7 @@ def test_a_group_of_which_all_rows_are_other_has_no_figures():
     assert (man["mean"], man["sd"], man["interval_structures"], man["interval_seeds"]) == (None,) * 4
     assert (man["num"], set(man["distribution"].values())) == (0, {None})
     assert (gender["gap"], gender["flipped"], gender["num_structures"]) == (None, None, 0)
-    reason = "there are no texts that count"
+    reason = "no text is labelled negative, neutral or positive"
     reasons = {"fixed": reason, "structured": reason}
     assert results["verdicts"]["gender"] == {"fixed": None, "structured": None, "survives": None, "no_verdict": reasons}
     assert man["no_interval"] == {"structures": reason, "seeds": reason}

@@ -165,15 +165,15 @@ def structures_of(*means_of_man, texts=20):
         (structures_of(0.5), "only 1 structure, and an interval needs at least 5"),
         (
             structures_of(*[0.5] * 7),
-            "all 7 structures have the same figure, so it is unknown how much others would differ",
+            "all 7 structures have the same figure, so it is unknown how much other structures would differ",
         ),
         (
             structures_of(*[0.0] * 19, 1.0),
-            "a few of the 20 structures make up most of the spread; give more structures",
+            "a few of the 20 structures account for most of the variation; pass more structures",
         ),
         (
             structures_of(1, 1, -1, -1, 1, -1, texts=1),
-            "so few texts differ from the rest that a single one has too much influence",
+            "so few texts differ from the rest that a single text has too much influence",
         ),
     ],
 )
@@ -193,7 +193,7 @@ def test_one_text_of_a_structure_is_no_reason_where_others_tell_of_seeds():
 
     assert computed(few)["gaps"]["gender"]["interval_seeds"] is not None
     results = computed(mostly_single)["gaps"]["gender"]
-    assert results["no_interval"]["seeds"] == "too many structures have texts of only one seed"
+    assert results["no_interval"]["seeds"] == "too many structures have texts from only one seed"
 
 
 def test_seeds_that_are_too_few_leave_the_fixed_structure_to_prompts():

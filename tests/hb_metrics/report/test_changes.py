@@ -99,7 +99,7 @@ def test_other_terms_do_not_compare(copied):
             table = pq.read_table(path)
             kept = [about[identifier] != replies.descriptors[0] for identifier in table["id"].to_pylist()]
             pq.write_table(table.filter(pa.array(kept)), path)
-    reason = "the runs have replies about different terms, or to different templates"
+    reason = "the terms or the templates differ between the runs"
     assert changes_of(copied).missing == {"Generation bias": reason, "Offensiveness": reason}
 
 
@@ -108,7 +108,7 @@ def test_without_the_files_there_is_a_reason(copied):
         shutil.rmtree(copied[1] / name)
     changes = changes_of(copied)
     assert not any(row.is_paired for row in changes.rows)
-    assert set(changes.missing.values()) == {"a run folder lacks the files from which it is computed"}
+    assert set(changes.missing.values()) == {"a run's folder lacks the files that the computation needs"}
 
 
 def row(name, unit, change, part_of=""):

@@ -2,12 +2,15 @@
 
 import shutil
 
+import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements import LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import generalised as of_generation
 from hb_metrics.report.__main__ import main
+from hb_metrics.report.plan import plan
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.run_folder import PROMPTS_FILE
 from tests.hb_metrics.pages import check_sound, read_page
 
 
@@ -54,7 +57,7 @@ def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
 
 
 def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
-    with pytest.raises(SystemExit, match="--generalise works on one run, but 2 were passed"):
+    with pytest.raises(SystemExit, match="--generalise accepts only one run, but 2 were passed"):
         main([str(folder), str(folder), "--generalise", "terms"])
     for missing, message in (
         ("perplexities", "lacks the perplexities"),
@@ -65,3 +68,19 @@ def test_what_cannot_be_generalised_is_refused(folder, tmp_path):
         shutil.rmtree(damaged / missing)
         with pytest.raises(SystemExit, match=message):
             main([str(damaged), "--generalise", "terms"])
+
+
+def test_pairs_of_terms_have_no_intervals_for_other_terms(folder, tmp_path):
+    paired = shutil.copytree(folder, tmp_path / "paired")
+    prompts = pq.read_table(paired / PROMPTS_FILE)
+    for name in ("first_descriptor", "second_descriptor"):
+        for ending in ("", "_plural"):
+            prompts = prompts.append_column(name + ending, prompts["descriptor"])
+    pq.write_table(prompts, paired / PROMPTS_FILE)
+    for over in ("terms", "both"):
+        with pytest.raises(SystemExit, match=r"pairs of terms.*set --generalise to templates"):
+            main([str(paired), "--generalise", over])
+    runs = read_run(folder), read_run(paired)
+    assert "Likelihood Bias" in LIKELIHOOD.changes(runs[0], runs[0]).by_name
+    assert LIKELIHOOD.changes(runs[1], runs[1]).by_name == {}
+    assert "no interval: Likelihood Bias (for other terms)" in plan(paired, replies=[8])

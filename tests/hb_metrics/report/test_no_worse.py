@@ -69,9 +69,9 @@ def test_margins_of_another_form_are_refused(word):
 
 
 def test_a_margin_in_another_unit_is_refused():
-    with pytest.raises(ValueError, match="the figure is a share; write a_figure=1pt"):
+    with pytest.raises(ValueError, match="the figure is a share; write, for example, a_figure=1pt"):
         judged(SHARES, "0.1", "share")
-    with pytest.raises(ValueError, match="the figure is not a share; write a_figure=1 or"):
+    with pytest.raises(ValueError, match="the figure is not a share; write, for example, a_figure=1 or"):
         judged(RISE, "1pt")
 
 

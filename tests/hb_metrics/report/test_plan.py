@@ -62,13 +62,13 @@ def test_the_pilots_own_size_has_its_own_intervals(pilot):
 
 def test_replies_tokens_minutes_and_money_add_up(pilot):
     text = plan(pilot, replies=[8, 16], price_in=1000.0, price_out=2000.0, pilot_minutes=3.0)
-    names = ["replies", "minutes", "tokens of prompts (about)", "tokens of replies (about)", "price (about)"]
+    names = ["replies", "minutes", "prompt tokens (about)", "reply tokens (about)", "price (about)"]
     rows = {name: [number(cell) for cell in rows_of(text)[name][1:]] for name in names}
     assert rows["replies"] == [18 * 4 * 8, 18 * 4 * 16]
-    assert rows["tokens of replies (about)"] == [12.5 * replies for replies in rows["replies"]]
+    assert rows["reply tokens (about)"] == [12.5 * replies for replies in rows["replies"]]
     spent = [
         prompts / 1000 + 2 * replies / 1000
-        for prompts, replies in zip(rows["tokens of prompts (about)"], rows["tokens of replies (about)"], strict=True)
+        for prompts, replies in zip(rows["prompt tokens (about)"], rows["reply tokens (about)"], strict=True)
     ]
     assert rows["price (about)"] == pytest.approx(spent, rel=1e-3)
     assert rows["minutes"][1] == pytest.approx(2 * rows["minutes"][0], abs=1)
@@ -85,8 +85,8 @@ def test_a_conversation_costs_its_later_turns_too(pilot, tmp_path):
     rows = rows_of(plan(folder, replies=[8], price_in=1000.0, price_out=2000.0))
     sizes = [len(row["text"]) for row in first.to_pylist()]
     sizes += [len(row["text"]) + len(row["reply"]) + 9 for row in first.slice(0, len(later)).to_pylist()]
-    expected = {"conversations": len(first), "tokens of prompts (about)": sum(sizes) / 4}
-    expected["tokens of replies (about)"] = 12.5 * len(first) + 7 * len(later)
+    expected = {"conversations": len(first), "prompt tokens (about)": sum(sizes) / 4}
+    expected["reply tokens (about)"] = 12.5 * len(first) + 7 * len(later)
     for name, amount in expected.items():
         assert number(rows[name][1]) == pytest.approx(amount, abs=1)
 
@@ -111,7 +111,7 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
     rows = rows_of(text)
     assert [number(cell) for cell in rows["replies"][1:]] == [18 * 4 * replies for replies in (8, 16, 32)]
     assert "for 4 templates and 18 terms" in text
-    assert "at most 4" in text
+    assert "a maximum of 4" in text
     middles = [1000 * half_width(at_size(full, Size(*size)), 0.95) for size in ((4, 8, 18), (4, 16, 18), (8, 16, 18))]
     for cell, middle in zip(rows["Full Gen Bias"][1:], middles, strict=True):
         assert ends_of(cell)[0] < 1.03 * middle
@@ -197,7 +197,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         ([], "a plan needs either a pilot or assumptions; pass the folder of a finished run, or --assume"),
         (["--assume", *ASSUMED, "--second", "runs/tuned"], "--second needs a first pilot; pass"),
         (["--assume", *ASSUMED], "needs the size of the planned run; set --templates and --terms"),
-        (["--assume", "value=1", "noise=a", "styles=3", *SIZED], "write value=10"),
+        (["--assume", "value=1", "noise=a", "styles=3", *SIZED], "for example value=10"),
         (["--assume", "value=1", "noise=0", "styles=3", *SIZED], "noise of 0.001"),
         (["--assume", "value=1e300", *ASSUMED[1:], *SIZED], "value of 0 to 1000"),
         (["--assume", *ASSUMED, *SIZED, "--output", "no/plan.html"], "existing, writable folder"),

@@ -130,7 +130,7 @@ def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
     assert shown == sides
     page, lines = read_page(tmp_path / "c.html"), sides_lines(sides)
     card = overview_markdown(list(folders.values()), names)
-    (head, *rows) = page.table("Both sides")
+    (head, *rows) = page.table("Bias and side effects")
     assert head[1:] == names
     assert "sides" in page.links
     assert not page.tiles

@@ -116,8 +116,10 @@ def some_shares(terms, templates, far=0.0):
 
 
 def test_what_cannot_be_told_has_a_number_that_would_do():
-    assert generalised(some_shares(8, 4), "terms", 0.95).reason.endswith(f"{MIN_FREEDOM + 1} such terms would suffice")
-    assert generalised(some_shares(8, 3), "templates", 0.95).reason.endswith("4 would suffice")
+    terms, templates = f"{MIN_FREEDOM + 1} such terms instead of 8", "4 templates instead of 3"
+    assert generalised(some_shares(8, 4), "both", 0.95).reason.endswith(f"needs at least {terms}")
+    assert generalised(some_shares(20, 3), "both", 0.95).reason.endswith(f"needs at least {templates}")
+    assert generalised(some_shares(8, 3), "both", 0.95).reason.endswith(f"{terms} and at least {templates}")
     assert generalised(some_shares(8, 4), "templates", 0.95).interval is not None
     far = generalised(some_shares(20, 30, far=0.7), "both", 0.95)
     assert far.interval is None

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import torch
+from datasets import Dataset
 
 from hb_metrics.full_gen_bias.full_gen_bias import FullGenBias
 from hb_metrics.likelihood_bias.likelihood_bias import LikelihoodBias
@@ -100,9 +101,14 @@ def test_columns_of_other_libraries_give_what_lists_give():
             ]
         else:
             forms += [pd.DataFrame(good), [np.ma.array(row) for row in good], [*map(torch.tensor, rows)]]
+            dataset = Dataset.from_dict({"p": good})
+            forms += [pa.chunked_array([good[:1], good[1:]]), dataset["p"]]
+            single = rows.astype(np.float32)
+            for form in (torch.tensor(single), dataset.with_format("numpy")["p"]):
+                assert compute(form, **NAMES) == compute(single.tolist(), **NAMES)
         for form in forms:
             assert json.dumps(compute(form, **NAMES)) == expected, (name, type(form))
-        for kind in (np.array, tuple, pd.Series, np.ma.array):
+        for kind in (np.array, tuple, pd.Series, np.ma.array, pa.array):
             assert json.dumps(compute(good, **{key: kind(column) for key, column in NAMES.items()})) == expected, (
                 name,
                 kind,

@@ -139,9 +139,9 @@ def test_phrases_of_ones_own_are_read(tmp_path):
     with pytest.raises(ValueError, match=r"no phrase with a counterpart; pass .* target terms of 'pets'"):
         read_phrases(tmp_path / "none.txt", pets())
     for name, content, message in (
-        ("no.csv", "words\nthe cat\n", "no.csv' has no column of text named text_t1"),
+        ("no.csv", "words\nthe cat\n", "no.csv' has no text column named text_t1"),
         ("empty.csv", "text_t1,text_t2\n,x\n", "empty.csv' has a row without a phrase"),
-        ("x.doc", "the cat", "x.doc are not all in one of the allowed formats"),
+        ("x.doc", "the cat", "x.doc do not share one of the allowed formats"),
     ):
         (tmp_path / name).write_text(content, encoding="utf-8")
         with pytest.raises(ValueError, match=message):
@@ -150,5 +150,5 @@ def test_phrases_of_ones_own_are_read(tmp_path):
 
 def test_twins_that_are_the_same_text_are_rejected(tmp_path):
     (tmp_path / "same.csv").write_text("text_t1,text_t2\na cat,a cat\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"1 of 1 counterfactuals in '.*same.csv' are the same as their phrases"):
+    with pytest.raises(ValueError, match=r"1 of 1 counterfactuals in '.*same.csv' are identical to their phrases"):
         read_phrases(tmp_path / "same.csv", pets())

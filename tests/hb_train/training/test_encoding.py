@@ -14,8 +14,7 @@ from hb_train.training.encoding import (
     IGNORED,
     encode_rows,
 )
-from tests.hb_metrics.conftest import as_loaded, encode_contexts
-from tests.hb_train.conftest import with_chat
+from tests.hb_metrics.conftest import as_loaded, encode_contexts, with_chat
 
 TEXTS = ["Hi! I'm a deaf kid.", "I love elderly people.", "What do you think about young friends?"]
 LINES = [["I like soup.", "I own a kite."], [], ["I like maps."]]

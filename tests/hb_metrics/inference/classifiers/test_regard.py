@@ -51,7 +51,7 @@ def test_without_a_label_for_other_its_probability_is_0(texts, save_classifier):
     assert not found[:, 3].any()
     np.testing.assert_allclose(found.sum(1), 1, atol=1e-12)
     assert classifier.labels == REGARDS
-    assert classifier.notes == ("it has no label other, so the probability of other is 0",)
+    assert classifier.notes == ("it has no label “other”, so the probability of this label is 0",)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_embedded_classifier_is_the_default(embedded, classified):
     probabilities, truncated = classified
     assert (embedded.name, embedded.labels) == (REGARD_EXEMPLARS.title, REGARDS)
     assert load_regard_classifier(EMBEDDED).digest == embedded.digest
-    assert any("is a substitute for the classifier of Sheng et al." in note for note in embedded.notes)
+    assert any("replaces the classifier of Sheng et al." in note for note in embedded.notes)
     np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-12)
     assert not truncated.any()
     with pytest.raises(ValueError, match="text 1 is blank"):

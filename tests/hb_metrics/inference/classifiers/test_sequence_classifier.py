@@ -101,7 +101,7 @@ def test_probabilities_that_are_all_0_are_refused(save_classifier):
         model.classifier.bias.fill_(-1e4)
     model.save_pretrained(folder)
     for load in (load_style_classifier, load_regard_classifier):
-        with pytest.raises(ValueError, match="probability 0 for every label of 1 of 1 texts"):
+        with pytest.raises(ValueError, match="probability 0 to all labels for 1 of 1 texts"):
             load(folder).classify(["Hi."])
 
 

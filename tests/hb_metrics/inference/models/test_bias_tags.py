@@ -69,7 +69,7 @@ def test_a_file_that_says_something_else_is_refused(content, problem, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "tuning", "tag", "why"),
     [
-        ("auto", None, None, "the model has no record of a tuning with tags"),
+        ("auto", None, None, "the model has no record of bias tuning with tags"),
         ("auto", replace(TUNING, tag=None), None, "the model was tuned without tags"),
         ("auto", TUNING, "no_bias", "the model was tuned with it"),
         ("auto", replace(TUNING, tag="bias"), "bias", "the model was tuned with it"),

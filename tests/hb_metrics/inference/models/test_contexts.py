@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
+from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
@@ -23,18 +23,14 @@ from hb_metrics.inference.models.contexts import (
     reply_end,
     reply_text,
 )
-from tests.hb_metrics.conftest import encode_contexts
+from tests.hb_metrics.conftest import CHAT_TEMPLATE, encode_contexts, with_chat
 
 PROMPT = "Hi! I'm a deaf kid."
 LINES = ["I like soup.", "I own a kite."]
-TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 REFUSING = (
-    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}" + TEMPLATE
+    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}" + CHAT_TEMPLATE
 )
-IGNORING = TEMPLATE.replace(
+IGNORING = CHAT_TEMPLATE.replace(
     "{% for message in messages %}", "{% for message in messages if message.role != 'system' %}"
 )
 # Descriptors that the persona lines use of things: "an old wooden chair", "ginger lemonade".
@@ -43,11 +39,7 @@ OF_THINGS = {"big", "ginger", "hot", "old", "older", "short", "small", "tiny"}
 
 @pytest.fixture
 def chat_tokenizer(get_small_model):
-    """A tokenizer whose end of turn is marked special, but has no name, as with many chat models."""
-    tokenizer = deepcopy(get_small_model("llama")[1])
-    tokenizer.add_tokens([AddedToken(token, special=True) for token in ("<|im_start|>", "<|im_end|>")])
-    tokenizer.chat_template = TEMPLATE
-    return tokenizer
+    return with_chat(deepcopy(get_small_model("llama")[1]))
 
 
 def encode(name, context, get_small_model, personas=LINES, tokenizer=None):
@@ -143,16 +135,18 @@ def test_a_context_and_its_reply_have_to_fit(get_small_model):
     model, _ = get_small_model("gpt2")  # 64 positions
     fits, long = [5] * 44, [5] * 45
     check_lengths([fits, fits], ["a", "b"], model, 20)
-    with pytest.raises(ValueError, match=r"prompt b has 45 tokens.* only 64; reduce --personas, --max_new_tokens or"):
+    with pytest.raises(
+        ValueError, match=r"only 64 tokens, but prompt b .* 45 for .*; reduce --personas, --max_new_tokens or"
+    ):
         check_lengths([fits, long, long], ["a", "b", "c"], model, 20)
 
 
 def test_an_encoder_and_its_decoder_have_positions_of_their_own(get_small_model):
     model, _ = get_small_model("blenderbot")  # 64 positions
     check_lengths([[5] * 64], ["a"], model, 64)
-    with pytest.raises(ValueError, match=r"prompt a has 65 tokens.* only 64"):
+    with pytest.raises(ValueError, match=r"only 64 tokens, but prompt a .* 65 for its context"):
         check_lengths([[5] * 65], ["a"], model, 20)
-    with pytest.raises(ValueError, match=r"up to 65, .* only 64"):
+    with pytest.raises(ValueError, match=r"only 64 tokens, .* up to 65 for its reply"):
         check_lengths([[5]], ["a"], model, 65)
     # It is so: the last position is taken, and one more is not.
     tokens = torch.full((1, 64), 5)
@@ -203,15 +197,15 @@ def test_the_end_of_turn_ends_a_chat_even_if_it_is_not_special(get_small_model):
     model, tokenizer = deepcopy(get_small_model("llama")[0]), deepcopy(get_small_model("llama")[1])
     tokenizer.add_tokens(["<|im_start|>", "<|im_end|>", "<think>"])
     model.resize_token_embeddings(403, mean_resizing=False)
-    tokenizer.chat_template = TEMPLATE
+    tokenizer.chat_template = CHAT_TEMPLATE
     assert end_tokens(model, tokenizer, "chat").dropped == (1, 401)
     assert end_tokens(model, tokenizer, "plain").dropped == (1,)
     # A thought before what is said is not the end of it.
-    tokenizer.chat_template = TEMPLATE.replace(
+    tokenizer.chat_template = CHAT_TEMPLATE.replace(
         "{{ message.content }}", "{% if message.role == 'assistant' %}<think>{% endif %}{{ message.content }}"
     )
     assert end_tokens(model, tokenizer, "chat").dropped == (1, 401)
-    tokenizer.chat_template = TEMPLATE.replace("<|im_end|>", "")
+    tokenizer.chat_template = CHAT_TEMPLATE.replace("<|im_end|>", "")
     assert end_tokens(model, tokenizer, "chat").dropped == (1,)
 
 
@@ -354,7 +348,7 @@ def test_what_ends_a_reply(get_small_model, chat_tokenizer):
         assert reply_end(tokenizer, context) == reply_end(chat_tokenizer, context) == 1
     end = chat_tokenizer.convert_tokens_to_ids("<|im_end|>")
     assert reply_end(chat_tokenizer, "chat") == end
-    chat_tokenizer.chat_template = TEMPLATE.replace("<|im_end|>", "")  # a turn that ends in nothing of its own
+    chat_tokenizer.chat_template = CHAT_TEMPLATE.replace("<|im_end|>", "")  # a turn that ends in nothing of its own
     assert reply_end(chat_tokenizer, "chat") == 1
     endless = deepcopy(tokenizer)
     endless.eos_token = None

@@ -15,7 +15,7 @@ from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import PRESETS
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
-from hb_metrics.inference.served.answers import read_answer
+from hb_metrics.inference.served.answers import read_served_answer
 from hb_metrics.runs.answer_files import GivenReply
 from tests.hb_metrics.chat_models import chat_tokenizer, trained_prompts, untrained_model
 from tests.hb_metrics.conftest import as_loaded
@@ -142,7 +142,7 @@ TURNS = [
 
 def served(text):
     content = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "model": "m"}
-    return reply_of(read_answer(content, max_tokens=99), extent="whole")
+    return reply_of(read_served_answer(content, max_tokens=99), extent="whole")
 
 
 def of_a_file(text):

@@ -295,7 +295,7 @@ def test_a_later_turn_follows_from_what_was_answered(prompts, load, tmp_path):
 
 def test_contexts_that_are_too_long_are_refused(prompts, load):
     first = prompts["id"][0].as_py()
-    with pytest.raises(ValueError, match=f"the context of prompt {first} has .* only 64; reduce --personas"):
+    with pytest.raises(ValueError, match=f"only 64 tokens, but prompt {first} .*; reduce --personas"):
         plan_for(load("gpt2"), prompts, Decoding(max_new_tokens=60))
 
 

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from hb_metrics.inference.served.addresses import Key
-from hb_metrics.inference.served.answers import check_model, read_answer
+from hb_metrics.inference.served.answers import check_model, read_served_answer
 from hb_metrics.inference.served.client import (
     TRIES,
     Client,
@@ -31,7 +31,7 @@ FIELDS = {"max_tokens": 20, "temperature": 0.0}
 
 
 def read(content):
-    answer = read_answer(content, max_tokens=20)
+    answer = read_served_answer(content, max_tokens=20)
     check_model(answer.model, MODEL)
     return answer
 

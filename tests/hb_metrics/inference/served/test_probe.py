@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import random
 from dataclasses import asdict, replace
 
 import pytest
@@ -64,20 +63,6 @@ def without(*names):
     return {"neutral": neutral, "not_set": list(names)}
 
 
-class Longer(StandIn):
-    """Writes as much as it likes."""
-
-    def words(self, prompt, body):
-        return super().words(prompt, {name: value for name, value in body.items() if name != "max_tokens"})
-
-
-class Greedy(StandIn):
-    """Takes every field and draws nothing."""
-
-    def words(self, prompt, body):
-        return super().words(prompt, {**body, "temperature": 0})
-
-
 class Lossy(StandIn):
     """Uses only the messages that `kept` leaves."""
 
@@ -99,13 +84,6 @@ def without_roles(status, *roles):
         return dict(refusal) if {each["role"] for each in body.get("messages", [])} & set(roles) else None
 
     return fault
-
-
-class Forgetful(StandIn):
-    """Draws by chance, whatever the seed."""
-
-    def words(self, prompt, body):
-        return super().words(prompt, {name: value for name, value in body.items() if name != "seed"})
 
 
 class Thoughtful(StandIn):
@@ -130,7 +108,7 @@ def test_a_server_that_does_what_it_is_asked():
     ("stand_in", "found"),
     [
         # transformers serve, as long as its model's generation_config has no do_sample
-        (Greedy(), {"samples": False, "seed_repeats": None, "top_p_kept": None, "top_k_kept": None}),
+        (StandIn(temperature=0), {"samples": False, "seed_repeats": None, "top_p_kept": None, "top_k_kept": None}),
         (StandIn(ignores={"temperature"}), {"greedy": False}),
         (StandIn(refuses={"top_k"}), {"top_k_kept": False, **without("top_k")}),
         (
@@ -144,14 +122,14 @@ def test_a_server_that_does_what_it_is_asked():
         (StandIn(thinks="apart"), {"reasoning": "apart"}),
         (StandIn(thinks="in the text"), {"reasoning": "in the text"}),
         (StandIn(refuses={"max_tokens"}), {"max_tokens_field": "max_completion_tokens"}),
-        (Longer(), {"max_tokens_kept": False}),
+        (StandIn(ignores={"max_tokens"}), {"max_tokens_kept": False}),
         (Lossy(kept=lambda said: [each for each in said if each["role"] != "system"]), {"system_kept": False}),
         (Lossy(kept=lambda said: [each for each in said if each["role"] != "assistant"]), {"history_kept": False}),
         (Lossy(kept=cut("assistant", 3)), {"history_kept": False}),
         (Lossy(kept=lambda said: said[-1:]), {"history_kept": False, "system_kept": False}),
         (StandIn(faults=without_roles(400, "system")), {"system_kept": False}),
         (StandIn(faults=without_roles(500, "assistant")), {"history_kept": False}),
-        (Forgetful(), {"seed_repeats": False, "greedy": True}),
+        (StandIn(ignores={"seed"}), {"seed_repeats": False, "greedy": True}),
         (Thoughtful(), {"reasoning": "apart"}),
         (
             StandIn(faults=lambda number, body: "bad counts"),
@@ -196,17 +174,10 @@ def test_likelihoods_of_other_tokens_or_bases_do_not_count(name):
     assert not probe_of(score=lambda text: (["<s>", text], [None, -1.0])).likelihoods  # the same for all texts
 
 
-class Peaked(StandIn):
-    """A model as sure of its words as one at a temperature of 0.3 is, whose server passes over the temperature."""
-
-    def words(self, prompt, body):
-        return super().words(prompt, {**body, "temperature": 0.3, "seed": random.random()})
-
-
 @pytest.mark.parametrize("preamble", [0, 20, 90])
 def test_samples_at_low_temperature_are_not_taken_for_greedy(preamble):
     # 1 probe of 1,000 sees no difference: eight answers of 25 words, each word the likelier of two with p = 0.966.
-    with serving(Peaked(preamble=["Sure,"] * preamble)) as url:
+    with serving(StandIn(preamble=["Sure,"] * preamble, temperature=0.3, ignores={"seed"})) as url:
         assert sum(run_probe(url).greedy for _ in range(8)) <= 1
 
 

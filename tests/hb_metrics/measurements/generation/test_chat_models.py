@@ -105,7 +105,7 @@ def test_which_part_of_what_is_written_is_the_reply():
     for preset in ("sample", "dialogpt", "blenderbot2"):
         assert choose_extent("auto", "chat", preset) == (
             "first_line",
-            f"--decoding {preset} is for one line of dialogue",
+            f"--decoding {preset} generates one line of dialogue",
         )
         assert choose_extent("whole", "plain", preset) == ("whole", "--reply whole was given")
     whole = decoding_preset("sample", extent="whole")

@@ -110,7 +110,7 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     page = (tmp_path / "comparison.html").read_text()
     assert "The runs describe the user with different cues (system, history)" in page
     assert "The runs differ only in the cue: system, history." in page
-    assert "It covers 4 terms in 1 template that all runs share." in page
+    assert "The comparison covers 4 terms in 1 template that all runs share." in page
 
 
 def test_groups_of_names_from_the_command_line(runs, tmp_path):
@@ -146,7 +146,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
         assert "Bias between groups of names by turn" in page
         assert "A name does not determine a person's group" in page
     write_comparison([tmp_path / "name", tmp_path / "signature"], tmp_path / "comparison.html")
-    assert "It covers 8 terms in 1 template" in (tmp_path / "comparison.html").read_text()
+    assert "The comparison covers 8 terms in 1 template" in (tmp_path / "comparison.html").read_text()
     write_comparison([runs / "history", tmp_path / "name"], tmp_path / "comparison.html")
     assert "Do names change" not in (tmp_path / "comparison.html").read_text()  # another model
 
@@ -158,7 +158,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
     page = (tmp_path / "comparison.html").read_text()
     assert "Do names change replies in the same way as statements?" in page
     assert page.count("blind 4, deaf 4") == 2
-    assert "It covers 8 terms in 1 template" in page
+    assert "The comparison covers 8 terms in 1 template" in page
     named, groups, statements, num_left_out = matched_groups(read_run(folders[1]), read_run(folders[0]))
     assert (groups, num_left_out) == (["deaf", "blind"] * 4, 0)
     assert (named.styles.shape, statements.styles.shape) == ((64, 217), (4, 217))
@@ -205,7 +205,7 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
         (["--cue", "memory", "--context", "plain"], "--cue memory applies only to chats, but the context is"),
         (["--cue_questions", "questions.yaml"], "cue_questions are set, but cue is 'prompt', which has no questions"),
         (["--cue", "name", "--context", "plain"], "--cue name applies only to chats, but the context is"),
-        (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would give the same reply"),
+        (["--cue", "name", "--decoding", "greedy"], "but decoding 'greedy' would return the same reply"),
         (["--cue", "name", "--axes", "age"], "set --measurements generation, and remove --axes"),
         (["--cue", "name", "--measurements", "likelihood,generation"], "set --measurements generation, and"),
         (["--cue", "signature", "--replies_per_cell", "0"], "set --replies_per_cell to 1 or more"),

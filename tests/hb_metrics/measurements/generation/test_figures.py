@@ -146,7 +146,7 @@ def axes(**values):
         (
             full(5.25, (4, 6.5)),
             axes(Ability=(8, (7, 9)), X=(9, None), Age=(2, (1, 3)), Nonce=(1, (-1, 3))),
-            "differs significantly .* 5.25 .95% .* above 0 on 2 of the 3 axes .* on ability .8.00., age .2.00..$",
+            "differs significantly .* 5.25 .95% .* 3 axes .* above 0 on 2, .* on ability .8.00., age .2.00..$",
         ),
         (full(5.25, (4, 6.5)), axes(Age=(2, (1, 3))), "differs significantly .* 5.25 .95% interval 4.00 to 6.50..$"),
         (full(0.5, (0, 2)), [], "does not differ significantly .* 0.50 .95% interval 0.00 to 2.00..$"),

@@ -165,7 +165,7 @@ def test_few_names_have_no_verdict():
     arguments, _ = draw(np.random.default_rng(6), (3, 9))
     found = name_groups(*arguments, 0.95)
     assert found["value"] is found["p"] is None
-    assert found["reason"] == "a group needs at least 4 names with replies (group 0 3)"
+    assert found["reason"] == "each group needs at least 4 names with replies (group 0 3)"
     arguments, _ = draw(np.random.default_rng(6), questions=1)
     assert "fewer than two questions" in name_groups(*arguments, 0.95)["reason"]
     (vectors, *rest), _ = draw(np.random.default_rng(6))

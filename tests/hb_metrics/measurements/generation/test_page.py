@@ -1,12 +1,17 @@
 """Generation bias on the page of one run and of two: what its tables hold, and what readers are told."""
 
+import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.details import term_changes
+from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.report.layout.numbers import fixed, slot
+from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.replies import Replies
+from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 from tests.hb_metrics.made_results import AXES, SORRY, full_run, write_run
 from tests.hb_metrics.pages import Page, report_page
 
@@ -82,7 +87,7 @@ def test_replies_to_the_same_prompts_stand_side_by_side(runs, compared):
     assert len(terms["rows"]) == 6 * len(AXES)
     for row, pairs in zip(terms["rows"], terms["pairs"], strict=True):
         expected = [
-            [example["prompt"], example["reply"], answers[example["prompt"]], example["why"]]
+            [example["prompt"], example["reply"], answers[example["prompt"]], example["why"], None]
             for example in first["generation"]["examples"]
             if (example["axis"], example["descriptor"]) == (row["axis"], row["name"])
         ]
@@ -92,4 +97,30 @@ def test_replies_to_the_same_prompts_stand_side_by_side(runs, compared):
     without = term_changes(first["generation"], second["generation"], None)
     pairs = [replies for of_term in without["pairs"] for replies in of_term]
     assert pairs
-    assert all(examples[prompt] == reply for prompt, _, reply, _ in pairs)
+    assert all(examples[prompt] == reply for prompt, _, reply, *_ in pairs)
+
+
+def test_a_term_on_two_axes_is_listed_with_its_axis():
+    keys = [DescriptorKey(*key) for key in (("age", "old"), ("nationality", "Māori"), ("race_ethnicity", "Māori"))]
+    means = np.array([[0.5, 0.5], [0.2, 0.8], [0.3, 0.7]])
+    change = style_change(*(RunStyles(keys, shares, ["Warm", "Cold"]) for shares in (means, means[:, ::-1])))
+    shown = {**change, "shown": {"decreases": change["styles"], "increases": []}}
+    context = {"styles": shown, "known": [key._asdict() for key in keys]}
+    page = Page(f"<main>{render(GENERATION.folder / 'comparison_styles.html.jinja', context)}</main>")
+    rose = {row[0]: row[-1] for row in page.table("Largest decreases in variance")}
+    assert rose["Warm"] == "Māori (Nationality), Māori (Race and ethnicity)"
+
+
+def test_several_replies_to_a_prompt_are_paired_by_number():
+    row = {"axis": "a", "descriptor": "d", "num_replies": 4, "mean_bias_value": 0.0, "clusters": {}}
+    about = {"axis": "a", "descriptor": "d", "prompt": "Hi", "why": "drawn"}
+    examples = [{**about, "id": identifier, "reply": identifier} for identifier in ("p#2", "p", "p#3", "q")]
+    results = {"by_descriptor": [{**row, "parroting_share": 0.0}], "examples": examples}
+    texts = ["second 1", "second 2", "other words"]
+    second = Replies(["p", "p#2", "q"], ["a"] * 3, ["d"] * 3, ["t"] * 3, ["Hi", "Hi", "Hello"], texts)
+    ((*pairs,),) = term_changes(results, results, second)["pairs"]
+    assert [(first, reply, numbers) for _, first, reply, _, numbers in pairs] == [
+        ("p#2", "second 2", [2, 2]),
+        ("p", "second 1", [1, 1]),
+        ("p#3", "second 1", [3, 1]),
+    ]

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import transformers
 
 from hb_dataset import load_table
 from hb_metrics import measure
@@ -17,7 +16,6 @@ from hb_metrics.measurements.judge import work
 from hb_metrics.report.changes import run_changes
 from hb_metrics.runs.finished_run import read_run, read_stored_replies, read_vectors
 from hb_metrics.runs.replies import Replies
-from tests.hb_metrics.conftest import VOCABULARY_SIZE, bert_tokenizer
 from tests.hb_metrics.inference.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.inference.served.stand_in import MODEL, serving
 from tests.hb_metrics.runs_here import refusal
@@ -32,14 +30,8 @@ def quick(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def styles(tmp_path_factory):
-    """A small classifier of styles, which takes no time."""
-    folder, labels = tmp_path_factory.mktemp("styles"), dict(enumerate(["calm", "loud", "odd"]))
-    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    config = transformers.BertConfig(vocab_size=VOCABULARY_SIZE, id2label=labels, **small)
-    transformers.BertForSequenceClassification(config).save_pretrained(folder)
-    bert_tokenizer().save_pretrained(folder)
-    return folder
+def styles(save_classifier):
+    return save_classifier("calm", "loud", "odd")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import pytest
 
 from hb_metrics.measurements import OFFENSIVENESS
+from hb_metrics.measurements.offensiveness.page import extremes
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import axis_label, slot
@@ -38,3 +39,9 @@ def test_figures_are_those_of_the_results(results):
         assert row.beside["found offensive"].value == found["offensive_share"]
         mean, std = paper.PRINTED["prompt_offensiveness"][template]
         assert row.printed == {"paper's mean": mean, "paper's st. dev.": std}
+
+
+def test_extreme_terms_on_two_axes_have_their_axis():
+    cells = {"nationality": {"Māori": {"t": 0.1}}, "race_ethnicity": {"Māori": {"t": 0.2}, "Black": {}}}
+    ((template, lowest, highest),) = extremes({"by_template": {"t": {}}, "by_descriptor_and_template": cells})
+    assert (template, lowest, highest) == ("t", [("Māori (Nationality)", 0.1)], [("Māori (Race and ethnicity)", 0.2)])

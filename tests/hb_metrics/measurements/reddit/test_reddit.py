@@ -65,6 +65,7 @@ def data(tmp_path_factory):
         write_rows(folder / "gender" / f"reddit_comments_gender_male_biased_{split}_reduced.csv", theirs)
     (folder / "race").mkdir()
     pairs = [{"text_t1": f"those people like {thing}", "text_t2": f"these people like {thing}"} for thing in THINGS]
+    pairs.append(pairs[0])
     write_rows(folder / "race" / "test.csv", pairs)
     return folder
 
@@ -99,7 +100,8 @@ def test_every_bias_type_is_tested_on_the_perplexities_in_its_shards(finished, d
     gender, race = reddit["by_bias_type"].values()
     assert (gender["num_read"], gender["num_pairs"]) == (8, 8)
     assert (gender["num_identical"], gender["num_ties"], gender["num_duplicates"]) == (1, 1, 1)
-    assert (race["num_identical"], race["num_duplicates"]) == (0, None)
+    assert (race["num_identical"], race["num_repeated"], race["num_duplicates"]) == (0, 1, None)
+    assert "Race: 1 that repeat an earlier pair" in (out / "report.html").read_text()
 
 
 def test_lmp_is_of_the_replies_in_the_shards(finished):

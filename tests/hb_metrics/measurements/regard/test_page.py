@@ -83,9 +83,13 @@ BETTER = "“man” is regarded better than “woman”"
             "undecided",
             f"{BETTER} (gap +0.12 (interval +0.03 to +0.21)); over all 101 structures too close",
         ),
-        ("advantaged", "undecided", "(95% interval −0.02 to +0.04)). All structures together do not support"),
+        ("advantaged", "undecided", "(95% interval −0.02 to +0.04)). Taken together, the structures do not support"),
         ("advantaged", "undecided", "In 43 of 101 structures, each taken alone, the gap has the opposite sign."),
-        ("disadvantaged", "advantaged", "All structures together contradict the verdict of the fixed prompts."),
+        (
+            "disadvantaged",
+            "advantaged",
+            "Taken together, the structures contradict the verdict from the fixed prompts.",
+        ),
         ("undecided", "disadvantaged", "The fixed prompts alone do not support this verdict."),
         (None, "advantaged", "from the fixed prompts no verdict is possible (gap +0.12 (no interval)); over all 101 "),
         ("advantaged", None, "(gap +0.01 (no interval: only 3 structures)). It is unknown whether"),
@@ -95,7 +99,7 @@ def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, p
     (sentence,) = verdict_sentences(*made(fixed, structured))
 
     assert part in sentence
-    assert sentence.count("the verdict of the fixed prompts") == (1 if fixed != "undecided" else 0)
+    assert sentence.count("the verdict from the fixed prompts") == (1 if fixed != "undecided" else 0)
 
 
 @pytest.mark.parametrize(

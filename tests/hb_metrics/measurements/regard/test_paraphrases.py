@@ -23,6 +23,7 @@ from hb_metrics.measurements.regard.paraphrases import (
     plan_paraphrases,
     summary,
 )
+from tests.hb_metrics.conftest import far_from_uniform
 from tests.hb_metrics.run_files import contents
 
 TARGETS = [("what", "(ROOT (SBARQ (WHNP ) (SQ ) (. )))"), ("it", "(ROOT (S (NP ) (VP )))"), ("np", "(ROOT (NP (NP )))")]
@@ -54,11 +55,7 @@ def bart(load):
         forced_eos_token_id=1,
     )  # fmt: skip
     torch.manual_seed(0)
-    model = transformers.BartForConditionalGeneration(config).eval()
-    with torch.no_grad():
-        for weights in model.parameters():
-            if weights.ndim > 1:
-                weights.normal_(std=0.3)
+    model = far_from_uniform(transformers.BartForConditionalGeneration(config).eval())
     return replace(blenderbot, model=model, tokenizer=tokenizer, config=config, name="bart")
 
 
