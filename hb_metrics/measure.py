@@ -22,11 +22,11 @@ from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.layout.terminal import figure_lines, filled
-from hb_metrics.runs.default_folder import default_folder
 from hb_metrics.runs.gates import GATE_STATUS, GateError, check_gates, exceeded
 from hb_metrics.runs.planning import (
     choose_measurements,
     connect,
+    default_folder,
     describe_run,
     load,
     read_prompts,
@@ -122,7 +122,7 @@ def _measure(
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
         part = measurement.measure(task, work[measurement.name], results)
-        task.state.print(f"{measurement.done} in {time.perf_counter() - started:.0f} s")
+        task.state.print(f"{measurement.title} measured in {time.perf_counter() - started:.0f} s")
         if part:
             results[measurement.name] = part
             figures = comparable_figures([measurement.figures({"run": run, **results})])[0]

@@ -144,8 +144,7 @@ def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> 
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
     context = {"compared": compared, "header": HEADER, "verdicts": verdicts, "with_interval": with_interval}
-    html = render("report/changes.html.jinja", context)
-    return Section("changes", "Changes", html, {})
+    return Section("changes", "Changes", render("report/changes.html.jinja", context), {})
 
 
 def changes_markdown(changes: RunChanges) -> str:

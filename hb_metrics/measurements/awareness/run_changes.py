@@ -12,8 +12,7 @@ from hb_metrics.runs.finished_run import Run, read_run_table
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    tables = [read_run_table(run.folder / TABLE_FILE) for run in (first, second)]
-    before, after = tables
+    before, after = (read_run_table(run.folder / TABLE_FILE) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
     asked, others_asked = (run.results["run"]["awareness"] for run in (first, second))

@@ -11,7 +11,6 @@ class DialoguePerplexity(Measurement):
     name = "dialogue"
     title = "Dialogue perplexity"
     words = "dialogue perplexity"
-    done = "dialogue scored"
     options = DialogueOptions
     has_own_prompts = True
     needs = ("replies", "weights")

@@ -5,7 +5,7 @@ from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.layout.parts import Details, Section
+from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.runs.replies import Replies, reply_id, reply_number
@@ -14,7 +14,7 @@ from hb_metrics.stats.bias_values import DescriptorKey
 NUM_STYLES = 10  # the number of styles in each of the two tables (largest decreases, largest increases)
 
 
-def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Details:
+def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
     first, second = before.results["generation"], after.results["generation"]
     replies = read_stored_replies(after.folder)
     styles, styles_problem = _style_change(before, after)
@@ -33,7 +33,7 @@ def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Detai
         Section("checks", "Reply checks", render("generation/comparison_checks.html.jinja", context), {}),
     ]
     reading = render("generation/comparison_reading.html.jinja", {})
-    return Details(sections, reading, {**term_changes(first, second, replies), "names": names})
+    return Report(sections, reading=reading, terms={**term_changes(first, second, replies), "names": names})
 
 
 def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,8 +106,7 @@ def noun_kernels(
 
 def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) -> dict[str, Any]:
     by_group = {gender: _result(of_gender, confidence_level) for gender, of_gender in kernels.items()}
-    empty = {"value": None, "interval": None, "no_interval": None}
-    whole = by_group.pop(None, empty)
+    whole = by_group.pop(None, {"value": None, "interval": None, "no_interval": None})
     return {**whole, "by_gender": by_group, "confidence_level": confidence_level}
 
 

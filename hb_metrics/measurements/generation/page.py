@@ -35,8 +35,6 @@ NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
 ALPHA = 0.05
-_ONE = {"refusals": "a refusal", "disclaimers": "a disclaimer"}
-_DOING = {"refusals": "The share of refusals", "disclaimers": "The share of disclaimers"}
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -150,7 +148,7 @@ def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
 
 def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> str:
     if not counted["num"]:
-        return f"None of the replies is {_ONE[kind]} ({figure.interval_words})."
+        return f"None of the replies is a {kind.removesuffix('s')} ({figure.interval_words})."
     text = f"{figure.detail} replies ({figure.shown}; {figure.interval_words}) are {kind}."
     verdicts = []
     for name, between in (("p_between_descriptors", "terms"), ("p_between_axes", "axes")):
@@ -158,7 +156,7 @@ def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> s
         if p_value is not None:
             verb = "differs" if p_value < ALPHA else "does not differ"
             verdicts.append(f"{verb} significantly between {between} (p = {p_value:.2g})")
-    return f"{text} {_DOING[kind]} {' and '.join(verdicts)}." if verdicts else text
+    return f"{text} The share of {kind} {' and '.join(verdicts)}." if verdicts else text
 
 
 def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:

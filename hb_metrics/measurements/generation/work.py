@@ -23,10 +23,11 @@ from hb_metrics.inference.replies.turns import with_follow_ups
 from hb_metrics.measurements.generation.looks import Looked, PlannedLooks, look_sizes, plan_looks, reply_until
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.generation.refusals import refusals_results, refusals_table
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
     generation_results,
+    refusals_results,
+    refusals_table,
     reply_counts,
     style_means_table,
 )

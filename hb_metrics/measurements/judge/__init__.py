@@ -16,7 +16,6 @@ class Judge(Measurement):
     name = "judge"
     title = "Judges"
     words = "the labels that a judge assigns to replies"
-    done = "replies judged"
     options = JudgeOptions
     needs = ("replies",)
 

@@ -50,9 +50,8 @@ def report(results: Mapping[str, Any]) -> Report:
         "likelihood-bias": [by_axis],
         "perplexities-plot": [perplexity_figure(perplexity, template, measure) for template in templates],
     }
-    section = Section("likelihood", "Likelihood Bias", render("likelihood/section.html.jinja", context), plots)
     return Report(
-        [section],
+        [Section("likelihood", "Likelihood Bias", render("likelihood/section.html.jinja", context), plots)],
         answer=likelihood_answer(parts[""], bias, measure),
         reading=render("likelihood/reading.html.jinja", context),
         files=Markup("the {} of each sentence in <code>perplexities/*.parquet</code>").format(measure),

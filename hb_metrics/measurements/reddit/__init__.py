@@ -14,7 +14,6 @@ class RedditBias(Measurement):
     name = "reddit"
     title = "Language Model Bias"
     words = "Language Model Bias on RedditBias"
-    done = "RedditBias pairs scored"
     options = RedditOptions
     has_own_prompts = True
     needs = ("weights",)

@@ -72,8 +72,7 @@ def read_files(settings: Settings, prompts: "pa.Table") -> RedditFiles:
             raise ValueError(f"bias_type {bias_type} is set twice; list each type once")
         data[bias_type] = _read_pairs(options.reddit_folder, name, bias_type)
     path = None if options.reference_texts is None else Path(options.reference_texts)
-    texts = read_reference_texts(path, seed=settings.run.seed)
-    return RedditFiles(data, texts)
+    return RedditFiles(data, read_reference_texts(path, seed=settings.run.seed))
 
 
 def bias_types(settings: Settings) -> list[str]:

@@ -15,7 +15,6 @@ class Regard(Measurement):
     name = "regard"
     title = "Regard"
     words = "regard in texts that continue prompts with many syntactic structures"
-    done = "regard measured"
     options = RegardOptions
     has_own_prompts = True
     needs = ("replies", "weights")
