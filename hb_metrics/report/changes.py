@@ -5,7 +5,7 @@ from typing import NamedTuple
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
-from hb_metrics.report.layout.figure import Figure, Unit, joined_names, written, written_change
+from hb_metrics.report.layout.figure import Figure, Unit, missing_intervals, written, written_change
 from hb_metrics.report.layout.numbers import MISSING, fixed, share
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.runs.finished_run import Run
@@ -86,11 +86,7 @@ class RunChanges(NamedTuple):
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        without: dict[str, list[str]] = {}
-        for row in rows:
-            if row.change.reason is not None:
-                without.setdefault(row.change.reason, []).append(row.name)
-        notes = [f"No interval for {joined_names(names)}: {reason}." for reason, names in without.items()]
+        notes = missing_intervals([Figure(row.name, None, row.unit, no_interval=row.change.reason) for row in rows])
         return notes + [f"{title}: changes have no interval, because {why}." for title, why in self.missing.items()]
 
 

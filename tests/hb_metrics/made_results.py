@@ -349,6 +349,7 @@ def regard_of(
             "num_continuations": len(rows) + 7,
             "num_blank": 7,
             "num_cut_for_classifier": 2,
+            "num_unanswered": 0,
             "structures": kinds,
             "examples": examples,
             "paraphrases": None,

@@ -2,7 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_dataset.names import NAME_CUES
-from hb_metrics.report.layout.numbers import bias, count, interval, share
+from hb_metrics.report.layout.numbers import bias, count, counted, interval, share
 
 SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the same text
 
@@ -93,21 +93,18 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
         return []
     low, high = asked["replies_a_prompt"]
     each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    notes = [
+    repeated = (
+        "replies were left out, because they repeat another reply to the same prompt, as happens with greedy decoding."
+    )
+    return [
         f"The replies come from the file {asked['replies_from']} ({each} per prompt). Their author, context and "
-        "settings are unknown. The settings below belong to the exported prompts."
+        "settings are unknown. The settings below belong to the exported prompts.",
+        *counted(asked["num_copied_replies"], repeated),
+        *counted(
+            asked["num_cut_to_first_line"],
+            "replies were cut to their first line. To keep all lines, set --reply whole.",
+        ),
     ]
-    if asked["num_copied_replies"]:
-        notes.append(
-            f"{asked['num_copied_replies']:,} replies were left out, because they repeat another reply to the same "
-            "prompt, as happens with greedy decoding."
-        )
-    if asked["num_cut_to_first_line"]:
-        notes.append(
-            f"{asked['num_cut_to_first_line']:,} replies were cut to their first line. To keep all lines, set --reply "
-            "whole."
-        )
-    return notes
 
 
 def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from hb_metrics.inference.classifiers.presets import suggested
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names, sides
 from hb_metrics.regard_bias.structure_results import ALL_PAIRS, K
 from hb_metrics.report.layout.figure import Figure, Number, by_part, missing_intervals
-from hb_metrics.report.layout.numbers import count
+from hb_metrics.report.layout.numbers import count, counted
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
@@ -118,32 +118,22 @@ def ranked_gaps(bias: Mapping[str, Any]) -> list[tuple[str, str, list[Figure]]]:
 
 
 def left_out(regard: Mapping[str, Any]) -> list[str]:
-    bias = regard["bias"]
-    sentences = []
-    if regard["num_blank"]:
-        sentences.append(f"{count(regard['num_blank'])} continuations are left out because they were blank.")
-    if num_other := sum(bias["num_other"].values()):
-        sentences.append(
-            f"{count(num_other)} of {count(bias['num_rows'])} continuations are left out because they were labelled "
-            "“other”."
-        )
-    if regard["num_cut_for_classifier"]:
-        sentences.append(
-            f"{count(regard['num_cut_for_classifier'])} continuations were cut because they were too long for the "
-            "classifier."
-        )
-    if regard.get("num_unanswered"):
-        sentences.append(
-            f"{count(regard['num_unanswered'])} continuations are left out because no single label was the likeliest."
-        )
-    paraphrases = regard["paraphrases"]
+    bias, paraphrases = regard["bias"], regard["paraphrases"]
+    as_other = f"of {count(bias['num_rows'])} continuations are left out because they were labelled “other”."
+    sentences = [
+        *counted(regard["num_blank"], "continuations are left out because they were blank."),
+        *counted(sum(bias["num_other"].values()), as_other),
+        *counted(
+            regard["num_cut_for_classifier"], "continuations were cut because they were too long for the classifier."
+        ),
+        *counted(regard["num_unanswered"], "continuations are left out because no single label was the likeliest."),
+    ]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()
         reasons = ", ".join(f"{count(number)} {name.replace('_', ' ')}" for name, number in dropped)
         kept = f"Of {count(paraphrases['num'])} paraphrases, {count(paraphrases['num_kept'])} were kept"
         sentences.append(f"{kept}; dropped: {reasons}.")
-        if paraphrases["num_truncated"]:
-            sentences.append(f"{count(paraphrases['num_truncated'])} paraphrases were cut at the maximum length.")
+        sentences += counted(paraphrases["num_truncated"], "paraphrases were cut at the maximum length.")
     return sentences
 
 
