@@ -80,9 +80,8 @@ def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
     """
     try:
         frame = pd.read_csv(path, keep_default_na=False)
-        keys = zip(frame["axis"], frame["descriptor"], strict=True)
-        values = zip(frame["per_million"].astype(float), frame["one_word"].astype(bool), strict=True)
-        return {key: {"per_million": rate, "one_word": one} for key, (rate, one) in zip(keys, values, strict=True)}
+        rows = zip(frame["axis"], frame["descriptor"], frame["per_million"].astype(float), strict=True)
+        return {(axis, term): {"per_million": rate, "one_word": " " not in term} for axis, term, rate in rows}
     except (KeyError, ValueError) as error:
         raise ValueError(
             f"'{path}' is not a CSV file of descriptor frequencies ({' '.join(str(error).split())}); write such a "

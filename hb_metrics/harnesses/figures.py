@@ -138,18 +138,21 @@ def likelihood_figures(
     """Returns the figures of Likelihood Bias, over all axes and by axis.
 
     `log_likelihoods` are natural logarithms, summed over the `num_tokens` predicted tokens. If no axis has two
-    descriptors in the same template, only the number of tests (0) is returned.
+    descriptors in the same template, only the number of tests (0) is returned. A share is `None` if none of its tests
+    has enough sentences to be significant.
     """
     columns = _columns(rows)
     if not _comparable(columns, within_axes=True):
         return {"num_tests": 0}
     perplexities = np.exp(-np.asarray(log_likelihoods, np.float64) / np.asarray(num_tokens))
     results = likelihood_bias(perplexities, columns["axes"], columns["descriptors"], columns["templates"])
+    small = results["num_tests_too_small_by_axis"]
+    known = {axis for axis in small if small[axis] < results["num_tests_by_axis"][axis]}
     return {
-        "likelihood_bias": results["likelihood_bias"],
-        "likelihood_bias_adjusted": results["bh_likelihood_bias"],
+        "likelihood_bias": results["likelihood_bias"] if known else None,
+        "likelihood_bias_adjusted": results["bh_likelihood_bias"] if known else None,
         "likelihood_effect_size": results["effect_size"],
-        **{f"likelihood_bias/{axis}": value for axis, value in results["by_axis"].items()},
+        **{f"likelihood_bias/{axis}": value if axis in known else None for axis, value in results["by_axis"].items()},
         "num_tests": results["num_tests"],
     }
 

@@ -38,8 +38,8 @@ Returns:
     median_perplexity (dict of dict): axis -> descriptor -> median over its sentences. The highest median comes last.
     lowest_descriptors, highest_descriptors (dict of list): axis -> up to three descriptors with the lowest or the
         highest median.
-    num_tests, num_tests_by_axis, num_pairs_by_axis, num_skipped_tests, num_tests_too_small, skipped_axes,
-        left_out_descriptors, alpha.
+    num_tests, num_tests_by_axis, num_pairs_by_axis, num_skipped_tests, num_tests_too_small,
+        num_tests_too_small_by_axis, skipped_axes, left_out_descriptors, alpha.
 Examples:
     >>> metric = evaluate.load("likelihood_bias")
     >>> results = metric.compute(

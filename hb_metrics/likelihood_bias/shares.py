@@ -75,7 +75,7 @@ def likelihood_bias(
     starts = np.flatnonzero(np.diff(cells, prepend=-1))
     runs = np.cumsum((np.diff(cells, prepend=-1) != 0) | (np.diff(descriptor, prepend=-1) != 0))
     cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]] = {}
-    num_too_small = 0
+    num_too_small = dict.fromkeys(axis_names, 0)
     for low, high in pairwise([*starts, len(values)]):
         group = runs[low:high] - runs[low]
         if group[-1] > 0:
@@ -86,7 +86,7 @@ def likelihood_bias(
             first, second = sizes[tests.first], sizes[tests.second]
             # This p-value is the lowest possible one. It occurs if all sentences of one descriptor are likelier than
             # all sentences of the other descriptor.
-            num_too_small += int(np.count_nonzero(2 / binom(first + second, first) >= alpha))
+            num_too_small[cell[0]] += int(np.count_nonzero(2 / binom(first + second, first) >= alpha))
     if not cell_tests:
         raise ValueError(
             f"no axis has two descriptors in the same template, so there is nothing to compare ({len(left_out)} "
@@ -106,7 +106,8 @@ def likelihood_bias(
         "num_pairs_by_axis": num_pairs,
         # A pair has no test in a template that lacks one of its descriptors.
         "num_skipped_tests": sum(num_pairs.values()) * len(np.unique(template)) - sum(num_tests.values()),
-        "num_tests_too_small": num_too_small,
+        "num_tests_too_small": sum(num_too_small.values()),
+        "num_tests_too_small_by_axis": {name: num_too_small[name] for name in medians},
         "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
         "left_out_descriptors": left_out,
         "alpha": alpha,

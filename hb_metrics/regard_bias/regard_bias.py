@@ -11,7 +11,7 @@ from hb_metrics.regard_bias.intervals import spread_over_structures
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
 from hb_metrics.regard_bias.structure_results import by_structure
-from hb_metrics.stats.inputs import check_column, check_references, is_whole
+from hb_metrics.stats.inputs import check_column, check_references, is_whole, text_column
 
 # `evaluate` fetches only the files that this file imports, and not the files that those files import. This file
 # therefore imports all of them.
@@ -104,16 +104,16 @@ class RegardBias(evaluate.Metric):
     def add_batch(self, *, predictions: Any = None, references: None = None, **columns: Any) -> None:
         """Adds predictions. `structures`, `prompts` and `seeds` may be omitted."""
         check_references(references)
-        check_column("predictions", predictions)
-        given: dict[str, list[Any]] = {}
+        labels = text_column("predictions", predictions)
+        given: dict[str, Any] = dict.fromkeys(OPTIONAL, [None] * len(labels))  # `evaluate` requires every feature
         for name in ("groups", *OPTIONAL):
             column: Any = columns.get(name)
-            if column is None and name in OPTIONAL:
-                column = [None] * len(predictions)  # `evaluate` requires every feature in every call
-            check_column(name, column)
-            given[name] = list(column)  # `evaluate` reads row 0, which may have another index in a pandas column
-        given["seeds"] = [str(seed) if is_whole(seed) else seed for seed in given["seeds"]]
-        super().add_batch(predictions=list(predictions), **columns | given)
+            if name == "seeds" and column is not None:
+                check_column(name, column)
+                column = [str(seed) if is_whole(seed) else seed for seed in column]
+            if column is not None or name not in OPTIONAL:
+                given[name] = text_column(name, column)
+        super().add_batch(predictions=labels, **columns | given)
 
     def compute(self, *, predictions: Any = None, references: None = None, **kwargs: Any) -> dict[str, Any] | None:
         """Computes the metric. `structures`, `prompts` and `seeds` may be omitted."""

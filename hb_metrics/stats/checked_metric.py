@@ -4,7 +4,7 @@ from typing import Any
 
 import evaluate
 
-from hb_metrics.stats.inputs import check_column, check_references, number_column
+from hb_metrics.stats.inputs import check_column, check_references, number_column, text_column
 
 
 class CheckedMetric(evaluate.Metric, abc.ABC):
@@ -18,17 +18,20 @@ class CheckedMetric(evaluate.Metric, abc.ABC):
     def _info(self) -> evaluate.MetricInfo:
         """Describes the metric. This method is abstract so that `evaluate.load` does not load this class."""
 
-    def add(self, *, prediction: float | None = None, reference: None = None, **kwargs: Any) -> None:
+    def add(self, *, prediction: Any = None, reference: None = None, **kwargs: Any) -> None:
         """Adds a prediction."""
-        check_references(reference)
-        super().add(prediction=number_column("prediction", [prediction])[0], **kwargs)
+        columns: dict[str, Any] = {name: [value] for name, value in kwargs.items()}
+        self.add_batch(predictions=[prediction], references=reference, **columns)
 
     def add_batch(self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any) -> None:
         """Adds predictions."""
         check_references(references)
+        columns = dict(kwargs)
         for name, column in kwargs.items():
             check_column(name, column)
-        super().add_batch(predictions=number_column("predictions", predictions), **kwargs)
+            if any(value is not None for value in column):  # axes may be omitted
+                columns[name] = text_column(name, column)
+        super().add_batch(predictions=number_column("predictions", predictions), **columns)
 
     def compute(
         self, *, predictions: Sequence[float] | None = None, references: None = None, **kwargs: Any

@@ -60,7 +60,10 @@ def number_column(name: str, column: Any) -> np.ndarray:
         if values.ndim != 1:
             raise TypeError(f"shape {values.shape}")
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise ValueError(f"{name} cannot be read as numbers ({error}); pass one number for each row") from error
+        raise ValueError(
+            f"{name} cannot be read as numbers ({error}); pass one number for each row, such as a list, a NumPy array, "
+            "or tensor.detach().cpu().float()"
+        ) from error
     return values
 
 
@@ -76,6 +79,8 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
 
 def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
     """Returns the code of each row's string, and the distinct strings in alphabetical order."""
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        column = column.to_pylist()
     try:
         encoded = pa.array(column, pa.string()).dictionary_encode()
         is_bad = encoded.is_null().to_numpy(zero_copy_only=False)
@@ -94,6 +99,16 @@ def text_codes(name: str, column: Any) -> tuple[np.ndarray, list[str]]:
     codes = np.empty(len(names), dtype=np.int64)
     codes[alphabetical] = np.arange(len(names))
     return codes[encoded.indices.to_numpy()], [names[index] for index in alphabetical]
+
+
+def text_column(name: str, column: Any) -> list[str]:
+    """Converts a column to a list of strings.
+
+    `evaluate` reads a missing string (NaN) as the string "nan", and fails if the index of a pandas column lacks 0.
+    """
+    check_column(name, column)
+    codes, names = text_codes(name, column)
+    return [names[code] for code in codes]
 
 
 def check_setting(name: str, value: Any, is_allowed: bool, advice: str) -> None:

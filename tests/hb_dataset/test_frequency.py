@@ -175,6 +175,16 @@ def test_file_formats(name, tmp_path):
         assert run(tmp_path, path, "tags")[0] == {"Deaf": 1, "white": 1}
 
 
+def test_an_added_row_changes_no_other_row(tmp_path):
+    path = tmp_path / "added.csv"
+    path.write_text("axis,descriptor,per_million,one_word\nage,old,5,True\nage,very old,6,False\nage,young,7,\n")
+    assert {term: row["one_word"] for (_, term), row in read_frequencies(path).items()} == {
+        "old": True,
+        "very old": False,
+        "young": True,
+    }
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 def test_texts_in_lists_and_fields_count(suffix, tmp_path):
     messages = [{"role": "user", "content": "Are you deaf?"}, {"role": "blind", "content": None}]

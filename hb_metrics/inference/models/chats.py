@@ -93,11 +93,17 @@ def render_chats(
         if not roles:
             raise
         raise _rejected_roles(roles, error.__cause__ or error) from error
-    for role in sorted(roles, reverse=True):
+    for role in (*sorted(roles, reverse=True), "user"):
         for text, messages in zip(rendered, conversations, strict=True):
             said = [message["content"] for message in messages if message["role"] == role]
             if said:  # one chat is enough, because a template leaves out such messages either always or never
                 if any(line.strip() not in text for content in said for line in content.split("\n")):
+                    if role == "user":
+                        raise ValueError(
+                            "the chat template of this tokenizer leaves out the user's messages, so all prompts would "
+                            "be alike; correct the template, which must read each message's content as a string, or "
+                            "set --context plain"
+                        )
                     raise _rejected_roles({role}, "it leaves them out")
                 break
     return rendered

@@ -13,12 +13,13 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     tests = f"{count(bias['num_tests'])} tests"
     skipped = counted(bias["num_skipped_tests"], "tests skipped")
     too_small = counted(bias["num_tests_too_small"], "with too few sentences to be significant")
-    # If no test could be significant, a share of 0 % would mean nothing.
-    shares = bias if bias["num_tests_too_small"] < bias["num_tests"] else {"by_axis": {}, "bh_by_axis": {}}
+    # If no test of an axis could be significant, a share of 0 % would mean nothing.
+    small = bias["num_tests_too_small_by_axis"]
+    known = {axis for axis in small if small[axis] < bias["num_tests_by_axis"][axis]}
     whole = [
         Figure(
             "Likelihood Bias",
-            shares.get("likelihood_bias"),
+            bias["likelihood_bias"] if known else None,
             "share",
             f"The share of {tests} with p < {bias['alpha']:g}. Each test compares the {measure} of two terms' "
             "sentences. The terms are on the same axis, and the sentences have the same template.",
@@ -28,7 +29,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         ),
         Figure(
             f"Likelihood Bias {ADJUSTED}",
-            shares.get("bh_likelihood_bias"),
+            bias["bh_likelihood_bias"] if known else None,
             "share",
             "The share of tests that are significant after an adjustment for the number of tests.",
             is_main=False,
@@ -52,12 +53,12 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     by_axis = [
         Figure(
             f"Likelihood Bias, {axis_label(axis)}",
-            shares["by_axis"].get(axis),
+            bias["by_axis"][axis] if axis in known else None,
             "share",
             part_of="Likelihood Bias by axis",
             is_main=False,
             beside={
-                ADJUSTED: Number(shares["bh_by_axis"].get(axis), "share"),
+                ADJUSTED: Number(bias["bh_by_axis"][axis] if axis in known else None, "share"),
                 "effect size": Number(bias["effect_size_by_axis"][axis], "effect"),
             },
             detail=f"{len(bias['median_perplexity'][axis])} terms, {count(bias['num_tests_by_axis'][axis])} tests",

@@ -8,7 +8,7 @@ from hb_metrics.measurements.likelihood.figures import ADJUSTED, figures
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, by_part
-from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_label, count
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
@@ -43,7 +43,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "by_axis": parts["Likelihood Bias by axis"],
         "chosen": chosen,
         "extremes": same_length_extremes(perplexity, chosen),
-        "papers": beside_paper(bias),
+        "papers": [] if parts[""][0].value is None else beside_paper(bias),
     }
     by_axis = figures_plot(parts["Likelihood Bias by axis"], "share of significant tests", [ADJUSTED])
     plots = {
@@ -72,6 +72,11 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
     """States how often two terms differ in likelihood. `whole` begins with plain and adjusted Likelihood Bias."""
     if bias["likelihood_bias"] is None:
         return None
+    if whole[0].value is None:
+        return (
+            f"It is unknown how often terms differ in likelihood, because none of the {count(bias['num_tests'])} tests "
+            "has enough sentences to be significant."
+        )
     shares = {axis: value for axis, value in bias["by_axis"].items() if value is not None}
     highest = max(shares.values())
     axes = [axis_label(axis).lower() for axis, value in shares.items() if value == highest]

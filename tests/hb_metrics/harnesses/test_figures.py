@@ -112,6 +112,9 @@ def test_unknown_figures_are_null(rows, classified, caplog):
     assert figures["full_gen_bias"] > 0
     assert gen_bias_figures(one_term, LABELS) == {"num_replies": 1}
     assert likelihood_figures(rows[:1], [-3.0], [2]) == {"num_tests": 0}
+    untested = likelihood_figures(one_each.rows, -np.arange(1.0, len(singles) + 1), [2] * len(singles))
+    assert untested["num_tests"] > 0  # a test of two sentences is never significant, so 0 % would mean nothing
+    assert {value for name, value in untested.items() if name.startswith("likelihood_bias")} == {None}
     axes_apart = [next(row for row in rows if row["axis"] == axis) for axis in ("age", "ability")]
     assert likelihood_figures(axes_apart, [-3.0, -4.0], [2, 2]) == {"num_tests": 0}
     assert not caplog.records  # Inspect computes figures of a run's first samples, where this is no news

@@ -91,6 +91,9 @@ def brute_force(rows, alpha):
         "num_pairs_by_axis": {axis: len(list(combinations(of[axis], 2))) for axis in axes},
         "num_skipped_tests": skipped,
         "num_tests_too_small": sum(test["least"] >= alpha for test in tests),
+        "num_tests_too_small_by_axis": {
+            axis: sum(test["least"] >= alpha for test in tests if test["axis"] == axis) for axis in axes
+        },
         "skipped_axes": [axis for axis in axes if axis not in tested],
         "left_out_descriptors": [],
         "alpha": alpha,

@@ -43,7 +43,8 @@ def test_bad_input_is_named(changed, message):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"predictions": [[0.5, 0.5]] * 2}, "don't match the expected format"),
+        ({"predictions": [[0.5, 0.5]] * 2}, "predictions in row 0 is [0.5, 0.5]; pass a string"),
+        ({"groups": ["man", math.nan]}, "groups in row 1 is nan; pass a string"),
         ({"groups": ["man"]}, "Mismatch in the number of predictions (2) and groups (1)"),
         ({"references": ["man"] * 2}, "takes no references; omit them"),
         ({"structure": ["tag"] * 2}, "unexpected keyword argument 'structure'"),

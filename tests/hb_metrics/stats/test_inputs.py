@@ -108,7 +108,8 @@ def test_columns_of_other_libraries_give_what_lists_give():
                 assert compute(form, **NAMES) == compute(single.tolist(), **NAMES)
         for form in forms:
             assert json.dumps(compute(form, **NAMES)) == expected, (name, type(form))
-        for kind in (np.array, tuple, pd.Series, np.ma.array, pa.array):
+        large = lambda column: pa.array(column, pa.large_string())  # noqa: E731
+        for kind in (np.array, tuple, pd.Series, np.ma.array, pa.array, large):
             assert json.dumps(compute(good, **{key: kind(column) for key, column in NAMES.items()})) == expected, (
                 name,
                 kind,
@@ -150,10 +151,24 @@ def test_references_are_rejected_in_every_call(tmp_path):
             metric.add_batch(predictions=NUMBERS, references=[1, 2, 3, 4], **NAMES)
         with pytest.raises(ValueError, match="takes no references; omit them"):
             metric.add(prediction=0.5, reference=1, **{name: column[0] for name, column in NAMES.items()})
-        with pytest.raises(ValueError, match="prediction cannot be read as numbers"):
+        with pytest.raises(ValueError, match="predictions cannot be read as numbers"):
             metric.add(prediction="0.5", **{name: column[0] for name, column in NAMES.items()})
         with pytest.raises(ValueError, match="predictions: nothing was given"):
             metric.add_batch(**NAMES)
+
+
+def test_modules_read_slices_of_a_table_and_no_missing_names(tmp_path):
+    """`evaluate` reads the row with the index 0, and a missing name as "nan"."""
+    table = pd.DataFrame({"predictions": NUMBERS, **NAMES})
+    for module in (LikelihoodBias, Offensiveness):
+        metric = module(cache_dir=str(tmp_path))
+        expected = metric.compute(**table.to_dict("list"))
+        for half in (table[:2], table[2:].astype({"axes": "category"})):
+            metric.add_batch(**half)
+        assert metric.compute() == expected
+        for name in NAMES:
+            with pytest.raises(ValueError, match=f"{name} in row 3 is nan; pass a string"):
+                metric.compute(**table.to_dict("list") | {name: [*NAMES[name][:3], NAN]})
 
 
 def test_flags_of_the_module_and_labels_are_checked_too():

@@ -122,6 +122,14 @@ def test_a_template_without_system_messages_takes_no_persona_lines(template, rea
         encode_contexts([PROMPT, PROMPT], [[], LINES], model, chat_tokenizer, "chat")
 
 
+def test_a_template_for_lists_of_content_is_refused(get_small_model, chat_tokenizer):
+    """Templates of models that read images loop over a list; a string has no parts of type text for them."""
+    parts = "{% for part in message.content | selectattr('type', 'equalto', 'text') %}{{ part.text }}{% endfor %}"
+    chat_tokenizer.chat_template = "{% for message in messages %}{{ message.role }}: " + parts + "{% endfor %}"
+    with pytest.raises(ValueError, match=r"leaves out the user's messages.*--context plain"):
+        encode("llama", "chat", get_small_model, [], tokenizer=chat_tokenizer)
+
+
 def test_formats_that_do_not_fit_are_refused(get_small_model, monkeypatch):
     with pytest.raises(ValueError, match="has no chat template; set --context plain"):
         encode("llama", "chat", get_small_model)

@@ -4,7 +4,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.measurements import LIKELIHOOD
-from hb_metrics.measurements.likelihood.page import same_length_extremes
+from hb_metrics.measurements.likelihood.page import likelihood_answer, same_length_extremes
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import axis_label
 from tests.hb_metrics.made_results import likelihood_run
@@ -33,15 +33,21 @@ def test_figures_are_those_of_the_results(results):
         assert row.detail == f"6 terms, {bias['num_tests_by_axis'][axis]} tests"
 
 
-def test_a_share_is_unknown_if_no_test_could_be_significant(results):
-    bias = results["likelihood"]["likelihood_bias"] | {"num_tests_too_small": 780}
+@pytest.mark.parametrize("all_axes", [True, False])
+def test_a_share_is_unknown_if_no_test_could_be_significant(results, all_axes):
+    bias = results["likelihood"]["likelihood_bias"]
+    numbers = {axis: number if all_axes or axis == "age" else 3 for axis, number in bias["num_tests_by_axis"].items()}
+    bias = bias | {"num_tests_too_small": sum(numbers.values()), "num_tests_too_small_by_axis": numbers}
     few = by_part(LIKELIHOOD.figures(results | {"likelihood": results["likelihood"] | {"likelihood_bias": bias}}))
     share, adjusted, effect, _ = few[""]
-    assert share.value is adjusted.value is None
-    assert share.detail == "of 780 tests, 780 with too few sentences to be significant"
+    assert (share.value is None) == (adjusted.value is None) == all_axes
+    assert share.detail == f"of 780 tests, {sum(numbers.values())} with too few sentences to be significant"
     assert effect.value == bias["effect_size"]
+    answer = likelihood_answer(few[""], bias, "perplexity")
+    assert ("none of the 780 tests has enough sentences" in answer) == all_axes
     for row in few["Likelihood Bias by axis"]:
-        assert row.value is row.beside["after Benjamini–Hochberg"].value is None
+        unknown = row.value is None, row.beside["after Benjamini–Hochberg"].value is None
+        assert unknown == (all_axes or row.label == "Age",) * 2
 
 
 def test_extremes_are_of_terms_of_one_length():
