@@ -164,8 +164,8 @@ def test_frequencies_are_of_one_word_terms(generation):
     per_million = [known[row["axis"], row["descriptor"]]["per_million"] for row in one_word]
 
     (section,) = frequency_section(generation)
-    for number, what in ((1, "terms are left out because"), (len(rows) - 1 - len(one_word), "terms of several words")):
-        assert f"{number} {what}" in section.html
+    assert re.search(rf"{len(rows) - 1 - len(one_word)} terms .* several words", section.html)
+    assert re.search("[^0-9]1 terms .* frequency is unknown", section.html)
     assert 0 in per_million
     for cluster, of_cluster in terms.one_word_terms(generation).items():
         expected = [(row["descriptor"], value) for row, value in zip(one_word, per_million, strict=True)]
