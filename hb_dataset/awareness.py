@@ -91,7 +91,7 @@ def awareness_prompts(
                 drawn.append((noun_rank, descriptor_rank, index, term, agreeing[chosen]))
     if not drawn:
         raise ValueError(
-            f"there are no questions about needs for the axes {', '.join(axes or ())}; add another axis to --axes"
+            f"none of the axes {', '.join(axes or ())} has questions about needs; add another axis to --axes"
         )
     if not 1 <= number <= len(drawn):
         raise ValueError(

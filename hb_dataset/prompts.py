@@ -224,7 +224,7 @@ def _configs_of(version: str) -> tuple[Config, ...]:
         ),
         Config(
             f"{version}-intersections",
-            "Pairs of terms from two axes: 16 per pair of axes, all their nouns, four templates.",
+            "Pairs of terms from two axes: 16 pairs of terms for each pair of axes, with all nouns, in four templates.",
             INTERSECTION_SCHEMA,
             intersection_batches,
             required_file=ADJECTIVE_ORDER_FILE,

@@ -55,9 +55,10 @@ def read_phrase_files(folder: Path, specification: BiasSpecification) -> tuple[d
     if not splits:
         name = specification.published_folder or specification.bias_type
         raise FileNotFoundError(
-            f"'{folder}' has no split of RedditBias for {specification.bias_type}; add train, validation or "
-            "test as .csv or .txt, or pass the authors' repository, which contains *_biased_valid_reduced.csv and "
-            f"*_biased_test_reduced.csv in data/{name}/ and *_bias_manual_train.txt in text_files/{name}/"
+            f"'{folder}' contains no RedditBias split for {specification.bias_type}; add a file named train, "
+            "validation or test (.csv or .txt), or pass the authors' repository, which contains "
+            f"*_biased_valid_reduced.csv and *_biased_test_reduced.csv in data/{name}/ and *_bias_manual_train.txt in "
+            f"text_files/{name}/"
         )
     return splits, any(_files(folders, *TRAIN_FILES, "*_biased_*_reduced.csv"))
 

@@ -170,6 +170,6 @@ def _check_sentences(version: str, counts: Mapping[str, Any], made: Mapping[str,
         for config in {**counts[name], **by_config}:
             if counts[name].get(config) != by_config.get(config):
                 raise ValueError(
-                    f"the code has changed the sentences of config '{config}', although the vocabulary {version} is "
-                    f"unchanged; use the code with which {version} was frozen, or correct the code"
+                    f"the code produces different sentences for config '{config}', although the vocabulary {version} "
+                    f"is unchanged; use the code with which {version} was frozen, or correct the code"
                 )

@@ -138,7 +138,8 @@ def _read(folder: Path) -> Vocabulary:
                 Fault(
                     path.name,
                     1,
-                    "is not part of a vocabulary; rename an axis file to <axis>.yaml, or move any other file elsewhere",
+                    "is not part of a vocabulary; if it is an axis file, rename it to <axis>.yaml, and if not, move it "
+                    "to another folder",
                 )
             )
     nouns, templates, seat_templates = read[NOUNS_FILE], read[TEMPLATES_FILE], read[SEAT_TEMPLATES_FILE]

@@ -14,8 +14,8 @@ from hb_metrics.runs.exported_prompts import export_prompts
 from hb_metrics.runs.planning import read_prompts
 
 USAGE = (
-    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]\n"
-    "The name of FILE must end in .parquet or .jsonl. All other options are those of measure."
+    "usage: holistic-bias export-prompts FILE [--after REPLIES] [OPTION ...]\nThe name of FILE must end in .parquet or "
+    ".jsonl. All other options are the options of measure."
 )
 
 

@@ -36,6 +36,7 @@ from hb_metrics.runs.run_folder import (
     PROMPTS_FILE,
     REPORT_FILE,
     RESULTS_FILE,
+    check_run_or_empty,
     hold_folder,
     open_run,
     write_json,
@@ -85,7 +86,8 @@ def measure(settings: Settings) -> Path:
 
     state = process_state()
     check_device_map(settings.run.device_map)
-    folder = Path(settings.run.output_dir or default_folder(settings))
+    folder = Path(settings.run.output_dir or default_folder(settings)).expanduser()  # PyArrow would expand ~
+    check_run_or_empty(folder)  # before a model is loaded
     served = connect(settings, folder)
     # On each machine, the first process prepares and caches the embedded models for the other processes.
     with state.local_main_process_first():

@@ -114,7 +114,7 @@ def reply(arguments: BaselineArguments) -> None:
     drawing = {"temperature": TEMPERATURE, "top_k": 0, "top_p": 1.0, "max_new_tokens": arguments.max_new_tokens}
     loaded = own_model(arguments, kinds)
     layout, replies = own_replies(arguments, asked, loaded, "sample", **drawing)
-    folder = Path(arguments.output_dir)
+    folder = Path(arguments.output_dir).expanduser()
     if replies is not None:
         answers = [
             {**question, **answer} for question, answer in zip(asked.to_pylist(), replies.to_pylist(), strict=True)
@@ -190,7 +190,7 @@ def own_replies(
     settings = decoding_preset(preset, extent="whole", min_new_tokens=1, **decoding)
     requests = make_requests(prompts, decoding=settings, chat=layout.chat, extent=extent, seed=arguments.seed)
     plan = plan_replies(requests, loaded, context=layout.context)
-    folder, state = Path(arguments.output_dir), process_state()
+    folder, state = Path(arguments.output_dir).expanduser(), process_state()
     with state.main_process_first():
         if state.is_main_process:
             options = {name: value for name, value in asdict(arguments).items() if name != "output_dir"}

@@ -111,7 +111,7 @@ def label(arguments: LabelArguments) -> None:
     read_directions(run.folder)  # raises an error if there are no directions
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
     labels, ceiling = _labels_and_ceiling(arguments, replies, styles)
-    folder = Path(arguments.output_dir)
+    folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
     context, cue, kwargs, system_prompt = map(

@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> None:
 def erase(arguments: EraseArguments) -> None:
     prompts = training_prompts(arguments.dataset_config, arguments.leave_out)
     prompts = draw_prompts(prompts, arguments.num_prompts, seed=arguments.seed)
-    loaded, folder = own_model(arguments), Path(arguments.output_dir)
+    loaded, folder = own_model(arguments), Path(arguments.output_dir).expanduser()
     number = len(decoder_layers(loaded.model))
     layers = sorted({int(share * number) for share in arguments.layers})
     layout, replies = own_replies(arguments, prompts, loaded, "greedy", max_new_tokens=MAX_NEW_TOKENS)

@@ -89,8 +89,7 @@ def neutral_drift(before: Side, after: Side) -> dict[str, Any]:
     rows = [row for row, reply in enumerate(replies) if not is_empty(reply)]
     if not rows:
         raise ValueError(
-            f"'{before.loaded.name}' replies to none of the {len(questions)} questions; pass a run of a model that "
-            "replies"
+            f"'{before.loaded.name}' replies to none of the {len(questions)} questions; pass a run whose model replies"
         )
     asked, said = [questions[row] for row in rows], [replies[row] for row in rows]
     values = drift_per_token(asked, said, (before.loaded, layout), (after.loaded, other_layout))

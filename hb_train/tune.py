@@ -165,7 +165,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
                 f"{others}, but method {arguments.method} needs the model's own replies; run "
                 f"{method.row_folder.script}.py with {loaded.name}"
             )
-        print_once(training_args, f"{others}; the model is tuned on them anyway, in that model's prompt format")
+        print_once(training_args, f"{others}; the model is tuned on them anyway, in the other model's prompt format")
     description = training_description(arguments, training_args, loaded, model_args)
     del description["settings"]["dataset_name"]  # the content of the rows is recorded instead
     folder = open_training_run(training_args, {**description, "labels": labels}, TUNING_FILE)

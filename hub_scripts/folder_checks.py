@@ -42,8 +42,8 @@ def frozen_faults(folder: Path) -> list[Fault]:
     for version, record in own.items():
         if recorded.get(version) != record:
             message = (
-                f"the record of the frozen version {version} was changed; undo the change (git checkout -- "
-                f"{shown_path(root / FROZEN_FILE)}): the record of a version never changes"
+                f"the record of the frozen version {version} was changed; a version's record never changes, so undo "
+                f"the change (git checkout -- {shown_path(root / FROZEN_FILE)})"
             )
             faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
         faults += _version_faults(root, version, record)
@@ -51,8 +51,8 @@ def frozen_faults(folder: Path) -> list[Fault]:
     for version in recorded.keys() - own:
         if VERSION_NAME.fullmatch(version) is None or version_number(version) < version_number(newest):
             message = (
-                f"{version!r} is not a name for a version after {newest}, such as v2.0; freeze versions only with "
-                "hub_scripts/freeze_version.py"
+                f"{version!r} is not a valid name for a version after {newest}; use a name such as v2.0, and freeze "
+                "versions only with hub_scripts/freeze_version.py"
             )
             faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
         else:

@@ -107,7 +107,7 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
         options.repo_id,
         files,
         parent=main_commit,
-        title=f"HolisticBias results ({run['data']['config']}{'' if tag is None else f', asked with {tag}'})",
+        title=f"HolisticBias results ({run['data']['config']}{'' if tag is None else f', tag {tag}'})",
         description=(
             "These figures show how much a model's treatment of people depends on the words that describe them. They "
             f"were measured with HolisticBias {version} (Smith et al., 2022). The run measured "

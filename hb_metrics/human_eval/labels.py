@@ -61,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     write_files(study, output)
     print(
-        f"Wrote {arguments.raters} pages, one for each rater, with {len(study.replies):,} replies: {output.resolve()}"
+        f"Wrote one page for each of {arguments.raters} raters, each with {len(study.replies):,} replies: "
+        f"{output.resolve()}"
     )
     # People's answers do not affect whether a rate gets an interval. These rates assume that people agree with the
     # judge.
@@ -71,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         verdict = "yes" if rate.interval else f"no, because {rate.reason}"
         if rate.num_needed is not None:
             verdict += f"; about {rate.num_needed:,} labels would be enough"
-        print(f"Will {name or 'all replies'} have an interval ({rate.num_labelled:,} labels)? {verdict}")
+        print(f"Is an interval expected for {name or 'all replies'} ({rate.num_labelled:,} labels)? {verdict}")
 
 
 def write_files(study: LabelStudy, folder: Path) -> None:

@@ -18,7 +18,7 @@ def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
         problem = "contains no human evaluation; pass the file that `human-eval analyse` wrote"
     elif not {run["run"] for run in results["runs"]} <= set(digests):
         names = " and ".join(run["name"] for run in results["runs"])
-        problem = f"compares {names}, but not both of them are among these runs; pass the runs that it compares"
+        problem = f"compares {names}, but at least one of them is missing from these runs; pass both of them"
     if problem is not None:
         raise ValueError(f"'{path}' {problem}")
     return results

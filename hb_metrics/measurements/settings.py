@@ -199,8 +199,8 @@ class RunOptions:
         if self.model == type(self).model:
             raise ValueError(
                 f"{sources[0]} is set, but model is '{self.model}', which runs only on this machine; set --model to "
-                "the model's name on the server or the Hub or, if the answers come from a file, to any name for their "
-                "source"
+                "the model's name on the server or the Hub. If the answers come from a file, set --model to any name "
+                "for their source"
             )
         if given and given[0] != "concurrency":
             instead = "; for a server, set --concurrency instead" if given[0] == "batch_size" else ""

@@ -38,8 +38,8 @@ def generalised_section(run: Run, over: Over) -> Section:
                 others.append(figure._replace(interval=interval, no_interval=reason))
     if not listed:
         raise ValueError(
-            f"'{run.folder}' lacks the files that --generalise needs; pass the folder of a run that measured "
-            "likelihood, generation or offensiveness and that still contains its perplexities or replies"
+            f"'{run.folder}' lacks the files that --generalise needs; pass a run that measured likelihood, generation "
+            "or offensiveness, and whose folder still contains the perplexities or replies"
         )
     wider = {figure.name: figure.interval for figure in others if figure.interval is not None}
     tables: list[tuple[str, list[tuple[Figure, str]]]] = []

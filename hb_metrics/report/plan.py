@@ -182,7 +182,7 @@ def plan(
     rows += _costs(basis.run, basis.table, numbers, (price_in, price_out), pilot_minutes)
     sentences = [_needed(f"a power of {POWER:.0%}", power, lambda found: found >= POWER)]
     if half_width is not None:
-        aim = f"a half-width of {half_width:g} of {FULL}"
+        aim = f"a half-width of {half_width:g} for {FULL}"
         at = basis.figures[FULL].at
         sentences.append(_needed(aim, lambda number: at(basis.size(number)), lambda found: 1000 * found <= half_width))
     if output is not None:

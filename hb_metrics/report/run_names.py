@@ -15,7 +15,7 @@ def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[s
         return list(names)
     models = [model_title(run.results["run"]["model"]) for run in runs]
     tags = [tag_of(run.results) for run in runs]
-    tagged = [model if tag is None else f"{model}, asked with {tag}" for model, tag in zip(models, tags, strict=True)]
+    tagged = [model if tag is None else f"{model} with tag {tag}" for model, tag in zip(models, tags, strict=True)]
     folders = [run.folder.resolve().name for run in runs]
     for candidates in (models, tagged, folders):
         if len(set(candidates)) == len(candidates):

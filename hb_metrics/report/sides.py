@@ -32,7 +32,7 @@ SIDES = {
     "Offensive replies": "Offensive replies",
     "Dialogue perplexity": "Dialogue perplexity",
 }
-LOWEST = "Uptake on the axis that lost most"
+LOWEST = "Uptake on the axis with the largest loss"
 DRIFT = "Neutral drift"
 READING = (
     "Full Gen Bias is debiased and multiplied by 1000. Uptake is the share of replies that name the prompt's term. The "
@@ -40,8 +40,8 @@ READING = (
     "Difference awareness is the divergence on needs minus the divergence on neutral questions. Entropy, divergences, "
     "difference awareness and drift are in nats per token. Neutral drift is the divergence from the first model on "
     "questions that mention no person. Brackets contain intervals. The intervals of changes are paired by prompt. “The "
-    "axis that lost most” is the axis whose uptake fell most, relative to its first value. This axis was selected by "
-    "its result, so its interval is optimistic."
+    "axis with the largest loss” is the axis whose uptake fell most, relative to its first value. This axis was "
+    "selected by its result, so its interval is optimistic."
 )
 
 

@@ -63,7 +63,10 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
                 f"measurement '{measurement.name}' needs the model itself, so it has no prompts to export; remove it "
                 "from --measurements"
             )
-    needs = {need for measurement in wanted_measurements(settings) for need in measurement.needs}
+    needs: set[str] = set()
+    for measurement in wanted_measurements(settings):
+        measurement.read_files(settings, prompts)
+        needs.update(measurement.needs)
     rows: list[dict[str, Any]] = []
     if "replies" in needs:
         from hb_metrics.measurements.generation.work import ask

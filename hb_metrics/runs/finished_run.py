@@ -79,6 +79,9 @@ def read_prompts(folder: Path) -> pa.Table:
     return _read_file(folder / PROMPTS_FILE)
 
 
+PAIRS_REASON = "pairs of terms with a term in common are not independent"
+
+
 def has_pairs_of_terms(prompts: pa.Table) -> bool:
     """Returns whether a descriptor combines two terms. A term occurs in several pairs, so pairs are not independent."""
     return "first_descriptor" in prompts.column_names

@@ -6,6 +6,7 @@ The file run.json is the run's record: all settings on which the results depend.
 import errno
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -137,9 +138,9 @@ def open_run(folder: Path, run: dict[str, Any]) -> None:
     Raises:
         ValueError: The folder contains a run with other settings.
     """
+    check_run_or_empty(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RUN_FILE
-    _check_run_or_empty(folder)
     if not path.exists():
         write_json(path, run)
         return
@@ -174,8 +175,8 @@ def hold_folder(folder: Path) -> Iterator[None]:
     The operating system releases the lock even if the process is killed. On Lustre without `flock`, the lock works only
     within one machine. On NFS without a lock service, the folder is not locked, and a note is printed.
     """
+    check_run_or_empty(folder)  # so that no lock file is written into a folder with other files
     folder.mkdir(parents=True, exist_ok=True)
-    _check_run_or_empty(folder)  # so that no lock file is written into a folder with other files
     lock = FileLock(folder / LOCK_FILE)
     try:
         lock.acquire(timeout=0)
@@ -195,8 +196,16 @@ def hold_folder(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _check_run_or_empty(folder: Path) -> None:
-    if not (folder / RUN_FILE).exists() and any(not child.name.startswith(".") for child in folder.iterdir()):
+def check_run_or_empty(folder: Path) -> None:
+    """Raises `ValueError` unless a run can be written to the folder, which need not exist. Creates nothing."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists() or path.is_symlink())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise ValueError(
+            f"output_dir is '{folder}', but '{existing}' is not a folder to which you can write; set --output_dir to a "
+            "new or empty folder"
+        )
+    is_run = existing != folder or (folder / RUN_FILE).exists()
+    if not is_run and any(not child.name.startswith(".") for child in folder.iterdir()):
         raise ValueError(
             f"output_dir '{folder}' contains files but no {RUN_FILE}; set --output_dir to a new or empty folder"
         )

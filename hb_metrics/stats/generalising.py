@@ -93,7 +93,7 @@ def generalised(influences: Influences, over: Over, confidence_level: float) -> 
     terms, in_cells, peakedness, num_axes = term_spread(influences)
     few = []
     if over != "templates" and num_terms - num_axes < MIN_FREEDOM:
-        few.append(f"at least {MIN_FREEDOM + num_axes} such terms instead of {num_terms}")
+        few.append(f"at least {MIN_FREEDOM + num_axes} terms on the same axes instead of {num_terms}")
     if over != "terms" and num_templates < MIN_TEMPLATES:
         few.append(f"at least {MIN_TEMPLATES} templates instead of {num_templates}")
     if few:

@@ -13,12 +13,8 @@ from hb_dataset import dialogue_pairs
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 
 
-@pytest.fixture(scope="module")
-def conversations():
-    return json.loads(Path(chitchat_dataset.__file__).with_name("dataset.json").read_text(encoding="utf-8"))
-
-
-def test_the_chitchat_dataset_is_read_and_drawn_from(conversations):
+def test_the_chitchat_dataset_is_read_and_drawn_from():
+    conversations = json.loads(Path(chitchat_dataset.__file__).with_name("dataset.json").read_text(encoding="utf-8"))
     dialogue = read_dialogue()
     assert (len(dialogue.ids), dialogue.source) == (500, "chitchat-dataset 0.9.0")
     replied, drawn = [], []

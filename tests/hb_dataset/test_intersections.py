@@ -11,15 +11,10 @@ from hb_dataset.intersections import all_intersections, sample_intersections
 from hb_dataset.noun_phrases import noun_phrase, plural_noun_phrase
 from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.prompt_table import intersection_table
-from hb_dataset.versions import NEXT, read_version
+from hb_dataset.versions import NEXT
 from hb_dataset.vocabulary import VOCABULARIES
 
 PERSON = PersonNoun(noun="person", plural="people")
-
-
-@pytest.fixture(scope="module")
-def vocabulary():
-    return read_version(NEXT)
 
 
 @pytest.fixture(scope="module")

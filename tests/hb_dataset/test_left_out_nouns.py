@@ -10,7 +10,7 @@ from hb_dataset import Descriptor, PersonNoun, Template, load_table
 from hb_dataset.intersections import intersect
 from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.prompt_table import prompt_table
-from hb_dataset.versions import NEXT, read_version
+from hb_dataset.versions import NEXT
 from hb_dataset.vocabulary_entries import LeftOutNoun
 
 # In no sentence of `next`, as "term/noun".
@@ -36,11 +36,6 @@ living in poverty/kid LGBT/kid transfeminine/woman demigirl/woman demiboy/enby t
 # Sentences of one kind only: "term/noun", then what is in the vocabulary and what is not.
 HATED = [("gay", "boys"), ("Deaf", "children"), ("trans", "kids"), ("Black", "girls"), ("fat", "kids")]
 LIKED = [("gay", "boys"), ("chubby", "girls"), ("young", "girls"), ("effeminate", "boys"), ("svelte", "sons")]
-
-
-@pytest.fixture(scope="module")
-def vocabulary():
-    return read_version(NEXT)
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,7 @@ import pytest
 
 from hb_dataset.noun_phrases import agrees
 from hb_dataset.prompt_groups import Pair, find_groups, read_groups
-from hb_dataset.versions import read_version
 from hb_dataset.yaml_lines import FaultsError
-
-
-@pytest.fixture(scope="module")
-def vocabulary():
-    return read_version("next")
 
 
 def write(tmp_path, text):

@@ -28,11 +28,6 @@ def v1(tables):
     return tables["v1.0"]
 
 
-@pytest.fixture(scope="module")
-def small(tables):
-    return tables["v1.0-small"]
-
-
 def read_yaml(name):
     return yaml.load((V1_FOLDER / f"{name}.yaml").read_text(encoding="utf-8"), yaml.BaseLoader)
 
@@ -104,11 +99,11 @@ def test_ids_stay_what_they_were(tables, config, text, ids):
     assert table.filter(pc.equal(table["text"], text))["id"].to_pylist() == ids
 
 
-def test_a_prompt_has_the_same_id_in_every_config(v1, small):
+def test_a_prompt_has_the_same_id_in_every_config(v1, tables):
     in_v1 = dict(
         zip(v1["id"].to_pylist(), zip(*(v1[c].to_pylist() for c in ("axis", "text")), strict=True), strict=True)
     )
-    for row in small.select(["id", "axis", "text"]).to_pylist():
+    for row in tables["v1.0-small"].select(["id", "axis", "text"]).to_pylist():
         assert in_v1[row["id"]] == (row["axis"], row["text"])
 
 

@@ -259,7 +259,7 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
 @pytest.mark.parametrize(
     ("files", "error"),
     [
-        ({}, "has no split of RedditBias for gender; add train, validation or test"),
+        ({}, "contains no RedditBias split for gender; add a file named train, validation or test"),
         ({"train.txt": "a", "train.csv": "text\na"}, r"has several files for train \(train.csv, train.txt\)"),
         ({"test.csv": "secret words here\nb"}, r"no column text or phrase or comments_processed; .* are: …\)$"),
         ({"test.csv": "text,perplexity_t1\na,much\n"}, r"row 0 .*: perplexity_t1 is not"),

@@ -122,7 +122,7 @@ def test_a_fault_is_reported_with_file_line_and_remedy(tmp_path, file, text, lin
     [
         ({"mood.yaml": "axis: moods\nterms:\n  - term: calm\n"}, ("mood.yaml", 1), "write `axis: mood`"),
         ({"My mood.yaml": "axis: My mood\nterms:\n  - term: calm\n"}, ("My mood.yaml", 3), "write 'my_mood'"),
-        ({"mood.yml": ""}, ("mood.yml", 1), "rename an axis file to <axis>.yaml, or move"),
+        ({"mood.yml": ""}, ("mood.yml", 1), "if it is an axis file, rename it to <axis>.yaml"),
         ({"nouns.yaml": ""}, ("nouns.yaml", 1), "write `nouns:` and, below it, entries"),
         ({"nouns.yaml": None}, ("nouns.yaml", 1), "is missing"),
         ({"mood.yaml": None}, ("<axis>.yaml", 1), "is missing"),

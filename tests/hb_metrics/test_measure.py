@@ -12,6 +12,7 @@ import pytest
 
 from hb_dataset import load_table
 from hb_metrics.arguments import asked_measurements, parse_arguments, settings_of
+from hb_metrics.export_prompts import main as export_prompts
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning
 from hb_metrics.report.layout.numbers import bias
 from hb_metrics.runs.run_folder import write_json
@@ -116,8 +117,8 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     assert generation["tuned_with"] == asked_with
     debiased = bias(results["generation"]["debiased"]["full_gen_bias"])
     assert "3.59 (1.30 to 5.88) for the replies tagged “no_bias”, and 5.39 for all labelled replies" in page
-    assert f"This model's value is {debiased}." in page
-    assert "other values of --system_prompt and --cue, so this run may not show the effect" in page
+    assert f"This model&#39;s value is {debiased}." in page
+    assert "different values of --system_prompt and --cue, so this run may not show the effect" in page
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 
 
@@ -144,6 +145,13 @@ def test_bad_options_end_in_one_clear_line(options, message, vocabulary, saved_l
     assert not (tmp_path / "run" / "perplexities").exists()
 
 
+def test_a_folder_is_checked_before_the_model_is_loaded(vocabulary, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "run").touch()
+    message = refusal("--model", "no/such", "--vocabulary_dir", vocabulary, "--output_dir", "~/run")
+    assert f"'{tmp_path / 'run'}' is not a folder" in message
+
+
 @pytest.mark.parametrize("options", [["--axes", "age"], ["--sample", 1], ["--sample", 2, "--cue", "history"]])
 def test_a_single_term_is_refused_before_the_model_is_loaded(options, tmp_path):
     templates = ("I'm {noun_phrase}.", "I love {plural_noun_phrase}.")
@@ -151,6 +159,8 @@ def test_a_single_term_is_refused_before_the_model_is_loaded(options, tmp_path):
     own = write_vocabulary(tmp_path / "one", **terms)
     options = ["--dataset_config", "v1.0", "--vocabulary_dir", own, *options, "--output_dir", tmp_path / "run"]
     assert "no template has two terms; set --axes" in refusal("--model", "no/such", *options)
+    with pytest.raises(ValueError, match="no template has two terms"):
+        export_prompts([*map(str, [tmp_path / "prompts.jsonl", *options])])
 
 
 def test_options_come_from_yaml_and_the_command_line_has_the_last_word(tmp_path):

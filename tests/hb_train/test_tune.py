@@ -68,7 +68,7 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     assert "Not measured yet." in (tuned / "README.md").read_text(encoding="utf-8")
 
     runs = [str(before[0]), str(tmp_path / "no_bias"), str(tmp_path / "bias")]
-    names = ["before", "asked with no_bias", "asked with bias"]
+    names = ["before", "with tag no_bias", "with tag bias"]
     write_card(["--model", str(tuned), "--runs", *runs, "--names", *names])
     card = (tuned / "README.md").read_text(encoding="utf-8")
     assert OTHER_MODELS not in card
@@ -87,11 +87,11 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     assert obedient.change.value < -0.8 * first.mean.value
     assert other.change.value > 0
     assert rows[1].relative == pytest.approx(obedient.mean.value / first.mean.value - 1)
-    assert table["asked with no_bias".replace("_", r"\_")].split(" | ")[5] == bias(obedient.mean.value)
+    assert table["with tag no_bias".replace("_", r"\_")].split(" | ")[5] == bias(obedient.mean.value)
     recorded["model"] |= {"name": "<b>another</b>", "digest": "d"}
     (tmp_path / LABELS_FILE).write_text(json.dumps(recorded), encoding="utf-8")
     (note,) = other_model_notes(tmp_path, [read_run(Path(run)) for run in runs])
-    assert note == "The labels belong to replies by <b>another</b>, which none of these runs measured."
+    assert note == "The labels belong to replies by <b>another</b>, but none of these runs measured this model."
 
 
 def test_beta_auto_takes_the_lowest_ceiling_or_stops(before, labels, tmp_path, capsys, monkeypatch):

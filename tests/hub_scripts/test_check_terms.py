@@ -180,7 +180,7 @@ def copy_v1(version):
 
 
 CHANGED = "v1.0 is frozen and was changed "
-RECORD = ("../frozen.json", "the record of the frozen version v1.0 was changed; undo the change")
+RECORD = ("../frozen.json", "the record of the frozen version v1.0 was changed; a version's record never")
 FROZEN = {
     "term": (replace("v1.0/ability.yaml", "Deaf", "deaf"), "../v1.0", f"{CHANGED}(its digest is "),
     "unreadable": (put("v1.0/ability.yaml", "x: ["), "../v1.0", f"{CHANGED}(it cannot be read (ability.yaml:1: "),
@@ -189,7 +189,7 @@ FROZEN = {
     "no record": (put("frozen.json", "{}"), *RECORD),
     "no JSON": (put("frozen.json", "{"), *RECORD),
     "v9.9 and its record": (copy_v1("v9.9"), "../v9.9", "v9.9 is frozen and was changed (its record"),
-    "an older one": (copy_v1("v0.9"), "../frozen.json", "'v0.9' is not a name"),
+    "an older one": (copy_v1("v0.9"), "../frozen.json", "'v0.9' is not a valid name"),
     "a hidden folder": (lambda root: (root / ".v2.0").mkdir(), "../.v2.0", "is not recorded as a frozen version"),
     "the licence": (put("../LICENSE", "MIT"), "../../LICENSE", "was changed; undo the change"),
     "no licence": (lambda root: (root.parent / "LICENSE").unlink(), "../../LICENSE", "was removed; undo the change"),

@@ -242,7 +242,7 @@ def test_publishing_opens_one_pull_request(hub, repo, run, results, write_run, c
     expected = {path: text.encode() for path, text in evaluation_results(results, DATASET).items()}
     assert repo.files("refs/pr/1") == before | expected
     request = repo.pull_requests[1]
-    assert request.title == "HolisticBias results (v1.0-small, asked with no_bias)"
+    assert request.title == "HolisticBias results (v1.0-small, tag no_bias)"
     assert all(path in request.description for path in expected)
     printed = capsys.readouterr().out
     url = f"{hub.url}/{MODEL}/discussions/1"

@@ -159,8 +159,8 @@ def _rejected_roles(roles: Collection[str], error: object) -> ValueError:
     places = {"system": "system message", "assistant": "earlier turns"}
     what = " or ".join(places[role] for role in sorted(roles, reverse=True))
     return ValueError(
-        f"the chat template of this tokenizer accepts no {what} ({error}); remove --system_prompt, and set --personas "
-        "0 and --cue prompt or signature. Alternatively, set --context plain"
+        f"this tokenizer's chat template accepts no {what} ({error}); remove --system_prompt, and set --personas 0 and "
+        "--cue prompt or signature. Alternatively, set --context plain"
     )
 
 
@@ -180,8 +180,8 @@ def _apply(
         )
     except Exception as error:  # a template may raise anything
         raise ValueError(
-            f"the chat template of this tokenizer raises an error ({error}); correct the template, or set --context "
-            "plain and remove the options for chats"
+            f"this tokenizer's chat template raises an error ({error}); correct the template, or set --context plain "
+            "and remove the options for chats"
         ) from error
 
 

@@ -98,8 +98,8 @@ def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextF
         longest = max(map(len, contexts), default=0) + (turn - 1) * decoding.max_new_tokens + beside
         if limit is not None and longest > limit:
             raise ValueError(
-                f"turns is {requests.turns}, but the longest conversation could have {longest:,} tokens at turn "
-                f"{turn}, and the model accepts {limit:,}; set --turns to at most {turn - 1}, set --max_new_tokens to "
+                f"turns is {requests.turns}, so the longest conversation could have {longest:,} tokens at turn {turn}, "
+                f"but the model accepts only {limit:,}; set --turns to at most {turn - 1}, set --max_new_tokens to "
                 f"less than {decoding.max_new_tokens}, or use a model that accepts more tokens"
             )
 

@@ -29,7 +29,7 @@ FIGURES: dict[str, tuple[str, Unit, str]] = {
         "does not show that the reply is helpful.",
     ),
 }
-FEW_REASON = "there are fewer than 12 terms or questions, or all values are equal"
+FEW_REASON = "there are fewer than 12 terms or questions, or the estimated variance is not above 0"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:

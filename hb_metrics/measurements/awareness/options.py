@@ -9,8 +9,8 @@ class AwarenessOptions:
 
     awareness_prompts: int = option(
         500,
-        "The number of prompts of each kind: questions about a person's needs, where the term should matter, and "
-        "neutral questions, where it should not.",
+        "The number of questions about a person's needs, where the term should matter. The run has the same number of "
+        "neutral questions, where the term should not matter.",
     )
 
     def __post_init__(self) -> None:

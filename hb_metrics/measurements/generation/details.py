@@ -58,14 +58,15 @@ def term_changes(first: Mapping[str, Any], second: Mapping[str, Any], replies: R
     said = {(example["id"], example["prompt"]): example["reply"] for example in second["examples"]}
     if replies is not None:
         said = dict(zip(zip(replies.ids, replies.prompts, strict=True), replies.texts, strict=True))
-    numbered = any(reply_number(identifier)[1] > 1 for identifier, _ in said)
+    ids = [identifier for identifier, _ in said] + [example["id"] for example in first["examples"]]
+    numbered = any(reply_number(identifier)[1] > 1 for identifier in ids)
     pairs: dict[tuple[str, str], list[list[Any]]] = {}
     for example in first["examples"]:
         identifier, number = reply_number(example["id"])
         other = number if (example["id"], example["prompt"]) in said else 1
         reply = said.get((reply_id(identifier, other), example["prompt"]))
         if reply is not None:
-            numbers = [number, other] if numbered or number > 1 else None
+            numbers = [number, other] if numbered else None
             of_both = [example["prompt"], example["reply"], reply, example["why"], numbers]
             pairs.setdefault((example["axis"], example["descriptor"]), []).append(of_both)
     known = second["by_descriptor"][0]["clusters"] if rows else {}

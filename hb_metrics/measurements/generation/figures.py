@@ -81,7 +81,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
             "Full Gen Bias, plain",
             plain["full_gen_bias"],
             "bias",
-            f"{_VARIES}, by the paper's formula. The value is based on {per_cell} ({with_noise}).",
+            f"{_VARIES}, computed with the paper's formula. The value is based on {per_cell} ({with_noise}).",
             printed=paper.FULL_GEN_BIAS,
             detail=detail,
             task="full_gen_bias",

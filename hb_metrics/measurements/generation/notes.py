@@ -78,7 +78,8 @@ def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
     if shortened := served["num_shortened"]:
         notes.append(
             f"In {count(shortened)} requests of later turns, the server counted too few input tokens for the whole "
-            "conversation, so it may have left out messages. Set a smaller --turns, or a longer context in the server."
+            "conversation, so the server may have left out messages. Set a smaller --turns, or a longer context in the "
+            "server."
         )
     if len(served["fingerprints"]) > 1:
         notes.append(

@@ -104,8 +104,11 @@ def noun_kernels(
     return {group: kernels for group, kernels in found.items() if kernels.by_template}
 
 
-def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float) -> dict[str, Any]:
-    by_group = {gender: _result(of_gender, confidence_level) for gender, of_gender in kernels.items()}
+def noun_bias(
+    kernels: Mapping[str | None, Kernels], confidence_level: float, missing: str | None = None
+) -> dict[str, Any]:
+    """Computes the values for results.json. `missing` is the reason why no value has an interval, if there is one."""
+    by_group = {gender: _result(of_gender, confidence_level, missing) for gender, of_gender in kernels.items()}
     whole = by_group.pop(None, {"value": None, "interval": None, "no_interval": None})
     return {**whole, "by_gender": by_group, "confidence_level": confidence_level}
 
@@ -155,11 +158,11 @@ def _centred(kernel: np.ndarray) -> np.ndarray:
     return np.where(off, kernel - kernel[off].mean(), 0.0)
 
 
-def _result(kernels: Kernels, confidence_level: float) -> dict[str, Any]:
+def _result(kernels: Kernels, confidence_level: float, missing: str | None) -> dict[str, Any]:
     matrix = covariance(kernels, kernels)
     value = round(kernels.value, _DIGITS)
-    if matrix is None or not matrix[0, 0] > 0:
-        return {"value": value, "interval": None, "no_interval": FEW_REASON}
+    if missing is not None or matrix is None or not matrix[0, 0] > 0:
+        return {"value": value, "interval": None, "no_interval": missing or FEW_REASON}
     half = float(stats.t.ppf((1 + confidence_level) / 2, kernels.freedom) * np.sqrt(matrix[0, 0]))
     return {
         "value": value,

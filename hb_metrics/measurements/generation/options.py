@@ -31,8 +31,8 @@ class GenerationOptions:
     )
     max_new_tokens: int | None = option(
         None,
-        "The maximum number of tokens in a reply, without the thoughts before it. Default: 256 for whole replies "
-        "(--reply whole), otherwise the preset's value.",
+        "The maximum number of tokens in a reply, not counting any thought before the reply. Default: 256 for whole "
+        "replies (--reply whole), otherwise the preset's value.",
     )
     reply: Literal["auto", "whole", "first_line"] = option(
         "auto",

@@ -12,7 +12,14 @@ from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import Run, read_reply_table, read_run_table, read_styles, read_vectors
+from hb_metrics.runs.finished_run import (
+    Run,
+    has_pairs_of_terms,
+    read_reply_table,
+    read_run_table,
+    read_styles,
+    read_vectors,
+)
 from hb_metrics.runs.replies import FlaggedReplies, Replies, nonempty_replies
 from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES, plural_forms
 from hb_metrics.runs.run_record import cue_of
@@ -67,7 +74,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
         change = _change(generations, path, covariances[axis][metric]) if axis in covariances else None
         if change is not None:
             by_name[name] = change
-    return FigureChanges(by_name | _noun_changes(before, after, level))
+    if not has_pairs_of_terms(tables[0]):
+        by_name |= _noun_changes(before, after, level)
+    return FigureChanges(by_name)
 
 
 def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:

@@ -37,7 +37,7 @@ from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.runs.finished_run import read_vectors
+from hb_metrics.runs.finished_run import PAIRS_REASON, has_pairs_of_terms, read_vectors
 from hb_metrics.runs.replies import FlaggedReplies, Replies, no_replies, nonempty_replies, replied_prompts
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
@@ -209,6 +209,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
     vectors = read_vectors(folder / STYLES).values
+    kernels = noun_kernels(vectors, nouns_of(prompts, replies.ids), replies.templates, terms)
     results, biases = generation_results(
         replies,
         vectors,
@@ -232,7 +233,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         **({} if looked is None else {"until": looked.outcome}),
         "identity_leakage": _identity_leakage(task, classifier, classified, vectors, results),
         "uptake": reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
-        "nouns": noun_bias(noun_kernels(vectors, nouns_of(prompts, replies.ids), replies.templates, terms), level),
+        "nouns": noun_bias(kernels, level, PAIRS_REASON if has_pairs_of_terms(prompts) else None),
         **({"name_groups": groups_of_names(task, replies, vectors)} if options.cue in NAME_CUES else {}),
         "refusals": refusals_results(replies, refusals, work.rules, level),
         "frequencies": _frequencies(options.frequencies, task.prompts),

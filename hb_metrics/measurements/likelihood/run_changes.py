@@ -13,7 +13,7 @@ from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, pair_share_change
 from hb_metrics.report.layout.numbers import axis_groups
-from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_prompts, read_shards
+from hb_metrics.runs.finished_run import PAIRS_REASON, Run, has_pairs_of_terms, read_prompts, read_shards
 from hb_metrics.runs.replies import replied_prompts
 from hb_metrics.runs.run_folder import PERPLEXITIES, PROMPTS_FILE
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -29,7 +29,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         scores = scores.sort_by("id")
         scored = replied_prompts(read_prompts(run.folder), scores)
         if has_pairs_of_terms(scored):
-            return FigureChanges({}, "pairs of terms with a term in common are not independent")
+            return FigureChanges({}, PAIRS_REASON)
         prompts.append(scored.select(["id", "axis", "descriptor", "template"]))
         values.append(scores["perplexity"].to_numpy())
     if not prompts[0].equals(prompts[1]):

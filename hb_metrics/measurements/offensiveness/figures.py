@@ -24,8 +24,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 f"Offensive {part}",
                 of_part["offensive_share"],
                 "small_share",
-                f"The share of {number} {part} that are offensive with a probability of {threshold:g} or more, "
-                "according to the classifier.",
+                f"The share of the {number} {part} that the classifier considers offensive, with a probability of "
+                f"{threshold:g} or more.",
                 is_main=part == "replies",
                 detail=f"{count(of_part['num_offensive'])} of {number}",
                 task="offensive_replies" if part == "replies" else None,

@@ -45,13 +45,6 @@ def replies(rows):
     return {row["id"]: REPLIES[i].format(term=row["descriptor"]) for row, i in zip(rows, drawn, strict=True)}
 
 
-@pytest.fixture(scope="session")
-def log_likelihoods(rows):
-    """A log-likelihood and a number of tokens of each prompt, by its id."""
-    draw = np.random.default_rng(1)
-    return {row["id"]: (float(draw.normal(-30 - len(row["descriptor"]), 3)), len(row["text"]) // 4) for row in rows}
-
-
 @pytest.fixture
 def nothing_left_open():
     """Collects streams that Inspect leaves open, whose warnings would be errors of whatever test comes later."""

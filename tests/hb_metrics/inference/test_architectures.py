@@ -6,7 +6,6 @@ In bfloat16 the tolerance is the noise of the model itself: how far a padded bat
 import numpy as np
 import pytest
 import torch
-import transformers
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
@@ -79,15 +78,6 @@ NOT_TRIED = {
 GREEDY = Decoding(max_new_tokens=6)
 BEAMS = Decoding(max_new_tokens=4, num_beams=2)
 ENDS = EndTokens(dropped=())
-# What transformers 5.10.1, the lowest release, does wrong itself: no cache, or tokens that see what comes after them.
-if transformers.__version__.startswith("5.10."):
-    NOT_TRIED["causal"]["is wrong in this release of transformers"] = (
-        "big_bird dbrx doge git glm_moe_dsa gpt_bigcode megatron-bert moshi rembert roformer"
-    )
-    NOT_TRIED["encoder-decoder"]["cannot be made by its config class alone in this release"] = "encoder-decoder"
-    NOT_TRIED["image-text"]["cannot be made by its config class alone in this release"] = (
-        "aria minicpmv4_6 video_llama_3"
-    )
 EPSILON = torch.finfo(torch.bfloat16).eps
 
 

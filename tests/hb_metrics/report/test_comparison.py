@@ -42,11 +42,6 @@ def compared(folders, folder, names=None):
     return page
 
 
-@pytest.fixture(scope="module")
-def page(tuning_runs, tmp_path_factory):
-    return compared(tuning_runs, tmp_path_factory.mktemp("page"), NAMES)
-
-
 @pytest.mark.parametrize("name", ALONE)
 def test_two_runs_of_one_measurement_can_be_compared(name, tmp_path):
     runs = [ALONE[name](side) for side in (0, 1)]
@@ -65,7 +60,8 @@ def test_two_runs_of_one_measurement_can_be_compared(name, tmp_path):
             assert [" ".join(cell.split()) for cell in shown[figure.name][:2]] == [figure.shown, other.shown]
 
 
-def test_the_overview_has_every_figure_of_every_run(tuning_runs, page):
+def test_the_overview_has_every_figure_of_every_run(tuning_runs, tmp_path):
+    page = compared(tuning_runs, tmp_path, NAMES)
     assert [id for id in page.ids if id.startswith("overview-")] == [
         "overview-likelihood",
         "overview-generation",

@@ -124,7 +124,7 @@ def test_assumptions_need_no_pilot(capsys):
     main(["--assume", *ASSUMED, "--templates", "4", "--terms", "78", "--half_width", "2", "--replies", "8", "16"])
     text = capsys.readouterr().out
     widths = [number(cell) for cell in rows_of(text)["Full Gen Bias"][1:]]
-    needed = int(re.search(r"half-width of 2 of Full Gen Bias, generate (\d+)", text)[1])
+    needed = int(re.search(r"half-width of 2 for Full Gen Bias, generate (\d+)", text)[1])
     assert widths[0] < 2 < 2 * widths[0]
     assert needed == 7
     larger = plan(None, ASSUMED, [8, 16], 16, 78)
@@ -133,7 +133,7 @@ def test_assumptions_need_no_pilot(capsys):
 
 def test_the_replies_needed_for_a_half_width_are_the_fewest(pilot, capsys):
     main([str(pilot), "--half_width", "9"])
-    needed = int(re.search(r"half-width of 9 of Full Gen Bias, generate (\d+)", capsys.readouterr().out)[1])
+    needed = int(re.search(r"half-width of 9 for Full Gen Bias, generate (\d+)", capsys.readouterr().out)[1])
     full = pilot_spreads(read_run(pilot), read_reply_table(pilot))[0]["Full Gen Bias"]
     fewer, enough = (
         half_width(at_size(full, full.size._replace(replies=number)), 0.95) for number in (needed - 1, needed)

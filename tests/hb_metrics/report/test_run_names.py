@@ -22,7 +22,7 @@ def runs_of(*described):
         ([("m", None, "x"), ("n", "bias", "y")], ["m", "n"]),
         (
             [("m", None, "x"), ("n", "no_bias", "y"), ("n", "bias", "z")],
-            ["m", "n, asked with no_bias", "n, asked with bias"],
+            ["m", "n with tag no_bias", "n with tag bias"],
         ),
         ([("m", None, "r/x"), ("m", None, "r/y")], ["x", "y"]),
         ([("m", None, "r/x"), ("m", None, "s/x")], ["1. x", "2. x"]),

@@ -134,7 +134,7 @@ def test_what_is_no_probability_is_not_taken_for_one(value, tmp_path):
     rows = pa.array([[0.5, 0.5], None if value is None else [1.0, value]], pa.list_(pa.float32(), 2))
     pq.write_table(pa.table({"id": ["a", "b"], "probabilities": rows}), tmp_path / "00000-of-00001.parquet")
     path = tmp_path / "00000-of-00001.parquet"
-    with pytest.raises(ValueError, match=rf"(?=.*{re.escape(repr(str(path)))})(?=.*'probabilities').*damaged"):
+    with pytest.raises(ValueError, match=rf"{re.escape(repr(str(path)))}.*damaged"):
         read_vectors(tmp_path)
 
 

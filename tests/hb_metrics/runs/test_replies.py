@@ -7,12 +7,8 @@ from hb_dataset import load_table
 from hb_metrics.runs.replies import Replies, is_empty, nonempty_replies
 
 
-@pytest.fixture(scope="module")
-def prompts():
-    return load_table("v1.0-small").take(pa.array([0, 3000, 5, 9000]))
-
-
-def test_empty_replies_are_left_out_and_questions_follow(prompts):
+def test_empty_replies_are_left_out_and_questions_follow():
+    prompts = load_table("v1.0-small").take(pa.array([0, 3000, 5, 9000]))
     texts, questions = ["a", None, "b", "_POTENTIALLY_UNSAFE__"], [None, None, "Why?", None]
     replies = pa.table({"id": prompts["id"], "text": ["p0", "p1", "p2", "p3"], "reply": texts, "question": questions})
     kept = [prompts.to_pylist()[row] for row in (0, 2)]

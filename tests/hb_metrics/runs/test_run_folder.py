@@ -76,6 +76,15 @@ def test_a_run_starts_in_a_new_or_empty_folder(tmp_path):
         write_json(tmp_path / "file.json", {"deep": [{"down": float("nan")}]})
 
 
+def test_a_folder_that_cannot_be_is_named_and_nothing_is_made(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    for name, existing in (("file", "file"), ("file/run", "file"), ("link", "link"), ("link/run", "link")):
+        with pytest.raises(ValueError, match=f"'{tmp_path / existing}' is not a folder to which you can write"):
+            open_run(tmp_path / name, RUN)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
 OTHER_RUNS = [
     ({"settings": {**RUN["settings"], "alpha": 0.1}}, ["settings.alpha is 0.05 there and 0.1 here"]),
     ({"settings": {**RUN["settings"], "revision": "main"}}, ["settings.revision is None there and 'main' here"]),

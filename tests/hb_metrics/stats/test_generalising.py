@@ -116,7 +116,7 @@ def some_shares(terms, templates, far=0.0):
 
 
 def test_what_cannot_be_told_has_a_number_that_would_do():
-    terms, templates = f"{MIN_FREEDOM + 1} such terms instead of 8", "4 templates instead of 3"
+    terms, templates = f"{MIN_FREEDOM + 1} terms on the same axes instead of 8", "4 templates instead of 3"
     assert generalised(some_shares(8, 4), "both", 0.95).reason.endswith(f"needs at least {terms}")
     assert generalised(some_shares(20, 3), "both", 0.95).reason.endswith(f"needs at least {templates}")
     assert generalised(some_shares(8, 3), "both", 0.95).reason.endswith(f"{terms} and at least {templates}")

@@ -14,13 +14,6 @@ def score_spans(texts, spans, model, tokenizer, **options):
     return perplexity_scores(plan, run_plan(plan, model, progress=False))
 
 
-@pytest.fixture(scope="module")
-def seat():
-    table = load_table("v1.0-seat")
-    table = table.take(list(range(0, table.num_rows, table.num_rows // 30)))
-    return table["text"].to_pylist(), [tuple(span) for span in descriptor_noun_spans(table).tolist()]
-
-
 def one_token_at_a_time(text, span, model, tokenizer):
     encoded = tokenizer(text, return_offsets_mapping=True)
     total, count = 0.0, 0
@@ -36,8 +29,10 @@ def one_token_at_a_time(text, span, model, tokenizer):
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])
-def test_each_token_of_the_span_is_masked_in_turn(name, seat, get_small_model):
-    texts, spans = seat
+def test_each_token_of_the_span_is_masked_in_turn(name, get_small_model):
+    table = load_table("v1.0-seat")
+    table = table.take(list(range(0, table.num_rows, table.num_rows // 30)))
+    texts, spans = table["text"].to_pylist(), list(map(tuple, descriptor_noun_spans(table).tolist()))
     model, tokenizer = get_small_model(name)
     expected = [one_token_at_a_time(text, span, model, tokenizer) for text, span in zip(texts, spans, strict=True)]
     perplexities = [math.exp(-total / count) for total, count in expected]

@@ -199,7 +199,7 @@ def test_prompts_are_of_all_axes_and_differ_in_the_question_alone():
 def test_more_prompts_than_there_are_or_an_unknown_descriptor_are_named(tmp_path):
     with pytest.raises(ValueError, match="awareness_prompts is 99,999"):
         awareness_prompts(ITEMS, 99_999)
-    with pytest.raises(ValueError, match="for the axes nonce; add another axis"):
+    with pytest.raises(ValueError, match="of the axes nonce has questions about needs; add another axis"):
         awareness_prompts(ITEMS, 1, axes=["nonce"])
     path = tmp_path / "items.yaml"
     item = "{axis: ability, descriptors: [Deff], question: Why?, taken_up: [sign], neutral: How?}"

@@ -30,14 +30,9 @@ def options(tmp_path_factory, saved_llama):
     return list(map(str, ["--model", saved_llama, "--vocabulary_dir", vocabulary, *chosen]))
 
 
-@pytest.fixture(scope="module")
-def stopped(options, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "stopped"
-    return folder, measure_here(*options, "--until", "half_width(full_gen_bias)<1e6", "--output_dir", folder)
-
-
-def test_a_run_stops_at_the_look_that_answers(stopped, options, tmp_path):
-    folder, printed = stopped
+def test_a_run_stops_at_the_look_that_answers(options, tmp_path):
+    folder = tmp_path / "stopped"
+    printed = measure_here(*options, "--until", "half_width(full_gen_bias)<1e6", "--output_dir", folder)
     results = json.loads((folder / "results.json").read_text())
     generation = results["generation"]
     assert results["run"]["generation"]["looks"] == [4, 5, 7, 10]

@@ -11,6 +11,7 @@ import pytest
 
 from hb_metrics.measurements.generation.nouns import FEW_REASON, NEITHER, Noun, covariance, noun_bias, noun_kernels
 from hb_metrics.paired_changes.paired_change import change_from_covariance
+from hb_metrics.runs.finished_run import PAIRS_REASON
 from tests.hb_metrics.stats.coverage import coverage
 
 STYLES, TEMPLATES, NOUNS, SETS = 8, 4, 12, 300
@@ -120,6 +121,9 @@ def test_equal_replies_have_no_interval():
     vectors, *names = replies_of(made_model(0.5, 0.5, 20), 4, np.random.default_rng(3))
     found = noun_bias(noun_kernels(np.ones_like(vectors), *names), 0.95)
     assert (found["value"], found["interval"], found["no_interval"]) == (0, None, FEW_REASON)
+    kernels = noun_kernels(vectors, *names)
+    assert noun_bias(kernels, 0.95)["interval"] is not None
+    assert noun_bias(kernels, 0.95, PAIRS_REASON)["no_interval"] == PAIRS_REASON
 
 
 def test_the_interval_of_a_change_holds_it():

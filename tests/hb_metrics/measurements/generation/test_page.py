@@ -13,19 +13,9 @@ from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 from tests.hb_metrics.made_results import AXES, SORRY, full_run, write_run
-from tests.hb_metrics.pages import Page, report_page
+from tests.hb_metrics.pages import Page
 
 NAMES = ("before", "after")
-
-
-@pytest.fixture(scope="module")
-def results():
-    return full_run()
-
-
-@pytest.fixture(scope="module")
-def page(results, tmp_path_factory):
-    return report_page(results, tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture(scope="module")

@@ -1,34 +1,23 @@
 """Refusals of a run, end to end: a model that refuses to talk with the people of one axis, and nobody else."""
 
 import pyarrow.parquet as pq
-import pytest
 
-from hb_metrics.measure import main
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
 from tests.hb_metrics.pages import check_sound, read_page
+from tests.hb_metrics.runs_here import measure_here
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """The folder of a model that refuses, and the options and the folder of its run by rules."""
-    folder = tmp_path_factory.mktemp("refusals")
-    model, tokenizer = trained_chat_model("qwen3")
-    model.save_pretrained(folder / "model")
-    tokenizer.save_pretrained(folder / "model")
-    options = ["--model", folder / "model", "--vocabulary_dir", write_trained_vocabulary(folder / "vocabulary")]
+def test_refusals_of_one_axis_show(tmp_path):
+    for part in trained_chat_model("qwen3"):
+        part.save_pretrained(tmp_path / "model")
+    options = ["--model", tmp_path / "model", "--vocabulary_dir", write_trained_vocabulary(tmp_path / "vocabulary")]
     options += ["--dataset_config", "v1.0", "--measurements", "generation", "--decoding", "greedy"]
-    options = [*map(str, options)]
-    main([*options, "--output_dir", str(folder / "run")])
-    return folder, options
-
-
-def test_refusals_of_one_axis_show(run):
-    folder, _ = run
-    finished = read_run(folder / "run")
+    measure_here(*options, "--output_dir", tmp_path / "run")
+    finished = read_run(tmp_path / "run")
     terms = {row["id"]: row["descriptor"] for row in trained_prompts().to_pylist()}
     rows = pq.read_table(finished.folder / "refusals.parquet").to_pylist()
     assert {(terms[row["id"]], row["refusal"], row["disclaimer"]) for row in rows} == {
@@ -44,7 +33,7 @@ def test_refusals_of_one_axis_show(run):
     assert {axis: row["num"] for axis, row in refusals["by_axis"].items()} == {"ability": 4, "age": 0}
     assert [row["descriptor"] for row in refusals["by_descriptor"]] == ["blind", "deaf"]
     assert all(0 <= low < high <= 1 for low, high in (row["interval"] for row in refusals["by_axis"].values()))
-    page = read_page(folder / "run" / "report.html")
+    page = read_page(tmp_path / "run" / "report.html")
     check_sound(page)
     table = {row[0]: [row[1], row[3].rstrip("*")] for row in page.table("Refusals by axis")[1:]}
     assert table == {"Ability": ["100.0%", "4 of 4"], "Age": ["0.0%", "0 of 4"]}

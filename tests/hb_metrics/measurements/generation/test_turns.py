@@ -1,5 +1,6 @@
 """Conversations of several turns with stand-ins whose bias is planted by turn, from requests to the report."""
 
+import html
 import json
 import random
 import re
@@ -128,7 +129,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     unknown = turn_sentences(turns | {"change": change | {"interval": None, "reason": "there are few"}})
     assert unknown[1] == "The change from turn 1 to turn 3 is unknown: there are few."
     page = (runs / name / "report.html").read_text()
-    assert still in page
+    assert still in html.unescape(page)
     assert changed in page
     assert "turns-plot" in page
     names = [figure.name for figure in GENERATION.figures(results)]
@@ -199,7 +200,7 @@ def test_the_user_is_masked_at_every_turn(cue, vocabulary, tmp_path):
     [
         (["--turns", 0], "turns is 0"),
         (["--turns", 18], "needs 17 different follow-up questions, but there are only 16; set --turns to at most 17"),
-        (["--turns", 3, "--max_new_tokens", 12], "the model accepts 64; set --turns to at most 2, set"),
+        (["--turns", 3, "--max_new_tokens", 12], "the model accepts only 64; set --turns to at most 2, set"),
     ],
 )
 def test_options_that_no_conversation_fits_are_refused(options, message, vocabulary, saved_llama, tmp_path):

@@ -1,7 +1,5 @@
 """Offensiveness: its figures are the numbers of results.json, and the page shows them beside the paper's."""
 
-import pytest
-
 from hb_metrics.measurements import OFFENSIVENESS
 from hb_metrics.measurements.offensiveness.page import extremes
 from hb_metrics.report.layout import paper
@@ -10,13 +8,8 @@ from hb_metrics.report.layout.numbers import axis_label, slot
 from tests.hb_metrics.made_results import AXES, full_run
 
 
-@pytest.fixture(scope="module")
-def results():
+def test_figures_are_those_of_the_results():
     results = full_run()
-    return {"run": results["run"], "offensiveness": results["offensiveness"]}
-
-
-def test_figures_are_those_of_the_results(results):
     prompts, replies = (results["offensiveness"][part] for part in ("prompts", "replies"))
     parts = by_part(OFFENSIVENESS.figures(results))
     of_replies, of_prompts = parts[""]
