@@ -209,6 +209,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
     vectors = read_vectors(folder / STYLES).values
+    are_pairs = has_pairs_of_terms(prompts)
     kernels = noun_kernels(vectors, nouns_of(prompts, replies.ids), replies.templates, terms)
     results, biases = generation_results(
         replies,
@@ -233,9 +234,9 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         **({} if looked is None else {"until": looked.outcome}),
         "identity_leakage": _identity_leakage(task, classifier, classified, vectors, results),
         "uptake": reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
-        "nouns": noun_bias(kernels, level, PAIRS_REASON if has_pairs_of_terms(prompts) else None),
+        "nouns": noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
         **({"name_groups": groups_of_names(task, replies, vectors)} if options.cue in NAME_CUES else {}),
-        "refusals": refusals_results(replies, refusals, work.rules, level),
+        "refusals": refusals_results(replies, refusals, work.rules, level, are_pairs=are_pairs),
         "frequencies": _frequencies(options.frequencies, task.prompts),
         **({} if len(turns) == 1 else {"turns": turn_results(task, tables, turns, work.rules, forms)}),
     }

@@ -4,8 +4,11 @@ import pyarrow.parquet as pq
 
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
+from hb_metrics.measurements.generation.results import refusals_results
+from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.replies import Replies
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
 from tests.hb_metrics.pages import check_sound, read_page
 from tests.hb_metrics.runs_here import measure_here
@@ -42,3 +45,14 @@ def test_refusals_of_one_axis_show(tmp_path):
     for p_value, named in ((0.2, False), (None, False), (0.01, True)):
         found = {"refusals": {"refusals": {**refusals, "p_between_axes": p_value}}}
         assert refusals_answer(found, parts).endswith("most often on ability (100.0%).") == named
+
+
+def test_pairs_of_terms_have_no_test_between_axes():
+    texts = ["I can't help with that.", "The shop opens at nine.", "Nice!", "There are two."] * 2
+    replies = Replies([*"abcdefgh"], ["x"] * 4 + ["y"] * 4, [*"aabbccdd"], ["t"] * 8, ["hi"] * 8, texts)
+    rules = read_refusal_rules()
+    for are_pairs in (False, True):
+        found = refusals_results(replies, match_rules(texts, rules), rules, 0.95, are_pairs=are_pairs)["refusals"]
+        assert found["num"] == 2
+        assert (found["p_between_axes"] is None) == are_pairs
+        assert found["p_between_descriptors"] is not None
