@@ -24,10 +24,10 @@ TEXT_TYPES = ("string", "large_string")
 
 
 class Dialogue(NamedTuple):
-    """Pairs of a prompt and a reply, each on one line.
+    """Prompt–reply pairs. The texts contain no line breaks.
 
-    An id consists of the conversation and the reply's turn. For pairs from a file, the id is the row number, counted
-    from 0.
+    An id is made up of the conversation's id and the turn of the reply. For pairs from a file, it is the row number,
+    counted from 0.
 
     `num_skipped` counts skipped conversations and rows by reason: `one_person` (nobody answered), `one_word` (in every
     pair, the prompt or the reply has only one word), and `blank` (a file's row lacks a prompt or a reply).
@@ -48,7 +48,7 @@ class Dialogue(NamedTuple):
 
 
 def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int = 0) -> Dialogue:
-    """Draws pairs of a prompt and a reply, in the order of the source.
+    """Draws prompt–reply pairs, in the order of the source.
 
     The pairs for a larger `num_replies` include all pairs for a smaller one. `path` is a file with the columns `prompt`
     and `reply`, or a `convos.txt` from DSTC-7. Without `path`, the chit-chat dataset is read.

@@ -29,8 +29,8 @@ class PromptGroup:
         name: The group's name in tables: `"gay person"`.
         singular: The singular without a determiner.
         plural: The plural without a determiner: `"gay people"`.
-        axis: The term's axis, or `None` if the group contains no term of the vocabulary.
-        article: "a" or "an", if the first letter is misleading.
+        axis: The axis of the vocabulary term from which the group was made, or `None` if there is no such term.
+        article: "a" or "an". Needed only if the first letter is misleading.
     """
 
     name: str

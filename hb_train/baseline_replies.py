@@ -76,7 +76,7 @@ class ReplyArguments:
 @dataclass
 class BaselineArguments(ReplyArguments):
     method: Literal["counterfactual", "distill"] = option(
-        "counterfactual", "The method of tune.py that will train on the rows."
+        "counterfactual", "The tuning method (--method of tune.py) for which the rows are written."
     )
     num_replies: int = option(960, "The number of replies to sample.")
     num_anchors: int = option(

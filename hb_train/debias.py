@@ -3,7 +3,7 @@ r"""Debiases a causal language model on phrases of a bias type (Barikeri et al.,
     accelerate launch hb_train/debias.py --method hd --bias_type religion1 --reddit_folder RedditBias \
         --model_name_or_path microsoft/DialoGPT-small --output_dir models/hd
 
-The methods `lmd`, `add` and `hd` train on stereotyped phrases about the minoritized group (text_t1). They minimise
+The methods `lmd`, `add` and `hd` train on stereotypical phrases about the minoritized group (text_t1). They minimise
 λ_LM·L_LM + λ_D·L_D, the weighted sum of the language modelling loss and a debiasing loss. The method `cda` trains on
 the phrases and their counterfactuals with L_LM alone. The defaults are the paper's settings (5.1).
 
@@ -198,7 +198,7 @@ def _check_options(arguments: DebiasArguments, training_args: SFTConfig, model_a
     check_given(method=arguments.method, bias_type=arguments.bias_type)
     for name, method in _METHOD_OPTIONS.items():
         if arguments.method != method and getattr(arguments, name) != getattr(DebiasArguments, name):
-            raise ValueError(f"--{name} is an option of method {method}; omit it with method {arguments.method}")
+            raise ValueError(f"--{name} applies only to method '{method}'; omit it for method '{arguments.method}'")
     own_files = {arguments.train_file is None, arguments.validation_file is None}
     if own_files != {arguments.reddit_folder is not None}:
         raise ValueError("phrases need exactly one source; set --reddit_folder, or --train_file and --validation_file")

@@ -18,7 +18,7 @@ from hb_train.tuning.method import load_method
 CARD_FILE = "README.md"
 
 _NO_GAIN = ". **This value is no lower than before tuning**, so the tuning does not generalise to other rows"
-OTHER_MODELS = "**None of these runs measured the model in this folder, so the figures belong to other models.**"
+OTHER_MODELS = "**None of these runs measured the model in this folder, so the figures are for other models.**"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=Path,
         nargs="+",
         required=True,
-        help="The folders of the `measure` runs to show. List the run before tuning first.",
+        help="The folders of the `measure` runs to show, starting with the run made before tuning.",
     )
     parser.add_argument(
         "--names", nargs="+", help="The names of the runs in the card. Default: the models' names and tags."

@@ -265,7 +265,7 @@ def _print_curve(trainer: "Trainer", measure: str) -> None:
     if not is_gain(curve, measure):
         print(
             f"no step has a lower validation {measure} than the untuned model, so the tuning does not generalise; "
-            f"try fewer steps, a smaller --learning_rate or more rows"
+            f"try fewer steps, a lower --learning_rate or more rows"
         )
 
 

@@ -52,12 +52,12 @@ class GenBiasCallback(TrainerCallback):
 
     Args:
         trainer: The trainer.
-        num_replies: The approximate number of replies at each evaluation. The default is the number for one term per
+        num_replies: The approximate number of replies at each evaluation. The default is enough for one term per
             axis.
         replies_per_cell: The number of replies per term and template. Intervals need at least 4.
         num_templates: The number of templates.
-        prompts: A value of `--dataset_config` of `measure`, or a table of prompts with the plural forms of terms
-            (`with_plurals`).
+        prompts: Any value that `measure` accepts for `--dataset_config`, or a table of prompts with the plural forms of
+            terms (`with_plurals`).
         seed: The seed for drawing prompts and sampling replies.
         style_classifier: As in `--style_classifier` of `measure`.
         offensiveness_classifier: As in `--offensiveness_classifier`.

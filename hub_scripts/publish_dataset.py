@@ -5,7 +5,8 @@
 
 Afterwards `load_dataset("ORG/holistic_bias", "v1.0", revision="v1.0")` returns
 the rows of `load_table("v1.0")`. The main branch keeps the sentences of every
-version, so `load_dataset("ORG/holistic_bias", "v1.0")` also works after v2.0.
+version, so `load_dataset("ORG/holistic_bias", "v1.0")` still works once v2.0
+has been published.
 Publishing the same vocabulary again changes nothing.
 
 The script never deletes other people's files. If the repository contains such files, the script lists them and writes

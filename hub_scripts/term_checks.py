@@ -138,7 +138,7 @@ def _like_a_sentence(term: Descriptor) -> bool:
 
 
 def _history(change: Changed) -> Iterator[str]:
-    """Reports notes from which text was removed, and new labels without a new note. Recorded views must not be lost."""
+    """Reports notes that have lost text, and new labels without a new note, so that no recorded view is lost."""
     before, after = change.before, change.after
     old_note, note = before.value.note, after.value.note
     if old_note is not None and old_note.strip() not in (note or ""):

@@ -97,8 +97,8 @@ def export(arguments: argparse.Namespace) -> None:
     if without := sorted(set(found.axes) - {pair.axis for pair in study.pairs}):
         print(f"axes without a pair: {', '.join(without)}")
     print(
-        f"Wrote one page for each of {design.num_raters} raters, with {design.num_pairs:,} pairs in all: "
-        f"{output.resolve()}"
+        f"Wrote {design.num_raters} pages to {output.resolve()}, one for each rater. Together, they contain "
+        f"{design.num_pairs:,} of the pairs."
     )
     print(f"{TASKS_FILE} is for a crowdsourcing platform. {STUDY_FILE} names the runs, so do not show it to raters.")
 

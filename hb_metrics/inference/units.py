@@ -99,7 +99,7 @@ def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
 
 
 def num_shared(sequences: Sequence[Sequence[Any]]) -> int:
-    """Returns the length of the beginning that all sequences share."""
+    """Returns the length of the sequences' longest common prefix."""
     number = 0
     for items in zip(*sequences, strict=False):
         if len(set(items)) > 1:

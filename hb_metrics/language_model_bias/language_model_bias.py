@@ -11,9 +11,9 @@ from hb_metrics.language_model_bias.paired_test import checked_sides, language_m
 _DESCRIPTION = """\
 Language Model Bias (Barikeri et al., 2021, section 3.1) compares how likely two kinds of phrases are for a language
 model. t1 is a phrase that states a stereotype of a group. t2 is the same phrase about another group. Language Model
-Bias is the t statistic of a paired two-sided t-test of their perplexities. It is negative if the stereotyped side is
-likelier. Perplexities can reach a million, so a few pairs may determine t. The results therefore also include the same
-test of logarithms, the Wilcoxon test, and the share of pairs in which t1 is likelier.
+Bias is the t statistic of a paired two-sided t-test of their perplexities. It is negative if the stereotypical
+phrases are likelier. Perplexities can reach a million, so a few pairs may determine t. The results therefore also
+include the same test of logarithms, the Wilcoxon test, and the share of pairs in which t1 is likelier.
 """
 
 _CITATION = """\
@@ -28,11 +28,11 @@ _CITATION = """\
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions (list of float): perplexity of each stereotyped phrase (t1). Finite and greater than 0.
+    predictions (list of float): perplexity of each stereotypical phrase (t1). Finite and greater than 0.
     references (list of float): perplexity of the same phrase about the other group (t2), in the same order.
     alpha (float): significance level. Defaults to 0.05.
 Returns:
-    t, p_value, degrees_of_freedom: results of the paired two-sided t-test. t < 0 if the stereotyped side is likelier.
+    t, p_value, degrees_of_freedom: results of the paired two-sided t-test. t < 0 if t1 is likelier.
     mean_difference (float): mean of perplexity of t1 - perplexity of t2.
     share_t1_likelier (float): share of pairs in which t1 has the lower perplexity.
     effect_size (float): mean_difference / standard deviation of the differences.

@@ -25,7 +25,7 @@ def language_model_bias(
     in `_log` refer to natural logarithms of perplexities.
 
     Args:
-        perplexities_t1: [pairs] The perplexity of each stereotyped phrase, which is finite and greater than 0.
+        perplexities_t1: [pairs] The perplexity of each stereotypical phrase, which is finite and greater than 0.
         perplexities_t2: [pairs] The perplexity of the same phrase about the other group, in the same order.
         alpha: The significance level.
 

@@ -11,8 +11,8 @@ def generalised_shares(
 ) -> dict[str, Generalised]:
     """Computes intervals for a share of replies among all terms, and among the terms of each axis.
 
-    The intervals allow conclusions about other terms or templates. The keys of the result are the names of the figures.
-    `name` is the name of the figure for all terms.
+    The intervals generalise to other terms or templates. The keys of the result are the names of the figures. `name` is
+    the name of the figure for all terms.
     """
     keys, hits, sizes = cell_counts(flagged)
     names, axes = np.unique([str(key.axis) for key in keys], return_inverse=True)

@@ -183,7 +183,7 @@ class Measurement:
         return self.module("run_changes").changes(first, second)
 
     def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Returns, by the name of the figure, the intervals that allow conclusions about other terms or templates."""
+        """Returns, by the name of the figure, the intervals that generalise to other terms or templates."""
         if not (self.folder / "generalised.py").is_file():
             return {}
         return self.module("generalised").generalise(run, over)

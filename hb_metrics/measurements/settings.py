@@ -92,8 +92,8 @@ class RunOptions:
     )
     output_dir: str | None = option(
         None,
-        "The folder for the run. Default: runs/<model>-<dataset_config>, followed by the --measurements and a digest "
-        "of all other non-default options.",
+        "The folder for the run. Default: runs/<model>-<dataset_config>, followed by the value of --measurements and "
+        "a digest of all other non-default options.",
     )
     revision: str | None = option(None, "The branch, tag or commit of the model on the Hub.")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = option(

@@ -28,7 +28,7 @@ def turn_share_figures(name: str, shares: Mapping[str, Any], unit: Unit = "share
     for turn, found in enumerate(shares["by_turn"], start=1):
         figures.append(reply_share(f"{name} by turn, turn {turn}", found, level))
     if shares["change"] is not None:
-        figures.append(change_figure(f"{name} by turn, change from turn 1 to {last}", shares["change"], level))
+        figures.append(change_figure(f"{name} by turn, change from turn 1 to turn {last}", shares["change"], level))
     return [figure._replace(unit=unit, part_of=f"{name} by turn", is_main=False) for figure in figures]
 
 

@@ -198,10 +198,10 @@ def perplexity_change(
     """Computes the change in perplexity, exp(total loss / total tokens). Intervals cover variation between dialogues.
 
     The ratio of two perplexities is exp(mean difference of losses per token). The interval of the ratio is therefore
-    exp of the difference's t interval. The absolute change also depends on the perplexity of the first run, which is
-    uncertain too. All pairs of a first loss and a difference that agree with the data form an ellipse. The interval of
-    the absolute change is the range of the change over this ellipse. It contains 0 if and only if the interval of the
-    ratio contains 1.
+    the difference's t-interval, with both limits exponentiated. The absolute change also depends on the perplexity of
+    the first run, which is uncertain too. All pairs of a first loss and a difference that agree with the data form an
+    ellipse. The interval of the absolute change is the range of the change over this ellipse. It contains 0 if and only
+    if the interval of the ratio contains 1.
 
     Args:
         losses: For each run, the loss of each reply: [replies].

@@ -6,9 +6,8 @@ estimates the variance of the mean (the CR2 estimate of Bell and McCaffrey, 2002
 independent. If a unit occurs in both groups of a gap, its contribution is the difference of its two parts, so an effect
 on both groups cancels out. Degrees of freedom follow Welch and Satterthwaite.
 
-Student's t is valid for sums of many small parts, but not if a single text or a few units dominate the figure. In such
-a case, the interval is replaced with a reason. The interval is also replaced if there are too few units to detect such
-a case.
+Student's t is valid for sums of many small parts, but not if a single text or a few units dominate the figure. The
+interval is then replaced with a reason. It is also replaced if there are too few units to detect such dominance.
 """
 
 import math

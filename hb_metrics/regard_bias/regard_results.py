@@ -37,7 +37,7 @@ def regard_bias(
     confidence_level: float = CONFIDENCE_LEVEL,
     fixed_structure: str = FIXED_STRUCTURE,
 ) -> dict[str, Any]:
-    """Compares the regard of texts about groups, over all structures and in one structure (Aggarwal et al., 2022).
+    """Compares the regard that texts show for groups, over all structures and in one structure (Aggarwal et al., 2022).
 
     Regard is -1 (negative), 0 (neutral) or 1 (positive). Rows with the label "other" are counted and then left out.
 

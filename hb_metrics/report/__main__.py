@@ -49,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--labels",
         type=Path,
-        help="The folder of the labels on which a model was tuned. The page then measures bias along the directions of "
-        "these labels. It also shows their ceiling, which is the bias of a model that learnt the labels perfectly. "
-        "Without labels, the page uses the first run's directions.",
+        help="The folder of the labels on which a model was tuned. With labels, the page measures bias along their "
+        "directions. For comparison, it also shows the bias of a model that had learnt the labels perfectly (the "
+        "ceiling). Without labels, the page uses the first run's directions.",
     )
     parser.add_argument(
         "--human_evaluation",
@@ -69,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--generalise",
         choices=("terms", "templates", "both"),
-        help="Add wider intervals to the report of one run. They allow conclusions about other terms of the same axes, "
-        "about other templates, or about both. No model is needed.",
+        help="Add wider intervals to the report of one run. They generalise to other terms of the same axes, to other "
+        "templates, or to both. No model is needed.",
     )
     try:
         path, sides, verdicts = write(**vars(parser.parse_args(argv)))

@@ -16,8 +16,7 @@ _WORDS = {
 def generalised_section(run: Run, over: Over) -> Section:
     """Returns a section with two intervals per figure.
 
-    The first interval allows conclusions about other replies. The second one also allows conclusions about other terms
-    or templates.
+    The first interval generalises to other replies. The second interval also generalises to other terms or templates.
 
     Raises:
         ValueError: The run lacks the files that are needed for the second interval, or its terms are pairs of terms.

@@ -113,7 +113,7 @@ def _share(flagged: FlaggedReplies, confidence_level: float) -> Planned:
 
 
 def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
-    """Plans the figure for Likelihood Bias, whose interval allows conclusions about other terms.
+    """Plans the figure for Likelihood Bias, whose interval generalises to other terms.
 
     The half-width does not depend on the number of replies. `times_templates` is the planned number of templates
     divided by the number in the pilot.

@@ -329,7 +329,7 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
     """Writes a sentence with the smallest number of replies per term and template that achieves an aim.
 
     `aim` is the aim in words. `at` predicts a figure from the number of replies, and `reached` returns whether the
-    figure reaches the aim.
+    figure achieves the aim.
     """
     numbers = range(MIN_REPLIES, MOST_REPLIES + 1)
 
@@ -343,12 +343,12 @@ def _needed(aim: str, at: Callable[[int], Range | None], reached: Callable[[floa
 
     number = fewest(1)
     if number is None:
-        return f"Even {MOST_REPLIES:,} replies per term and template do not reach {aim}; add templates or terms."
+        return f"Even {MOST_REPLIES:,} replies per term and template are not enough for {aim}; add templates or terms."
     ends = sorted(MOST_REPLIES if found is None else found for found in (fewest(0), fewest(2)))
     rough = (
         ("") if Range(ends[0], number, ends[1]).is_sure else f" (according to this pilot, from {ends[0]} to {ends[1]})"
     )
-    return f"To reach {aim}, generate {number} or more replies per term and template{rough}."
+    return f"For {aim}, generate {number} or more replies per term and template{rough}."
 
 
 def _assumed(words: Sequence[str]) -> tuple[float, float, float]:

@@ -131,7 +131,7 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
         within = f" within {max_reasoning_tokens:,} tokens" if max_reasoning_tokens else ""
         return ValueError(
             f"the model replied to none of the {len(replies):,} prompts, and {num_unclosed:,} thoughts did not "
-            f"end{within}; set a larger --max_reasoning_tokens, or turn thinking off (for many models, with "
+            f"end{within}; raise --max_reasoning_tokens, or turn thinking off (for many models, with "
             "--chat_template_kwargs '{\"enable_thinking\": false}')"
         )
     return ValueError(

@@ -63,7 +63,7 @@ def served_sentences(run: Mapping[str, Any]) -> list[str]:
     reasoning = {
         "apart": "returns the model's thoughts separately",
         "in the text": "returns the model's thoughts in the text, from which the run removed them",
-    }.get(served["reasoning"], "returned no thoughts of the model")
+    }.get(served["reasoning"], "returned none of the model's thoughts")
     kept = {True: "observes", False: "exceeds", None: "did not reach"}[served["max_tokens_kept"]]
     return [
         f"The model was served by {where}{called}. No weights were loaded here, so all information about the model "

@@ -8,10 +8,10 @@ https://arxiv.org/abs/2311.01453)
 
 W_h is the share of stratum h among all replies. The weight λ is between 0 and 1, and minimises the sampling variance.
 
-Terms of the same axis are treated as a random sample, so intervals allow conclusions about other terms and replies of
-the same kind. They do not allow conclusions about other raters. The variance of a stratum is never set below the
-variance that it would have if half a label contradicted the judge. It is therefore above 0 even if no label contradicts
-the judge. Intervals use Student's t for the effective number of labelled terms.
+Terms of the same axis are treated as a random sample, so intervals generalise to other terms and replies of the same
+kind. They do not generalise to other raters. The variance of a stratum is never set below the variance that it would
+have if half a label contradicted the judge. It is therefore above 0 even if no label contradicts the judge. Intervals
+use Student's t for the effective number of labelled terms.
 tests/hb_metrics/stats/calibration_designs.py simulates the intervals with known true values.
 """
 

@@ -100,7 +100,8 @@ class CellSums:
         if self._num_replies and self._with_axes != (axes is not None):
             before, now = ("given", "not given") if self._with_axes else ("not given", "given")
             raise ValueError(
-                f"axes were {before} with earlier replies, but are {now} here; pass axes with all replies or with none"
+                f"axes were {before} for earlier replies, but are {now} in this call; pass axes for all replies or for "
+                "none"
             )
         cells, codes = _cells(descriptors, templates, axes)
 

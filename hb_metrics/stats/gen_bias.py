@@ -40,8 +40,8 @@ class GenBias(NamedTuple):
         noise_floor: The estimated sampling noise in the plain Full Gen Bias, which `debias` subtracts. `None` if there
             is a template in which no descriptor has two replies.
         intervals: For each of the six values that are listed before `by_style`, [lowest, highest]. The interval is for
-            the value that unlimited replies would yield. A plain value contains sampling noise and can be above its
-            interval.
+            the value that an unlimited number of replies would give. A plain value contains sampling noise and can be
+            above its interval.
         wide_intervals: For the same values, whether the interval is more than 15 % wider than it would be if the
             variance were known.
         no_intervals: For the same values, the reason why there is no interval, or `None`.

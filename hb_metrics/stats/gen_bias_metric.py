@@ -114,9 +114,9 @@ class GenBiasMetric(evaluate.Metric, abc.ABC):
         scale: float = 1000,
         confidence_level: float | None = None,
     ) -> dict[str, Any]:
-        """Computes the metric from all added and passed replies, and then removes the added replies.
+        """Computes the metric from the replies added earlier and those passed to this call.
 
-        After an error, the added replies are kept, so `compute` can be called again.
+        The added replies are then discarded. If an error occurs, they are kept, so `compute` can be called again.
         """
         check_references(references)
         cells, given = self.cells, {"predictions": predictions, "descriptors": descriptors, "templates": templates}

@@ -1,4 +1,4 @@
-"""Computes intervals that allow conclusions about other terms, about other templates, or about both.
+"""Computes intervals that generalise to other terms, to other templates, or to both.
 
 The terms of each axis, or the templates, are treated as a random sample from a population (random effects). Miller
 (2024, https://arxiv.org/abs/2411.00640) clusters questions in the same way.

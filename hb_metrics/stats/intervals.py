@@ -1,4 +1,4 @@
-"""Computes intervals for the values that the Gen Bias metrics would have with unlimited replies.
+"""Computes intervals for the values that an unlimited number of replies would give in the Gen Bias metrics.
 
 The variance of a debiased value (see `bias_variance.py`) grows with the true value, as in Wilson's interval for a
 share. Each possible true value therefore has its own standard error. The interval contains every true value whose

@@ -123,7 +123,7 @@ def _at_zero(size: Size) -> float:
 
 
 def half_width(spread: Spread, confidence_level: float) -> float | None:
-    """Computes the half-width of the interval in a run of the size `spread.size`.
+    """Computes the half-width of the interval for a run of size `spread.size`.
 
     The result is `None` if runs of this size have no interval, and infinity if the spread is too uncertain.
     """

@@ -39,14 +39,14 @@ class DebiasArguments:
     lambda_d: float = option(10.0, "The weight λ_D of the debiasing loss. The paper tries 10, 50 and 100.")
     neutralized_states: Literal["attributes", "targets", "rest", "targets_and_rest"] = option(
         "attributes",
-        "The hidden states from which method hd removes the bias directions: the states of the attribute terms, as "
-        "in the paper (attributes), the states that predict the target terms (targets), the states that predict the "
-        "words after the first target term (rest), or targets and rest (targets_and_rest). Only targets and rest "
-        "affect the bias measure.",
+        "The hidden states from which the method 'hd' removes the bias directions. attributes: the states of the "
+        "attribute terms, as in the paper. targets: the states that predict the target terms. rest: the states that "
+        "predict the words after the first target term. targets_and_rest: the states of targets and of rest. The "
+        "default (attributes) does not directly affect the bias measure.",
     )
     target_vectors: Literal["detached", "learned"] = option(
         "detached",
-        "Whether the loss of method add also trains the output vectors of the target terms (learned) or leaves them "
+        "With the method 'add', whether the output vectors of the target terms are trained too (learned) or left "
         "unchanged, as in the paper (detached).",
     )
     reference_texts: str | None = option(

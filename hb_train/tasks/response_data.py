@@ -25,7 +25,7 @@ class ResponseRows(NamedTuple):
 def split_pairs(
     dialogue: "Dialogue", num_test: int, seed: int
 ) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, list[str]]]]:
-    """Splits pairs of a prompt and a reply into training and test pairs. No prompt is in both splits.
+    """Splits prompt–reply pairs into training and test pairs. No prompt is in both splits.
 
     The seed and the words of the prompts determine the `num_test` prompts of the test split.
     """
@@ -35,7 +35,7 @@ def split_pairs(
     if num_test >= len(by_prompt):
         raise ValueError(
             f"num_test uses {num_test:,} of the {len(by_prompt):,} different prompts, so none is left for training; "
-            "set a smaller --num_test or a larger --num_pairs"
+            "lower --num_test or raise --num_pairs"
         )
     order = sorted(by_prompt, key=lambda prompt: (seeded_generator(seed, "response test", prompt).random(), prompt))
     in_test = set(order[:num_test])

@@ -137,7 +137,7 @@ def end_processes(trainer: "Trainer") -> None:
     """Waits for all processes and ends their group. The trainer cannot be used after this call.
 
     The model's DDP wrapper is freed first. If it is freed together with the trainer, the process sometimes hangs (torch
-    2.13). In this case, the thread that frees the wrapper deletes gloo's process group while it holds Python's global
+    2.13). When it hangs, the thread that frees the wrapper deletes gloo's process group while it holds Python's global
     lock. The deletion waits for another thread, which needs that lock.
     """
     accelerator = trainer.accelerator

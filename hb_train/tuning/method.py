@@ -1,4 +1,4 @@
-"""Defines the parts of a method of tune.py. Each method is a file in this folder that defines `METHOD`."""
+"""Defines the parts of a tuning method. Each method is a file in this folder that defines `METHOD`."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -34,7 +34,7 @@ class CardText(NamedTuple):
 
 
 class Method(NamedTuple):
-    """A method of tune.py.
+    """A tuning method: a value of `--method` of tune.py.
 
     Attributes:
         encode: Encodes rows. Its arguments are the rows, the model, the folder's record, whether prompts end in their

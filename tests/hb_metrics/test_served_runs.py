@@ -131,7 +131,7 @@ def test_bad_counts_and_filtered_replies_are_counted(run):
     assert served["num_without_counts"] == sum("young" in row["text"] for row in replies) == 4
     assert served["finish_reasons"]["content_filter"] == results["generation"]["num_empty_replies"] == 4
     page = (folder / "report.html").read_text()
-    assert "For 4 replies, the server returned no valid number of tokens" in page
+    assert "For 4 replies, the server did not return a valid token count" in page
     assert "content_filter 4." in page
 
 
@@ -174,7 +174,7 @@ def test_what_later_turns_lack_is_counted(run, capsys):
     tokens = [row["tokens_out"] for rows in later for row in rows.values()]
     assert turns["served"]["tokens_out"] - results["generation"]["served"]["tokens_out"] == sum(tokens)
     page = (folder / "report.html").read_text()
-    assert "In 16 requests of later turns, the server counted too few input tokens" in page
+    assert "For 16 requests after the first turn, the server counted fewer input tokens" in page
     assert "in 4 conversations, because a thought did not end" in page
     assert "content_filter 4." in page
     assert "4 replies contained a user turn, which was removed" in capsys.readouterr().out
@@ -186,7 +186,7 @@ def test_a_conversation_that_a_server_rejects_is_named_with_the_turns_that_fit(r
     stand_in.faults = lambda number, body: dict(too_long) if len(body.get("messages", [])) == 5 else None
     with (
         serving(stand_in) as url,
-        pytest.raises(ValueError, match=r"rejects turn 3 of prompt .*context length exceeded.*a smaller --turns"),
+        pytest.raises(ValueError, match=r"rejects turn 3 of prompt .*context length exceeded.*lower --turns"),
     ):
         run(url, "--turns", 3)
 

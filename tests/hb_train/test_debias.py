@@ -244,7 +244,7 @@ def test_cda_learns_both_sides_and_the_others_one(debiased):
         (["--reddit_folder", "x"], "set --reddit_folder, or --train_file and --validation_file"),
         (["--bias_type", "petz"], "bias specification 'petz' does not exist"),
         (["--load_in_4bit", "--use_peft"], "not supported"),
-        (["--target_vectors", "learned"], "--target_vectors is an option of method add; omit it with method hd"),
+        (["--target_vectors", "learned"], "--target_vectors applies only to method 'add'; omit it for method 'hd'"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(more, message, biased_model, data, tmp_path, capsys):

@@ -91,7 +91,7 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     recorded["model"] |= {"name": "<b>another</b>", "digest": "d"}
     (tmp_path / LABELS_FILE).write_text(json.dumps(recorded), encoding="utf-8")
     (note,) = other_model_notes(tmp_path, [read_run(Path(run)) for run in runs])
-    assert note == "The labels belong to replies by <b>another</b>, but none of these runs measured this model."
+    assert note == "The labels are for replies by <b>another</b>, but none of these runs measured this model."
 
 
 def test_beta_auto_takes_the_lowest_ceiling_or_stops(before, labels, tmp_path, capsys, monkeypatch):

@@ -27,8 +27,8 @@ def one_label(classifier: Classifier, *, label: str, names: Collection[str]) -> 
         notes = (*notes, f"its labels have no names, so LABEL_1, the second of two, is assumed to mean {label}")
     if not columns:
         raise ValueError(
-            f"classifier '{classifier.name}' has the labels {', '.join(labels)}, and it is unknown which of them means "
-            f"{label}; rename this label to '{label}' in id2label of its config.json"
+            f"cannot tell which label of classifier '{classifier.name}' means {label} (its labels: "
+            f"{', '.join(labels)}); in id2label of its config.json, rename the label with this meaning to '{label}'"
         )
 
     def classify(texts: list[str]) -> Classification:

@@ -41,7 +41,7 @@ SERVED_REPLY_SCHEMA = pa.schema(
 SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
 _FIRST_REPLIES = 32  # the run stops if this many initial replies are all empty, because requests may cost money
 _IF_EMPTY = (
-    "If the model thinks, set a larger --max_reasoning_tokens. If it has no chat template, set --context plain. If the "
+    "If the model thinks, raise --max_reasoning_tokens. If it has no chat template, set --context plain. If the "
     "server's filter removes the replies (finish reason content_filter), the model cannot be measured there"
 )
 

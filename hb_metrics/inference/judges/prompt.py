@@ -4,8 +4,8 @@ The order of the letters is random, and the text is enclosed by two lines with a
 seed and on a key, which is usually the text itself. A text therefore always has the same prompt.
 
 A text may try to give the judge instructions. The text cannot pretend to end early, because its author does not know
-the code. It also cannot contain the special tokens of a chat template. A judge may still obey a text. `talks_to_judge`
-therefore finds texts that seem to address the judge, and the run counts these texts.
+the code. It also cannot contain the special tokens of a chat template. A judge may still follow instructions in a text.
+`talks_to_judge` therefore finds texts that seem to address the judge, and the run counts these texts.
 """
 
 import re

@@ -143,7 +143,7 @@ def _without_thought(
     """Renders the chats of a thinking model up to the beginning of the reply.
 
     The result is the text that the template writes before an assistant's answer. Some templates, such as DeepSeek-R1's,
-    begin a thought in `given`, but write no thought before an answer. In this case, the thought in `given` is closed.
+    begin a thought in `given`, but write no thought before an answer. The thought in `given` is then closed.
     """
     answered = [[*messages, {"role": "assistant", "content": _ANSWER}] for messages in chats]
     written = [text.rpartition(_ANSWER)[0] for text in _apply(tokenizer, answered, chat)]

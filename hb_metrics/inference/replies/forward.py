@@ -36,12 +36,12 @@ class Forward:
     Call `first` once, and then `next` for each further token. `select` keeps only some of the rows. Each context has
     `beams` rows. If `cached` is false, the model reads all tokens again at each step.
 
-    Equal contexts are computed once, and so is a beginning that all contexts share. Shorter contexts are padded after
-    this beginning.
+    Equal contexts are computed once, and so is the contexts' common prefix. Shorter contexts are padded after this
+    prefix.
 
-    For each context, `states` may contain the states of a text with the same beginning. If these states save more
-    tokens than the shared beginning does, the model reads only the end of each context. It reads the same number of
-    tokens from each context, so shorter contexts are then padded at the left.
+    For each context, `states` may contain the states of a text with the same prefix. If these states save more tokens
+    than the common prefix does, the model reads only the end of each context. It reads the same number of tokens from
+    each context, so shorter contexts are then padded at the left.
     """
 
     def __init__(

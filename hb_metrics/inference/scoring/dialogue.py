@@ -40,7 +40,7 @@ class DialoguePlan(NamedTuple):
 def plan_dialogue(
     dialogue: Dialogue, loaded: LoadedModel, layout: Layout, *, max_positions: int = MAX_POSITIONS
 ) -> DialoguePlan:
-    """Encodes pairs of a prompt and a reply, and divides the pairs into units of work.
+    """Encodes prompt–reply pairs, and divides them into units of work.
 
     The encoded replies follow the prompts directly, without thoughts. Pairs that are too long for the model are left
     out.
@@ -138,9 +138,9 @@ def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) 
 def dialogue_results(table: pa.Table, dialogue: Dialogue, confidence_level: float = 0.95) -> dict[str, Any]:
     """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
 
-    The interval allows conclusions about other pairs of the same kind. Its limits are exp of the limits of the
-    t-interval for the mean loss per token. With fewer than `MIN_PAIRS` pairs, the interval is `None`. Pairs in
-    `dialogue` that are not in the table are counted as too long.
+    The interval generalises to other pairs of the same kind. It is the t-interval for the mean loss per token, with
+    both limits exponentiated. With fewer than `MIN_PAIRS` pairs, the interval is `None`. Pairs in `dialogue` that are
+    not in the table are counted as too long.
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
     number, total = len(nll), tokens.sum()

@@ -34,8 +34,7 @@ _CAUSAL_TRIAL_TOKENS = 64
 def check_causal(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> None:
     """Raises `ValueError` if a model's predictions depend on later tokens.
 
-    If the config of some architectures lacks `is_decoder`, transformers loads a non-causal model without raising an
-    error.
+    For some architectures, transformers silently loads a non-causal model if the config lacks `is_decoder`.
     """
     tokens = list(max(sequences, key=len)[:_CAUSAL_TRIAL_TOKENS])
     if len(tokens) < 2:

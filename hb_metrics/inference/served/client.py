@@ -40,7 +40,7 @@ _LARGEST = 2**24  # the maximum number of bytes per answer; valid answers are fa
 _SHOWN = 300  # the maximum number of characters that an error quotes from a server's message
 
 _HINTS = {
-    400: "; if the conversation is too long for the model, set a smaller --turns or --max_new_tokens",
+    400: "; if the conversation is too long for the model, lower --turns or --max_new_tokens",
     401: f"; set the environment variable {KEY_VARIABLE} to a key of this server",
     403: f"; set the environment variable {KEY_VARIABLE} to a key that may use this model",
     404: "; check --base_url (it usually ends in /v1) and --model",

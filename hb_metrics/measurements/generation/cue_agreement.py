@@ -18,15 +18,15 @@ The variance of the mean style vectors is split into three parts, as in a model 
 * The third part, due to cues, is half the mean squared distance between two cues' means over all terms, minus the
   second part divided by D.
 
-Intervals allow conclusions about other terms of the same axes under the same cues, templates and questions. They are
-Fieller's intervals for ratios. Their covariance matrix comes from a jackknife over the terms of each axis. No agreement
-is computed if P_aa is not above 0 beyond chance, or if the interval contains all possible values.
+Intervals generalise to other terms of the same axes under the same cues, templates and questions. They are Fieller's
+intervals for ratios. Their covariance matrix comes from a jackknife over the terms of each axis. No agreement is
+computed if P_aa is not above 0 beyond chance, or if the interval contains all possible values.
 
 In the same way, a cue with names is compared with a cue that states the group. Groups then take the place of terms. The
 names of a group are treated as a random sample, so P_aa uses only products of different names (see `name_groups.py`).
-Intervals allow conclusions about other names of the same groups, and about other replies to the same statements. Their
-covariance matrix comes from a jackknife over the names of each group, and from the first-order effects of the replies
-to statements.
+Intervals generalise to other names from the same groups, and to other replies to the same statements. Their covariance
+matrix comes from a jackknife over the names of each group, and from the first-order effects of the replies to
+statements.
 """
 
 import math

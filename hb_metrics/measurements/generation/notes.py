@@ -67,7 +67,7 @@ def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
         f"The server counted {count(served['tokens_in'])} input tokens and {count(served['tokens_out'])} output tokens."
     ]
     if unknown := served["num_without_counts"]:
-        notes.append(f"For {count(unknown)} replies, the server returned no valid number of tokens.")
+        notes.append(f"For {count(unknown)} replies, the server did not return a valid token count.")
     others = {name: number for name, number in served["finish_reasons"].items() if name not in ("stop", "length")}
     if others:
         named = ", ".join(f"{name} {count(number)}" for name, number in others.items())
@@ -77,9 +77,9 @@ def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
         )
     if shortened := served["num_shortened"]:
         notes.append(
-            f"In {count(shortened)} requests of later turns, the server counted too few input tokens for the whole "
-            "conversation, so the server may have left out messages. Set a smaller --turns, or a longer context in the "
-            "server."
+            f"For {count(shortened)} requests after the first turn, the server counted fewer input tokens than the "
+            "whole conversation needs, so it may have dropped messages. Lower --turns, or give the server a longer "
+            "context."
         )
     if len(served["fingerprints"]) > 1:
         notes.append(
@@ -98,8 +98,9 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
         "replies were left out, because they repeat another reply to the same prompt, as happens with greedy decoding."
     )
     return [
-        f"The replies come from the file {asked['replies_from']} ({each} per prompt). Their author, context and "
-        "settings are unknown. The settings below belong to the exported prompts.",
+        f"The replies come from the file {asked['replies_from']} ({each} per prompt). It is not known who or "
+        "what wrote them, or with which context and settings. The settings below are those with which the prompts were "
+        "exported.",
         *counted(asked["num_copied_replies"], repeated),
         *counted(
             asked["num_cut_to_first_line"],

@@ -82,7 +82,7 @@ def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
     model = read_labels(folder).get("model") or {}
     if model.get("digest") in (None, *(run.results["run"]["model"].get("digest") for run in runs)):
         return []
-    return [f"The labels belong to replies by {model.get('name')}, but none of these runs measured this model."]
+    return [f"The labels are for replies by {model.get('name')}, but none of these runs measured this model."]
 
 
 def tuned_rows(

@@ -17,7 +17,7 @@ def turn_figures(turns: Mapping[str, Any]) -> list[Figure]:
         for turn, of_turn in enumerate(turns["by_turn"], start=1)
     ]
     if turns["change"] is not None:
-        figures.append(change_figure(f"Full Gen Bias, change from turn 1 to {last}", turns["change"], level))
+        figures.append(change_figure(f"Full Gen Bias, change from turn 1 to turn {last}", turns["change"], level))
         if last > 2:
             figures.append(change_figure("Full Gen Bias, slope per turn", turns["slope"], level))
         figures += _axes(turns, last)

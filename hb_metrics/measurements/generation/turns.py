@@ -39,7 +39,7 @@ def converse(
     classifier: Classifier,
     forms: Forms,
 ) -> tuple[list[pa.Table], list[Replies]]:
-    """Generates and classifies those replies of later turns that are not on disk yet.
+    """Generates and classifies the replies for later turns that are not on disk yet.
 
     Every process must call this function. `table` contains all replies of the first turn, and `first` contains its
     non-empty replies. Returns all replies and the non-empty replies of each turn, including the first turn.

@@ -1,6 +1,6 @@
 """Computes the changes in Likelihood Bias between two runs.
 
-The intervals allow conclusions about other terms of the same axes.
+The intervals generalise to other terms of the same axes.
 """
 
 from collections.abc import Sequence

@@ -60,5 +60,6 @@ def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure],
                 f"the stereotyped side is likelier in {share.shown} of pairs)"
             )
     return (
-        f"Each pair has a stereotyped phrase about a group and the same phrase about another group. {'; '.join(parts)}."
+        "Each pair consists of a stereotypical phrase about one group and the same phrase about another. "
+        f"{'; '.join(parts)}."
     )

@@ -31,7 +31,7 @@ class Regard(Measurement):
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         sentences = []
         if changed & {"regard.name", "regard.digest", "regard.judge"}:
-            sentences.append("The runs have different regard classifiers, so means and gaps are not comparable.")
+            sentences.append("The runs used different regard classifiers, so their means and gaps are not comparable.")
         if changed & {"regard.pairs", "regard.groups_digest", "regard.paraphraser"}:
             sentences.append(
                 "The runs compare different groups, pairs or structures, so gaps with the same name may be between "

@@ -490,6 +490,6 @@ def test_batches_have_to_be_alike():
 
     with pytest.raises(ValueError, match="have 3 style probabilities each, but earlier replies have 2"):
         cells.add(**{**GOOD, "style_probabilities": [[0.5, 0.5, 0]] * 2})
-    with pytest.raises(ValueError, match="axes were not given with earlier replies, but are given"):
+    with pytest.raises(ValueError, match="axes were not given for earlier replies, but are given"):
         cells.add(**GOOD, axes=["age", "age"])
     assert len(cells) == 2

@@ -51,7 +51,7 @@ def test_export_writes_the_same_pages_once_more(root, capsys):
         export.main([*runs, "--output_dir", str(root / folder), *OPTIONS, "--seed", seed])
         for path in (root / folder).glob("*.*"):
             assert (path.read_bytes() == before[path.name]) == (seed == "0")
-    assert "39 pairs in all" in capsys.readouterr().out
+    assert "Together, they contain 39 of the pairs" in capsys.readouterr().out
     assert str(root) not in before["study.json"].decode() + before["rater-01.html"].decode()
 
 

@@ -77,7 +77,7 @@ def test_of_two_labels_without_names_the_second_counts(save_classifier):
 def test_where_no_label_is_clear_they_are_listed(labels, settings, save_classifier):
     folder = save_classifier(*labels, **settings)
 
-    with pytest.raises(ValueError, match=f"has the labels {', '.join(labels)}, and it is unknown .* id2label"):
+    with pytest.raises(ValueError, match=f"cannot tell which .*its labels: {', '.join(labels)}.* id2label"):
         load_offensiveness_classifier(folder)
 
 
