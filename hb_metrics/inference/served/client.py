@@ -162,9 +162,11 @@ class Client:
         except (ValueError, RecursionError):
             answer = None
         status = response.status_code
-        if status < 300:
-            return answer
         said = hide(_said(answer), key)[:_SHOWN]
+        if status < 300:
+            if isinstance(answer, dict) and answer.get("error"):  # some routers report their backend's faults this way
+                raise TemporaryFault(f"an error instead of an answer ({said})")
+            return answer
         fault = f"HTTP status {status}" + (f" ({said})" if said else "")
         if status in _TEMPORARY:
             wait = retry_after(response.headers.get("retry-after"))

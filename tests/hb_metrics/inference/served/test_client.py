@@ -177,6 +177,7 @@ def test_what_will_not_pass_is_asked_once(fault, match):
     ("fault", "named"),
     [
         (partial(dict, status=500), "HTTP status 500 (a fault)"),
+        (partial(dict, status=200, body={"error": {"message": "busy"}}), "an error instead of an answer (busy)"),
         (lambda: "other model", f"the answer comes from model 'org/other', but earlier answers came from '{MODEL}'"),
         (lambda: "unfinished", "the answer does not state why it ended"),
         (lambda: "endless", "the answer is larger than 64 kB"),
