@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset import vocabulary as _vocabulary
-from hb_dataset.hints import did_you_mean
+from hb_dataset.hints import check_known
 from hb_dataset.vocabulary import Vocabulary, read_vocabulary, vocabulary_files
 from hb_dataset.yaml_lines import FaultsError
 
@@ -64,10 +64,7 @@ def read_version(version: str, root: Path | None = None) -> Vocabulary:
         FaultsError: The vocabulary has faults.
     """
     frozen = read_frozen(root)
-    if version not in (*frozen, NEXT):
-        allowed = [*sorted(frozen, key=version_number), NEXT]
-        hint = did_you_mean(version, allowed)
-        raise ValueError(f"version '{version}' does not exist; {hint}allowed: {', '.join(allowed)}")
+    check_known(version, [*sorted(frozen, key=version_number), NEXT], f"version '{version}' does not exist")
     return read_vocabulary(version_folder(NEXT, root)) if version == NEXT else verify_version(version, root)
 
 

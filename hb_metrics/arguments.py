@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 from transformers import HfArgumentParser
 
-from hb_dataset.hints import did_you_mean
+from hb_dataset.hints import check_known
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.measurements.settings import RunOptions, Settings, make_settings, quick_values
+from hb_metrics.measurements.settings import QUICK, RunOptions, Settings, make_settings
 
 # The most common options. `--help` without a topic shows only these.
 COMMON = (
@@ -67,7 +67,7 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
             elif value is not None:
                 options.append(f"--{name}={value}")
     if parser.parse_args([*options, *argv]).quick:
-        parser.set_defaults(**quick_values(_option_classes()))
+        parser.set_defaults(**QUICK)
     values = vars(parser.parse_args([*options, *argv]))
     del values["config"]
     return settings_of(values)
@@ -92,7 +92,7 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
     Raises:
         ValueError: An option or a measurement is unknown, or an option has an invalid value.
     """
-    quick = quick_values(_option_classes()) if values.get("quick") else {}
+    quick = QUICK if values.get("quick") else {}
     settings = make_settings(_option_classes(), {**quick, **values})
     asked_measurements(settings)
     chosen = settings.values()
@@ -115,9 +115,7 @@ def asked_measurements(settings: Settings) -> list[Measurement] | None:
     asked = [name.strip() for name in settings.run.measurements.split(",")]
     known = [measurement.name for measurement in MEASUREMENTS]
     for name in asked:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise ValueError(f"measurement '{name}' is unknown; {hint}allowed: {', '.join(known)}")
+        check_known(name, known, f"measurement '{name}' is unknown")
     return [measurement for measurement in MEASUREMENTS if measurement.name in asked]
 
 

@@ -22,15 +22,13 @@ from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.layout.terminal import figure_lines, filled
-from hb_metrics.runs.default_folder import default_folder
 from hb_metrics.runs.gates import GATE_STATUS, GateError, check_gates, exceeded
 from hb_metrics.runs.planning import (
     choose_measurements,
     connect,
+    default_folder,
     describe_run,
     load,
-    model_source,
-    read_files,
     read_prompts,
     wanted_measurements,
 )
@@ -79,10 +77,9 @@ def measure(settings: Settings) -> Path:
         GateError: A figure exceeds its limit. The report is written before this error is raised.
     """
     prompts = read_prompts(settings)
-    check_gates(settings, wanted_measurements(settings))
-    files = read_files(settings)
-    for measurement in wanted_measurements(settings):
-        measurement.check_prompts(settings, prompts)
+    wanted = wanted_measurements(settings)
+    check_gates(settings, wanted)
+    files = {measurement.name: measurement.read_files(settings, prompts) for measurement in wanted}
 
     from hb_metrics.inference.machines import check_same_folder, check_same_run
     from hb_metrics.inference.processes import check_device_map, process_state
@@ -94,8 +91,7 @@ def measure(settings: Settings) -> Path:
     served = connect(settings, folder)
     # On each machine, the first process prepares and caches the embedded models for the other processes.
     with state.local_main_process_first():
-        source = model_source(settings)
-        engine = load(settings, source, state.device) if served is None else served
+        engine = load(settings, state.device) if served is None else served
         measurements = choose_measurements(settings, engine)
         gates = check_gates(settings, measurements)
         state.print(filled(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}"))
@@ -128,7 +124,7 @@ def _measure(
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
         part = measurement.measure(task, work[measurement.name], results)
-        task.state.print(f"{measurement.done} in {time.perf_counter() - started:.0f} s")
+        task.state.print(f"{measurement.title} measured in {time.perf_counter() - started:.0f} s")
         if part:
             results[measurement.name] = part
             figures = comparable_figures([measurement.figures({"run": run, **results})])[0]

@@ -51,7 +51,7 @@ def write_model_card(
 
 def _figures(folder: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequence[str] | None) -> str:
     from hb_metrics.inference.models.sources import folder_digest
-    from hb_metrics.measurements.generation.tuned import recorded_ceiling, tuned_markdown, tuned_rows
+    from hb_metrics.measurements.generation.tuned import tuned_markdown, tuned_rows
     from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_metrics.report.markdown import overview_markdown
     from hb_metrics.report.run_names import run_names
@@ -61,8 +61,7 @@ def _figures(folder: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequ
     parts = [overview_markdown(runs, names).strip()]
     directions = folder / DIRECTIONS_FOLDER if has_directions(folder / DIRECTIONS_FOLDER) else runs[0]
     if has_directions(directions):
-        ceiling = recorded_ceiling(tuning.labels.get("ceiling"))
-        rows = tuned_rows(finished, run_names(finished, names), directions, ceiling)
+        rows = tuned_rows(finished, run_names(finished, names), directions, tuning.labels.get("ceiling"))
         parts.insert(0, tuned_markdown(rows).strip())
     if folder_digest(folder) not in {run.results["run"]["model"].get("digest") for run in finished}:
         parts.insert(0, OTHER_MODELS)

@@ -37,7 +37,7 @@ from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.sides import EFFECTS_FILE
 from hb_metrics.runs.finished_run import Run, read_prompts, read_run
-from hb_metrics.runs.planning import load, model_source
+from hb_metrics.runs.planning import load
 from hb_metrics.runs.replies import is_empty
 from hb_metrics.runs.run_folder import run_digest, write_json
 from hb_metrics.stats.bias_values import descriptor_codes
@@ -141,7 +141,7 @@ def load_side(run: Run) -> Side:
     if adapter is not None and adapter["name"] != values["model"]:
         values["adapter"] = adapter["name"]
     settings = settings_of(values)
-    engine = load(settings, model_source(settings), process_state().device)
+    engine = load(settings, process_state().device)
     if engine.loaded is None or engine.loaded.digest != record["model"]["digest"]:
         raise ValueError(
             f"model '{values['model']}' has changed since run '{run.folder}'; measure it again in a new folder"

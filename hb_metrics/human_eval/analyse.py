@@ -18,7 +18,6 @@ from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_folder import write_json
 
 RESULTS_FILE, PAGE_FILE = "human_evaluation.json", "human_evaluation.html"
-_FOLDER = Path(__file__).parent
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -61,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     write_json(output / RESULTS_FILE, results)
     names = {"before": results["runs"][0]["name"], "after": results["runs"][1]["name"]}
     context = {"section": human_evaluation_section(results), "figures": "{}", "terms": "null", "plotly_js": ""}
-    write_text(output / PAGE_FILE, render(_FOLDER / "results.html.jinja", {**context, **names}))
+    write_text(output / PAGE_FILE, render("human_eval/results.html.jinja", {**context, **names}))
     print("\n".join(summary_lines(results)))
     print(f"results: {(output / RESULTS_FILE).resolve()}")
     print(f"page: {(output / PAGE_FILE).resolve()}")

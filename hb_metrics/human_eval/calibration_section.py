@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from hb_metrics.report.layout.figure import Figure, Number, pair
@@ -9,7 +8,6 @@ from hb_metrics.report.layout.rendering import render
 
 _LEVEL = 0.95
 _NO_RATE: Mapping[str, Any] = {"value": None, "interval": None}  # replaces the rate if no reply has the verdict
-_FOLDER = Path(__file__).parent
 
 
 def calibration_section(results: Mapping[str, Any]) -> Section:
@@ -24,7 +22,7 @@ def calibration_section(results: Mapping[str, Any]) -> Section:
         "agreement": [_agreement("people", people), _agreement("judge and one", with_people)],
         "alternative": results["alternative_annotator"],
     }
-    html = render(_FOLDER / "calibration.html.jinja", context)
+    html = render("human_eval/calibration.html.jinja", context)
     return Section(f"people-{results['judge']}", f"People's labels: {results['label']}", html, {})
 
 

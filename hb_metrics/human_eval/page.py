@@ -46,4 +46,4 @@ def _page(template: str, data: dict[str, Any], **more: Any) -> str:
         text = (_FOLDER / file).read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         context |= {kind: Markup(text), f"{kind}_hash": f"sha256-{digest}"}  # for the Content-Security-Policy
-    return render(_FOLDER / template, {**context, "data": Markup(for_script(data))})
+    return render(f"human_eval/{template}", {**context, "data": Markup(for_script(data))})

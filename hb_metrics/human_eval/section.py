@@ -10,8 +10,6 @@ from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_folder import read_json
 
-_FOLDER = Path(__file__).parent
-
 
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
     results = read_json(path)
@@ -43,7 +41,7 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
         "classifiers": [run["offensiveness_classifier"] for run in results["runs"]],
         "few": results["num_raters"] < FEW_RATERS,
     }
-    return Section("human", "Human evaluation", render(_FOLDER / "section.html.jinja", context), {})
+    return Section("human", "Human evaluation", render("human_eval/section.html.jinja", context), {})
 
 
 def answers(results: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.layout.figure import Figure
-from hb_metrics.report.layout.parts import Details, Report, Section
+from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.runs.run_folder import JUDGE
 
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ class FigureChanges(NamedTuple):
 
     by_name: "dict[str, PairedChange]"
     reason: str | None = None
-    confidence_level: float | None = None
 
 
 class Measurement:
@@ -85,7 +84,6 @@ class Measurement:
     Attributes:
         name: The name of the measurement's folder, which is also its name in `--measurements` and in results.json.
         words: The name of the measurement within a sentence.
-        done: The message after `measure`, such as "prompts scored".
         options: A dataclass of options, each with a default and a help string. Its `__post_init__` raises a ValueError
             for an invalid value. `_argument_group_name` is the heading of the options in the help.
         by_default: Whether the measurement runs if `--measurements` is not set.
@@ -98,7 +96,6 @@ class Measurement:
     name: ClassVar[str]
     title: ClassVar[str]
     words: ClassVar[str]
-    done: ClassVar[str]
     options: ClassVar[type | None] = None
     by_default: ClassVar[bool] = False
     has_own_prompts: ClassVar[bool] = False
@@ -117,24 +114,17 @@ class Measurement:
         """Returns whether the measurement's own options request it, even if `--measurements` does not name it."""
         return False
 
-    def read_files(self, settings: Settings) -> Any:
-        """Reads the files in the measurement's options before the model is loaded. Returns `files` for `plan`.
+    def read_files(self, settings: Settings, prompts: "pa.Table") -> Any:
+        """Reads the files in the measurement's options, and checks the run's prompts, before the model is loaded.
+
+        Returns `files` for `plan`.
 
         Raises:
-            ValueError: An option is missing or a file is not valid.
+            ValueError: An option is missing, a file is not valid, or the prompts do not suit the measurement.
             OSError: A file does not exist.
         """
-
-    def check_prompts(self, settings: Settings, prompts: "pa.Table") -> None:
-        """Raises a `ValueError` before the model is loaded if the run's prompts do not suit the measurement."""
-
-    def own_prompts(self, settings: Settings) -> "pa.Table | None":
-        """Returns prompts that replace those of `--dataset_config` for the whole run, or `None`.
-
-        Raises:
-            ValueError: A file in the options is not valid.
-        """
-        return None
+        work = self.module("work")
+        return work.read_files(settings, prompts) if hasattr(work, "read_files") else None
 
     def plan(self, task: Task, files: Any) -> Any:
         """Prepares the measurement, and returns its plan for `describe` and `measure`. Runs on every process.
@@ -198,9 +188,11 @@ class Measurement:
             return {}
         return self.module("generalised").generalise(run, over)
 
-    def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
+    def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Report:
         """Returns the measurement's sections about two compared runs, which are shown in addition to its figures."""
-        return Details([])
+        if not (self.folder / "details.py").is_file():
+            return Report([])
+        return self.module("details").details(first, second, names)
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
         """Returns the measurement's sections about all compared runs, for example on the effect of tuning.

@@ -1,10 +1,10 @@
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from hb_dataset.hints import did_you_mean
+from hb_dataset.hints import check_known
 from hb_metrics.inference.served.addresses import check_address
 
 T = TypeVar("T")
@@ -15,6 +15,9 @@ _OF_LOADED = ("revision", "adapter", "device_map", "dtype", "batch_size")
 CHANGE_NOTHING = frozenset(
     {"output_dir", "batch_size", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
 )
+
+# The options that --quick changes. With 4 replies, a quarter of the runs on the small config have no interval.
+QUICK = {"replies_per_cell": 5}
 
 
 def option(default: Any, help: str, **more: Any) -> Any:
@@ -157,13 +160,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         from hb_dataset.prompts import measured_configs
 
-        allowed = measured_configs()
-        if self.dataset_config not in allowed:
-            hint = did_you_mean(self.dataset_config, allowed)
-            raise ValueError(
-                f"dataset_config '{self.dataset_config}' does not exist or cannot be measured; {hint}allowed: "
-                f"{', '.join(allowed)}"
-            )
+        config = self.dataset_config
+        check_known(config, measured_configs(), f"dataset_config '{config}' does not exist or cannot be measured")
         if not 0 < self.confidence_level < 1:
             raise ValueError(f"confidence_level is {self.confidence_level}; set a number between 0 and 1, such as 0.95")
         check_least(self, seed=0, batch_size=1, sample=1, concurrency=1, max_reasoning_tokens=0)
@@ -231,7 +229,7 @@ class Settings:
 
     def defaults(self) -> dict[str, Any]:
         defaults = {option.name: option.default for part in (self.run, *self.parts) for option in fields(part)}
-        return defaults | (quick_values(map(type, self.parts)) if self.run.quick else {})
+        return defaults | (QUICK if self.run.quick else {})
 
 
 def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Settings:
@@ -239,28 +237,21 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
     names = {kind: [option.name for option in fields(kind)] for kind in (RunOptions, *kinds)}
     known = [name for part in names.values() for name in part]
     for name in values:
-        if name not in known:
-            raise ValueError(f"option '{name}' is not known; {did_you_mean(name, known)}allowed: {', '.join(known)}")
+        check_known(name, known, f"option '{name}' is not known")
     run, *parts = (kind(**{name: values[name] for name in part if name in values}) for kind, part in names.items())
     return Settings(run, tuple(parts))
 
 
-def quick_values(kinds: Iterable[type]) -> dict[str, Any]:
-    return {name: value for kind in kinds for name, value in getattr(kind, "_quick", {}).items()}
-
-
 def _json_object(name: str, text: str) -> str:
     """Returns a JSON object in canonical form, so that different spellings of the same object are equal."""
-    content, canonical, fault = None, "", "it is not an object"
     try:
         content = json.loads(text)
-        canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        if not isinstance(content, dict):
+            raise ValueError("it is not an object")
+        return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)
     except ValueError as error:
-        content, fault = None, str(error)
-    if not isinstance(content, dict):
         example = '{"enable_thinking": false}'
-        raise ValueError(f"{name} is {text!r} ({fault}); pass a JSON object such as '{example}'")
-    return canonical
+        raise ValueError(f"{name} is {text!r} ({error}); pass a JSON object such as '{example}'") from error
 
 
 def check_least(options: Any, **least: int) -> None:

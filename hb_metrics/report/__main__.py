@@ -72,9 +72,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="Add wider intervals to the report of one run. They generalise to other terms of the same axes, to other "
         "templates, or to both. No model is needed.",
     )
-    arguments = parser.parse_args(argv)
     try:
-        path, sides, verdicts = write(**vars(arguments))
+        path, sides, verdicts = write(**vars(parser.parse_args(argv)))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     except (KeyError, UndefinedError) as error:  # from Python, or from a template

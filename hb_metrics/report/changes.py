@@ -1,12 +1,11 @@
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
-from hb_metrics.report.layout.figure import Figure, Unit, joined_names, written, written_change
+from hb_metrics.report.layout.figure import Figure, Unit, missing_intervals, written, written_change
 from hb_metrics.report.layout.numbers import MISSING, fixed, share
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.runs.finished_run import Run
@@ -64,7 +63,7 @@ class RunChanges(NamedTuple):
     """The changes in all figures from the run `before` to the run `after`. Figures of the whole run come first.
 
     For each measurement whose changes all lack an interval, `missing` contains the reason, by the measurement's title.
-    `level` contains the confidence levels of the intervals, as text.
+    `level` is the confidence level of the intervals, as text.
     """
 
     before: str
@@ -87,26 +86,19 @@ class RunChanges(NamedTuple):
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
-        without: dict[str, list[str]] = {}
-        for row in rows:
-            if row.change.reason is not None:
-                without.setdefault(row.change.reason, []).append(row.name)
-        notes = [f"No interval for {joined_names(names)}: {reason}." for reason, names in without.items()]
+        notes = missing_intervals([Figure(row.name, None, row.unit, no_interval=row.change.reason) for row in rows])
         return notes + [f"{title}: changes have no interval, because {why}." for title, why in self.missing.items()]
 
 
 def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
     rows: list[ChangeRow] = []
     missing: dict[str, str] = {}
-    levels: set[float] = set()
     for measurement in MEASUREMENTS:
         if measurement.name not in first.results or measurement.name not in second.results:
             continue
         paired = measurement.changes(first, second)
         if paired.reason is not None:
             missing[measurement.title] = paired.reason
-        if paired.confidence_level is not None:
-            levels.add(paired.confidence_level)
         figures = comparable_figures([measurement.figures(run.results) for run in (first, second)])
         after = {figure.name: figure for figure in figures[1]}
         for figure in figures[0]:
@@ -120,7 +112,7 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
                 ChangeRow(figure.name, figure.unit, figure.part_of, change, is_paired, key, figure.higher_is_better)
             )
     rows.sort(key=lambda row: (row.part_of != "", not row.is_paired))
-    return RunChanges(*names, rows, missing, " or ".join(share(level, 0) for level in sorted(levels)))
+    return RunChanges(*names, rows, missing, share(first.confidence_level, 0))
 
 
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
@@ -148,8 +140,7 @@ def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> 
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
     context = {"compared": compared, "header": HEADER, "verdicts": verdicts, "with_interval": with_interval}
-    html = render(Path(__file__).parent / "changes.html.jinja", context)
-    return Section("changes", "Changes", html, {})
+    return Section("changes", "Changes", render("report/changes.html.jinja", context), {})
 
 
 def changes_markdown(changes: RunChanges) -> str:

@@ -13,11 +13,10 @@ from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import Sides, both_sides, sides_section
 from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.run_folder import run_digest
+from hb_metrics.runs.run_folder import flat_record, run_digest
 from hb_metrics.runs.run_record import tag_of
 
 UNMEASURED = "not measured"
-_FOLDER = Path(__file__).parent
 
 
 class Difference(NamedTuple):
@@ -103,7 +102,7 @@ def write_comparison(
     }
     figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
     terms = next((details.terms for details in detailed if details.terms is not None), None)
-    write_page(_FOLDER / "comparison.html.jinja", path, context, figures, terms)
+    write_page("report/comparison.html.jinja", path, context, figures, terms)
     return sides, judged
 
 
@@ -140,7 +139,7 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
             "meanings": meanings,
         }
         drawn = {f"runs-{measurement.name}": [plot for _, plot in plots]} if plots else {}
-        html = render(_FOLDER / "overview.html.jinja", context)
+        html = render("report/overview.html.jinja", context)
         sections.append(Section(f"overview-{measurement.name}", measurement.title, html, drawn))
     return sections
 
@@ -167,7 +166,7 @@ def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mappin
 
 
 def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
-    flat = [_flat(run) for run in runs]
+    flat = [flat_record(run) for run in runs]
     differences = []
     for name in dict.fromkeys(name for settings in flat for name in settings):
         absent = ["not recorded" if name.split(".")[0] in run else UNMEASURED for run in runs]
@@ -175,10 +174,6 @@ def differing_settings(runs: Sequence[Mapping[str, Any]]) -> list[Difference]:
         if any(value != values[0] for value in values):
             differences.append(Difference(name, values))
     return differences
-
-
-def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{section}.{name}": value for section, content in run.items() for name, value in content.items()}
 
 
 def _without_interval(runs: Sequence[Sequence[Figure]]) -> list[str]:

@@ -1,12 +1,10 @@
-from pathlib import Path
-
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.report.layout.figure import Figure, by_part, joined_names
+from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_prompts
-from hb_metrics.stats.generalising import Bounds, Over
+from hb_metrics.stats.generalising import Over
 
 _WORDS = {
     "terms": "other terms of the same axes",
@@ -29,24 +27,20 @@ def generalised_section(run: Run, over: Over) -> Section:
             "there are no intervals for other terms; set --generalise to templates"
         )
     listed: list[Figure] = []
-    wider: dict[str, Bounds] = {}
-    reasons: dict[str, list[str]] = {}
+    others: list[Figure] = []  # with the second interval
     for measurement in MEASUREMENTS:
         found = measurement.generalise(run, over) if measurement.name in run.results else {}
         for figure in measurement.figures(run.results) if found else []:
-            if figure.name not in found or figure.value is None:
-                continue
-            interval, reason = found[figure.name]
-            listed.append(figure)
-            if interval is not None:
-                wider[figure.name] = interval
-            if reason is not None:
-                reasons.setdefault(reason, []).append(figure.name)
+            if figure.name in found and figure.value is not None:
+                interval, reason = found[figure.name]
+                listed.append(figure)
+                others.append(figure._replace(interval=interval, no_interval=reason))
     if not listed:
         raise ValueError(
             f"'{run.folder}' lacks the files that --generalise needs; pass a run that measured likelihood, generation "
             "or offensiveness, and whose folder still contains the perplexities or replies"
         )
+    wider = {figure.name: figure.interval for figure in others if figure.interval is not None}
     tables: list[tuple[str, list[tuple[Figure, str]]]] = []
     plots = []
     for part, rows in by_part(listed).items():
@@ -57,8 +51,8 @@ def generalised_section(run: Run, over: Over) -> Section:
         "words": _WORDS[over],
         "tables": tables,
         "choices": [part for part, _ in plots],
-        "reasons": [f"No interval for {joined_names(names)}: {reason}." for reason, names in reasons.items()],
+        "reasons": missing_intervals(others),
     }
-    html = render(Path(__file__).parent / "generalised.html.jinja", context)
+    html = render("report/generalised.html.jinja", context)
     drawn = {"generalised-plot": [plot for _, plot in plots]} if plots else {}
     return Section("generalised", f"For {_WORDS[over]}", html, drawn)

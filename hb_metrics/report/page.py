@@ -10,8 +10,6 @@ from hb_metrics.report.layout.parts import Section, Tile
 from hb_metrics.report.layout.rendering import write_page
 from hb_metrics.runs.run_record import measured_model, model_title, served_sentences
 
-_FOLDER = Path(__file__).parent
-
 
 def write_report(
     results: Mapping[str, Any],
@@ -52,7 +50,7 @@ def write_report(
     }
     plots = {id: plots for section in sections for id, plots in section.figures.items()}
     terms = next((report.terms for report in reports if report.terms is not None), None)
-    write_page(_FOLDER / "report.html.jinja", path, context, plots, terms)
+    write_page("report/report.html.jinja", path, context, plots, terms)
     return answers
 
 

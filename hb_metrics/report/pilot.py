@@ -119,11 +119,10 @@ def likelihood_figure(run: Run, pilot: Size, times_templates: float) -> Planned:
     divided by the number in the pilot.
     """
     influences = likelihood_influences(run)["Likelihood Bias"]
-    level = run.results["run"]["settings"].get("confidence_level", 0.95)
 
     def at(size: Size) -> Range | None:
         num_templates = round(times_templates * influences.cells.shape[0])
-        return likelihood_half_width(influences, num_templates, size.terms / pilot.terms, level)
+        return likelihood_half_width(influences, num_templates, size.terms / pilot.terms, run.confidence_level)
 
     return Planned(influences.value, True, at)
 

@@ -109,8 +109,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--output", type=Path, help="The HTML file for a plot of the half-width of the Full Gen Bias interval."
     )
-    arguments = parser.parse_args(argv)
-    print(plan(**vars(arguments)))
+    print(plan(**vars(parser.parse_args(argv))))
 
 
 def plan(
@@ -133,18 +132,14 @@ def plan(
             "a plan needs either a pilot or assumptions; pass the folder of a finished run, or "
             "--assume value=… noise=… styles=…"
         )
-    if min(replies) < 2 or not 0 < fall <= 100:
-        raise ValueError(
-            f"--replies contains {min(replies)}, and --fall is {fall:g}; set --replies to numbers of at least 2, and "
-            "--fall to a number above 0 and at most 100"
-        )
-    for name, number, least in (("templates", templates, 1), ("terms", terms, 2)):
-        if number is not None and number < least:
-            raise ValueError(f"--{name} is {number}; pass {least} or more")
-    amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out, "pilot_minutes": pilot_minutes}
+    if not 0 < fall <= 100:
+        raise ValueError(f"--fall is {fall:g}; set it to a number above 0 and at most 100")
+    amounts = {"replies": min(replies), "templates": templates, "terms": terms, "half_width": half_width}
+    amounts |= {"price_in": price_in, "price_out": price_out, "pilot_minutes": pilot_minutes}
     for name, amount in amounts.items():
-        if amount is not None and not 0 <= amount < math.inf:
-            raise ValueError(f"--{name} is {amount:g}; pass 0 or more")
+        least = {"replies": 2, "templates": 1, "terms": 2}.get(name, 0)
+        if amount is not None and not least <= amount < math.inf:
+            raise ValueError(f"--{name} is {amount:g}; pass {least} or more")
     if (price_in is None) != (price_out is None):
         raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
     if output is not None and (output.is_dir() or not output.parent.is_dir() or not os.access(output.parent, os.W_OK)):
@@ -227,7 +222,7 @@ def _of_pilot(run: Run, templates: int | None, terms: int | None) -> _Basis:
     table = read_reply_table(run.folder)
     if table is None:
         raise ValueError(f"'{run.folder}' lacks its replies; pass the folder of a run that measured generation")
-    level = run.results["generation"]["gen_bias"]["confidence_level"]
+    level = run.confidence_level
     spreads, missing = pilot_spreads(run, table)
     full, num_questions, own_templates = spreads[FULL], 1, spreads[FULL].size.templates
     figures = {name: gen_bias_figure(spread, full.size.terms, level) for name, spread in spreads.items()}
@@ -305,7 +300,7 @@ def _write(path: Path, replies: Sequence[int], basis: _Basis, wanted: float | No
             points.append((number, 1000 * width.low, 1000 * width.middle, 1000 * width.high))
     plots = {"half-widths": [half_widths_plot(points, wanted)]} if points else {}
     title = "assumptions" if basis.run is None else basis.run.folder.name
-    write_page(Path(__file__).parent / "plan.html.jinja", path, {"title": title, "plots": plots}, plots)
+    write_page("report/plan.html.jinja", path, {"title": title, "plots": plots}, plots)
 
 
 def _middle(width: Range | None) -> float:

@@ -4,7 +4,6 @@ If only bias were shown, a model that ignores who people are would seem good.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
@@ -117,7 +116,7 @@ def sides_markdown(sides: Sides) -> str:
 def sides_section(sides: Sides) -> Section:
     from hb_metrics.report.layout.rendering import render
 
-    html = render(Path(__file__).parent / "sides.html.jinja", {"sides": sides, "reading": READING})
+    html = render("report/sides.html.jinja", {"sides": sides, "reading": READING})
     return Section("sides", "Bias and side effects", html, {})
 
 

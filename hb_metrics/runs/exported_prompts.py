@@ -65,7 +65,7 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
             )
     needs: set[str] = set()
     for measurement in wanted_measurements(settings):
-        measurement.check_prompts(settings, prompts)
+        measurement.read_files(settings, prompts)
         needs.update(measurement.needs)
     rows: list[dict[str, Any]] = []
     if "replies" in needs:

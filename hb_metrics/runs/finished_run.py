@@ -58,6 +58,11 @@ class Run(NamedTuple):
     folder: Path
     results: dict[str, Any]
 
+    @property
+    def confidence_level(self) -> float:
+        level: float = self.results["run"]["settings"]["confidence_level"]
+        return level
+
 
 def read_run(folder: Path) -> Run:
     path = folder / RESULTS_FILE

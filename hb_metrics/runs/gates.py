@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hb_dataset.hints import did_you_mean
+from hb_dataset.hints import check_known
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.layout.figure import Figure
@@ -84,12 +84,7 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
     gates = read_gates(settings.run.fail_above)
     allowed = [name for measurement in measurements for name in measurement.gate_names(settings)] if gates else []
     for name in gates:
-        if name not in allowed:
-            hint = did_you_mean(name, allowed)
-            raise ValueError(
-                f"fail_above names the figure '{name}', which this run does not have; {hint}allowed: "
-                f"{', '.join(allowed)}"
-            )
+        check_known(name, allowed, f"fail_above names the figure '{name}', which this run does not have")
     return gates
 
 

@@ -1,11 +1,15 @@
+import hashlib
+import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_dataset.hints import did_you_mean
-from hb_dataset.names import NAMES_AXIS
+from hb_dataset.hints import check_known
+from hb_dataset.names import NAME_CUES, NAMES_AXIS
 from hb_metrics.arguments import asked_measurements
-from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements import GENERATION, MEASUREMENTS
+from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
 from hb_metrics.runs.run_folder import LAYOUT, package_versions, table_digest, with_plurals
@@ -14,9 +18,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hb_metrics.inference.engines.engine import Engine, Lack
-    from hb_metrics.inference.models.sources import Source
 
+_NAMED = {"model", "dataset_config", "measurements", "quick"}  # these settings are in the name of the folder
 # Importing torch takes seconds, so modules that need it are imported after the options are checked.
+
+
+def default_folder(settings: Settings) -> str:
+    """Returns a folder in `runs/` for a run without `--output_dir`.
+
+    Its name contains the most important settings and a digest of all other settings, so different settings never share
+    a folder.
+    """
+    run, defaults = settings.run, settings.defaults()
+    parts = [Path(run.model).name, run.dataset_config]
+    parts += [measurement.name for measurement in asked_measurements(settings) or []]
+    parts += ["quick"] * run.quick
+    # A server's address is not part of the name, because it may change.
+    others: dict[str, object] = {"served": True} if run.base_url is not None else {}
+    for name, value in settings.values().items():
+        if name not in _NAMED | CHANGE_NOTHING and value != defaults[name]:
+            others[name] = value
+    if others:
+        parts.append(hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()[:8])
+    return "runs/" + re.sub(r"[^\w.=+-]+", "-", "-".join(parts)).strip("-.")
 
 
 def read_prompts(settings: Settings) -> "pa.Table":
@@ -28,69 +52,50 @@ def read_prompts(settings: Settings) -> "pa.Table":
     from hb_dataset.prompts import config_vocabulary, load_table, version_of
 
     config, folder, axes = settings.run.dataset_config, settings.run.vocabulary_dir, settings.run.axes
-    own = _own_prompts(settings)
+    own = _named_people(settings)
     if own is not None:
         return with_plurals(own, config_vocabulary(config, folder))
     prompts = load_table(config, folder)
     if axes is not None:
         known = sorted(prompts["axis"].unique().to_pylist())
         for axis in axes:
-            if axis not in known:
-                hint = "separate axes with spaces; " if "," in axis else did_you_mean(axis, known, cutoff=0.75)
-                raise ValueError(
-                    f"axis '{axis}' is not in {folder or version_of(config)}; {hint}allowed: {', '.join(known)}"
-                )
+            advice = "; separate axes with spaces" if "," in axis else ""
+            check_known(axis, known, f"axis '{axis}' is not in {folder or version_of(config)}{advice}", cutoff=0.75)
         prompts = prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
     if settings.run.sample is not None:
         prompts = balanced_sample(prompts, settings.run.sample, seed=settings.run.seed)
     return with_plurals(prompts, config_vocabulary(config, folder))
 
 
-def _own_prompts(settings: Settings) -> "pa.Table | None":
-    wanted = wanted_measurements(settings)
-    for measurement in wanted:
-        prompts = measurement.own_prompts(settings)
-        if prompts is not None:
-            others = [other for other in wanted if not other.has_own_prompts and "replies" not in other.needs]
-            run = settings.run
-            if others or any(value is not None for value in (run.axes, run.sample, run.until)):
-                raise ValueError(
-                    f"with these options, {measurement.name} uses its own prompts, so no other measurement can use the "
-                    f"run's prompts; set --measurements {measurement.name}, and remove --axes, --sample and --until"
-                )
-            return prompts
-    return None
-
-
-def read_files(settings: Settings) -> dict[str, Any]:
-    """Reads the files that the options name. Returns their contents by measurement.
-
-    Call this function before a model is loaded, so that errors appear early.
-    """
-    return {measurement.name: measurement.read_files(settings) for measurement in wanted_measurements(settings)}
-
-
-def model_source(settings: Settings) -> "Source | None":
-    from hb_metrics.inference.models.sources import find_source
-
-    run = settings.run
-    if run.is_served or run.replies_file is not None or run.logprobs_file is not None:
+def _named_people(settings: Settings) -> "pa.Table | None":
+    """Returns the prompts of a run with names, which replace those of `--dataset_config`, or `None`."""
+    wanted, run = wanted_measurements(settings), settings.run
+    if GENERATION not in wanted or settings.of(GenerationOptions).cue not in NAME_CUES:
         return None
-    return find_source(run.model, run.revision, adapter=run.adapter)
+    others = [other for other in wanted if not other.has_own_prompts and "replies" not in other.needs]
+    if others or any(value is not None for value in (run.axes, run.sample, run.until)):
+        raise ValueError(
+            "with these options, generation uses its own prompts, so no other measurement can use the run's prompts; "
+            "set --measurements generation, and remove --axes, --sample and --until"
+        )
+    from hb_metrics.measurements.generation.work import own_prompts
+
+    return own_prompts(settings)
 
 
-def load(settings: Settings, source: "Source | None", device: Any) -> "Engine":
+def load(settings: Settings, device: Any) -> "Engine":
     run = settings.run
-    if source is None:
+    if run.replies_file is not None or run.logprobs_file is not None:
         from hb_metrics.inference.engines.files import FileEngine
 
         return FileEngine(run.model, run.replies_file, run.logprobs_file)
     from hb_metrics.inference.engines.local import LocalEngine
     from hb_metrics.inference.models.loading import load_model
+    from hb_metrics.inference.models.sources import find_source
 
     return LocalEngine(
         load_model(
-            source,
+            find_source(run.model, run.revision, adapter=run.adapter),
             dtype=run.dtype,
             device=device,
             device_map=run.device_map,

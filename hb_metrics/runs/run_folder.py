@@ -159,7 +159,7 @@ def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: 
 
     `where` and `elsewhere` are the words that these lines use for the two records, such as "there" and "here".
     """
-    one, other = _flat(first), _flat(second)
+    one, other = flat_record(first), flat_record(second)
     lines = []
     for name in {**one, **other}:
         if name not in one or name not in other or one[name] != other[name]:
@@ -211,7 +211,7 @@ def check_run_or_empty(folder: Path) -> None:
         )
 
 
-def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
+def flat_record(run: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for section, content in run.items():
         if isinstance(content, dict):

@@ -15,8 +15,7 @@ from hb_metrics.inference.classifiers.censoring import term_mentioned
 from hb_metrics.inference.judges.rubric import read_rubric
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
-from hb_metrics.measurements.generation.refusals import refusals_results
-from hb_metrics.measurements.generation.results import generation_results, style_means_table
+from hb_metrics.measurements.generation.results import generation_results, refusals_results, style_means_table
 from hb_metrics.measurements.judge.work import judged_results
 from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.offensiveness.work import offensiveness_results
@@ -60,6 +59,7 @@ def some_prompts():
 def run_record(prompts, model="tiny-model"):
     """results["run"] without the sections of its measurements."""
     settings = {"model": model, "dataset_config": "v1.0-small", "vocabulary_dir": None, "variations": False, "seed": 0}
+    settings["confidence_level"] = 0.95
     return {
         "layout": {"version": LAYOUT},
         "settings": settings,
@@ -349,6 +349,7 @@ def regard_of(
             "num_continuations": len(rows) + 7,
             "num_blank": 7,
             "num_cut_for_classifier": 2,
+            "num_unanswered": 0,
             "structures": kinds,
             "examples": examples,
             "paraphrases": None,

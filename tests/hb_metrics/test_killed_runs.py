@@ -20,11 +20,11 @@ STAGES = {
     "starting": "",
     "preparing": "begun",
     "scoring": ", on cpu",
-    "replies": "prompts scored in",
+    "replies": "Likelihood Bias measured in",
     "styles": "styles:",  # its progress bar
-    "offensiveness": "styles classified in",
-    "dialogue": "offensiveness classified in",
-    "results": "dialogue scored in",
+    "offensiveness": "Generation bias measured in",
+    "dialogue": "Offensiveness measured in",
+    "results": "Dialogue perplexity measured in",
 }
 STOPPABLE = list(STAGES)[1:]  # before, there is no more than Python itself
 END = "\nreport: "

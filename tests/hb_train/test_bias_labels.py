@@ -22,7 +22,7 @@ from hb_metrics.inference.replies.cues import cue_messages
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.runs.planning import load, model_source, read_prompts
+from hb_metrics.runs.planning import load, read_prompts
 from hb_train.bias_labels import LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.tuning.label_rows import Asked, rendered_prompts
@@ -145,7 +145,7 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
     given_ids = {}  # as the run has them, not as the labels do
     for tag in ("bias", "no_bias", "none"):
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
-        engine = load(asked, model_source(asked), process_state().device)
+        engine = load(asked, process_state().device)
         task = Task(asked, read_prompts(asked), engine, process_state(), ("generation",), run)
         plan = GENERATION.plan(task, None).plan
         given_ids[tag] = dict(zip(plan.ids, plan.contexts, strict=True))

@@ -11,7 +11,6 @@ class Awareness(Measurement):
     name = "awareness"
     title = "Difference awareness"
     words = "difference awareness"
-    done = "replies generated and divergences computed"
     options = AwarenessOptions
     has_own_prompts = True
     needs = ("replies", "weights")

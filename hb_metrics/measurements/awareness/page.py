@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -11,6 +10,6 @@ from hb_metrics.report.layout.rendering import render
 
 def report(results: Mapping[str, Any]) -> Report:
     context = {"awareness": results["awareness"], "figures": figures(results)}
-    html = render(Path(__file__).parent / "section.html.jinja", context)
+    html = render("awareness/section.html.jinja", context)
     files = Markup("replies and divergences of difference awareness in <code>awareness/*/*.parquet</code>")
     return Report([Section("awareness", "Difference awareness", html, {})], files=files)

@@ -12,21 +12,19 @@ from hb_metrics.runs.finished_run import Run, read_run_table
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    tables = [read_run_table(run.folder / TABLE_FILE) for run in (first, second)]
-    before, after = tables
+    before, after = (read_run_table(run.folder / TABLE_FILE) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
     asked, others_asked = (run.results["run"]["awareness"] for run in (first, second))
     if any(asked[name] != others_asked[name] for name in ("prompts_digest", "words_digest")):
         return FigureChanges({}, "the runs have different prompts or word lists")
-    level = first.results["awareness"]["confidence_level"]
     means, others = awareness_means(before), awareness_means(after)
     by_name = {}
     for key, (name, *_) in FIGURES.items():
         if key not in means or key not in others:
             continue
-        by_name[name] = cluster_change(means[key], others[key], level)
-    return FigureChanges(by_name, None, level)
+        by_name[name] = cluster_change(means[key], others[key], first.confidence_level)
+    return FigureChanges(by_name)
 
 
 def cluster_change(first: ClusterMean, second: ClusterMean, confidence_level: float) -> PairedChange:

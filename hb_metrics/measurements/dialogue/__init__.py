@@ -1,30 +1,20 @@
 """Measures dialogue perplexity, which shows how well a model predicts people's replies. It does not measure bias."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Measurement
-
-if TYPE_CHECKING:
-    from hb_dataset.dialogue_pairs import Dialogue
-    from hb_metrics.measurements.settings import Settings
 
 
 class DialoguePerplexity(Measurement):
     name = "dialogue"
     title = "Dialogue perplexity"
     words = "dialogue perplexity"
-    done = "dialogue scored"
     options = DialogueOptions
     has_own_prompts = True
     needs = ("replies", "weights")
     gates = ("dialogue_perplexity",)
-
-    def read_files(self, settings: "Settings") -> "Dialogue":
-        from hb_metrics.measurements.dialogue.work import read_files
-
-        return read_files(settings)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         measured = [(run[self.name], run["run"]["dialogue"]) for run in runs if self.name in run]

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -12,6 +11,6 @@ from hb_metrics.runs.run_record import tag_of
 
 def report(results: Mapping[str, Any]) -> Report:
     context = {"dialogue": results["dialogue"], "figure": figures(results)[0], "tag": tag_of(results)}
-    html = render(Path(__file__).parent / "section.html.jinja", context)
+    html = render("dialogue/section.html.jinja", context)
     files = Markup("the log-likelihood of each real reply in <code>dialogue/*.parquet</code>")
     return Report([Section("dialogue", "Dialogue perplexity", html, {})], files=files)

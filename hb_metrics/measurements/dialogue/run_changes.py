@@ -16,6 +16,5 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if not before["num_tokens"].equals(after["num_tokens"]):
         return FigureChanges({}, "the models split the same replies into different numbers of tokens")
     losses = -before["log_likelihood"].to_numpy(), -after["log_likelihood"].to_numpy()
-    level = first.results["dialogue"]["confidence_level"]
-    change = perplexity_change(losses, before["num_tokens"].to_numpy(), level)
-    return FigureChanges({"Dialogue perplexity": change}, None, level)
+    change = perplexity_change(losses, before["num_tokens"].to_numpy(), first.confidence_level)
+    return FigureChanges({"Dialogue perplexity": change})

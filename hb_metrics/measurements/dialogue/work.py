@@ -2,6 +2,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.scoring.dialogue import (
@@ -21,7 +23,7 @@ class DialogueWork(NamedTuple):
     plan: DialoguePlan
 
 
-def read_files(settings: Settings) -> Dialogue:
+def read_files(settings: Settings, prompts: pa.Table) -> Dialogue:
     options = settings.of(DialogueOptions)
     path = None if options.dialogue_file is None else Path(options.dialogue_file)
     return read_dialogue(path, num_replies=options.dialogue_replies, seed=settings.run.seed)

@@ -3,19 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hb_dataset.names import NAME_CUES
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.report.layout.numbers import count
-from hb_metrics.report.layout.parts import Details, Section
+from hb_metrics.report.layout.parts import Section
 from hb_metrics.runs.run_record import classifier_name, cue_of, public_name, reply_settings, tag_and_cue
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pyarrow as pa
-
-    from hb_metrics.measurements.settings import Settings
     from hb_metrics.runs.finished_run import Run
 
 
@@ -23,35 +19,11 @@ class Generation(Measurement):
     name = "generation"
     title = "Generation bias"
     words = "generation bias"
-    done = "replies generated and styles classified"
     options = GenerationOptions
     by_default = True
     needs = ("replies",)
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
     gates = ("parroting_replies",)
-
-    def read_files(self, settings: "Settings") -> None:
-        from hb_metrics.measurements.generation.work import read_files
-
-        read_files(settings)
-
-    def check_prompts(self, settings: "Settings", prompts: "pa.Table") -> None:
-        from hb_metrics.inference.replies.cues import prompts_for_cue
-
-        usable = prompts_for_cue(prompts, settings.of(GenerationOptions).cue)
-        cells = usable.group_by(["template", "axis", "descriptor"]).aggregate([])
-        if len(cells) == len(cells["template"].unique()):
-            raise ValueError(
-                "measurement 'generation' compares the replies to different terms, but no template has two terms; set "
-                "--axes, --sample or --vocabulary_dir to get more terms, or remove generation from --measurements"
-            )
-
-    def own_prompts(self, settings: "Settings") -> "pa.Table | None":
-        if settings.of(GenerationOptions).cue not in NAME_CUES:
-            return None
-        from hb_metrics.measurements.generation.work import own_prompts
-
-        return own_prompts(settings)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         return [f"styles classified by {classifier_name(results['run'], 'style_classifier')}", *reply_settings(results)]
@@ -77,11 +49,6 @@ class Generation(Measurement):
         if unclosed:
             counts += f" {count(unclosed)} prompts have no reply, because the model did not finish its thought."
         return [*sentences, counts]
-
-    def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Details:
-        from hb_metrics.measurements.generation.details import generation_details
-
-        return generation_details(first, second, names)
 
     def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> list[Section]:
         from hb_metrics.measurements.generation.compared_cues import cue_sections

@@ -6,7 +6,6 @@ run uses names and the other uses terms, each group of names is compared with th
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,7 +74,7 @@ def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
     for run, other in product(named, told):
         found = matched_groups(run, other) if differ_in_cue_alone([run.results["run"], other.results["run"]]) else None
         if found is not None:
-            level = run.results["generation"]["gen_bias"]["confidence_level"]
+            level = run.confidence_level
             names, groups, statements, number = found
             agreement = group_agreement(names, groups, statements, level)
             sizes = ", ".join(f"{group} {groups.count(group)}" for group in sorted(set(groups)))
@@ -85,7 +84,7 @@ def names_section(named: Sequence[Run], told: Sequence[Run]) -> Section | None:
     if not figures:
         return None
     context = {"figures": figures, "num_left_out": num_left_out, "missing": missing_intervals(figures)}
-    return Section("overview-names", "Names", render(Path(__file__).parent / "names.html.jinja", context), {})
+    return Section("overview-names", "Names", render("generation/names.html.jinja", context), {})
 
 
 def cues_section(runs: Sequence[Run]) -> Section | None:
@@ -94,7 +93,7 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
     matched = matched_replies(runs)
     if matched is None:
         return None
-    level = runs[0].results["generation"]["gen_bias"]["confidence_level"]
+    level = runs[0].confidence_level
     names = [cue_of(run.results) for run in runs]
     context: dict[str, Any] = {"matched": matched, "names": names, "level": level, "figures": []}
     if len(matched.axes) > 2:
@@ -107,7 +106,7 @@ def cues_section(runs: Sequence[Run]) -> Section | None:
             "reversed": reversed_axes(found, codes.tolist(), names),
             "num_tests": sum(map(len, found.reversals.values())),
         }
-    return Section(f"overview-{names[0]}", "Cues", render(Path(__file__).parent / "cues.html.jinja", context), {})
+    return Section(f"overview-{names[0]}", "Cues", render("generation/cues.html.jinja", context), {})
 
 
 def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:

@@ -1,22 +1,20 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.layout.parts import Details, Section
+from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.runs.replies import Replies, reply_id, reply_number
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_STYLES = 10  # the number of styles in each of the two tables (largest decreases, largest increases)
-_FOLDER = Path(__file__).parent
 
 
-def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Details:
+def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
     first, second = before.results["generation"], after.results["generation"]
     replies = read_stored_replies(after.folder)
     styles, styles_problem = _style_change(before, after)
@@ -30,12 +28,12 @@ def generation_details(before: Run, after: Run, names: tuple[str, str]) -> Detai
         "styles_problem": styles_problem,
     }
     sections = [
-        Section("styles", "Styles", render(_FOLDER / "comparison_styles.html.jinja", context), {}),
-        Section("examples-of-both", "Replies side by side", render(_FOLDER / "comparison_terms.html.jinja", {}), {}),
-        Section("checks", "Reply checks", render(_FOLDER / "comparison_checks.html.jinja", context), {}),
+        Section("styles", "Styles", render("generation/comparison_styles.html.jinja", context), {}),
+        Section("examples-of-both", "Replies side by side", render("generation/comparison_terms.html.jinja", {}), {}),
+        Section("checks", "Reply checks", render("generation/comparison_checks.html.jinja", context), {}),
     ]
-    reading = render(_FOLDER / "comparison_reading.html.jinja", {})
-    return Details(sections, reading, {**term_changes(first, second, replies), "names": names})
+    reading = render("generation/comparison_reading.html.jinja", {})
+    return Report(sections, reading=reading, terms={**term_changes(first, second, replies), "names": names})
 
 
 def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:

@@ -176,16 +176,11 @@ def style_figures(generation: Mapping[str, Any], number: int) -> list[Figure]:
 
 def leakage_sentence(leakage: Mapping[str, Any]) -> str:
     seen = leakage["in_replies"]
-    if seen["own"] < 0:
-        return (
-            "The style classifier reacts to terms in replies, and this reaction hides part of the bias. Masking these "
-            f"terms raises Full Gen Bias by {bias(-seen['own'])} from {bias(seen['value'])} (identity leakage "
-            f"{bias(leakage['leakage'])}). The figures are not corrected for this effect."
-        )
+    hides, raises = (", and this reaction hides part of the bias", "raises") if seen["own"] < 0 else ("", "lowers")
     return (
-        "The style classifier reacts to terms in replies. Masking these terms lowers Full Gen Bias by "
-        f"{bias(seen['own'])} from {bias(seen['value'])} (identity leakage {bias(leakage['leakage'])}). The figures "
-        "are not corrected for this effect."
+        f"The style classifier reacts to terms in replies{hides}. Masking these terms {raises} Full Gen Bias by "
+        f"{bias(abs(seen['own']))} from {bias(seen['value'])} (identity leakage {bias(leakage['leakage'])}). The "
+        "figures are not corrected for this effect."
     )
 
 
@@ -193,17 +188,14 @@ def _own_part(leakage: Mapping[str, Any] | None) -> str:
     if leakage is None:
         return ""
     own = leakage["in_replies"]["own"]
-    if own >= 0:
-        return f"{bias(own)} lower if terms in replies are masked"
-    return f"{bias(-own)} higher if terms in replies are masked"
+    return f"{bias(abs(own))} {'lower' if own >= 0 else 'higher'} if terms in replies are masked"
 
 
 def _figure(generation: Mapping[str, Any], name: str, path: tuple[str, ...]) -> Figure:
     values, debiased = generation["gen_bias"], generation["debiased"]
     printed = {}
     if path[0] in _PRINTED:
-        key = path[1]
-        printed = {model: of_model.get(key) for model, of_model in _PRINTED[path[0]].items()}
+        printed = {model: of_model.get(path[1]) for model, of_model in _PRINTED[path[0]].items()}
     return Figure(
         name,
         value_at(debiased, path),

@@ -19,7 +19,7 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
             "folder"
         )
     replies, generation = nonempty_replies(table, table), run.results["generation"]
-    level = generation["gen_bias"]["confidence_level"]
+    level = run.confidence_level
     found = generalised_shares(UPTAKE, naming(table), over, level)
     for name, flagged in refusal_flags(run, replies).items():
         found |= generalised_shares(name, flagged, over, level)

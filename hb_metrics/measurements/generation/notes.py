@@ -2,8 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_dataset.names import NAME_CUES
-from hb_metrics.measurements.generation.tuned import recorded_ceiling
-from hb_metrics.report.layout.numbers import bias, count, interval, share
+from hb_metrics.report.layout.numbers import bias, count, counted, interval, share
 
 SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the same text
 
@@ -38,11 +37,13 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
         notes.append(f"Replies were decoded without some settings of {of}, {why} ({named}).")
     if asked["tag"] is not None:
         notes.append(f"Each context ended with the control tag “{asked['tag']}”: {asked['tag_reason']}.")
-    ceiling = recorded_ceiling(asked.get("label_ceiling"))
-    if ceiling is not None and ceiling.value is not None and debiased is not None:
+    ceiling = asked.get("label_ceiling")
+    if ceiling is not None and ceiling["no_bias"]["full_gen_bias"] is not None and debiased is not None:
+        tagged = ceiling["no_bias"]
         notes.append(
-            f"The labels limit the effect of tuning. The debiased Full Gen Bias is {bias(ceiling.value)} "
-            f"({interval(ceiling.interval)}) for the replies tagged “no_bias”, and {bias(ceiling.all_value)} for all "
+            f"The labels limit the effect of tuning. The debiased Full Gen Bias is {bias(tagged['full_gen_bias'])} "
+            f"({interval(tagged['interval'])}) for the replies tagged “no_bias”, and "
+            f"{bias(ceiling['all']['full_gen_bias'])} for all "
             f"labelled replies. This model's value is {bias(debiased['full_gen_bias'])}."
         )
     tuned_with = asked.get("tuned_with") or {}
@@ -93,22 +94,19 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
         return []
     low, high = asked["replies_a_prompt"]
     each = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    notes = [
+    repeated = (
+        "replies were left out, because they repeat another reply to the same prompt, as happens with greedy decoding."
+    )
+    return [
         f"The replies come from the file {asked['replies_from']} ({each} per prompt). It is not known who or "
         "what wrote them, or with which context and settings. The settings below are those with which the prompts were "
-        "exported."
+        "exported.",
+        *counted(asked["num_copied_replies"], repeated),
+        *counted(
+            asked["num_cut_to_first_line"],
+            "replies were cut to their first line. To keep all lines, set --reply whole.",
+        ),
     ]
-    if asked["num_copied_replies"]:
-        notes.append(
-            f"{asked['num_copied_replies']:,} replies were left out, because they repeat another reply to the same "
-            "prompt, as happens with greedy decoding."
-        )
-    if asked["num_cut_to_first_line"]:
-        notes.append(
-            f"{asked['num_cut_to_first_line']:,} replies were cut to their first line. To keep all lines, set --reply "
-            "whole."
-        )
-    return notes
 
 
 def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[str]:

@@ -109,8 +109,7 @@ def noun_bias(
 ) -> dict[str, Any]:
     """Computes the values for results.json. `missing` is the reason why no value has an interval, if there is one."""
     by_group = {gender: _result(of_gender, confidence_level, missing) for gender, of_gender in kernels.items()}
-    empty = {"value": None, "interval": None, "no_interval": None}
-    whole = by_group.pop(None, empty)
+    whole = by_group.pop(None, {"value": None, "interval": None, "no_interval": None})
     return {**whole, "by_gender": by_group, "confidence_level": confidence_level}
 
 

@@ -1,5 +1,5 @@
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from hb_dataset.names import NAME_CUES
 from hb_metrics.measurements.settings import check_files, check_least, option
@@ -8,8 +8,6 @@ from hb_metrics.measurements.settings import check_files, check_least, option
 @dataclass
 class GenerationOptions:
     _argument_group_name = "generation"
-    # With 4 replies, a quarter of the runs on the small config have no interval.
-    _quick: ClassVar[dict[str, int]] = {"replies_per_cell": 5}
 
     replies_per_cell: int | None = option(
         8,

@@ -1,5 +1,4 @@
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -36,9 +35,6 @@ NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
 ALPHA = 0.05
-_FOLDER = Path(__file__).parent
-_ONE = {"refusals": "a refusal", "disclaimers": "a disclaimer"}
-_DOING = {"refusals": "The share of refusals", "disclaimers": "The share of disclaimers"}
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -65,12 +61,12 @@ def report(results: Mapping[str, Any]) -> Report:
         "until": until_sentence(generation["until"]) if "until" in generation else None,
     }
     sections = [
-        Section("generation", "Generation bias", render(_FOLDER / "generation.html.jinja", context), _plots(context)),
+        Section("generation", "Generation bias", render("generation/generation.html.jinja", context), _plots(context)),
         *([_turns(generation, parts, run["generation"]["follow_ups"])] if "turns" in generation else []),
         _terms(generation),
-        *_frequency(generation),
+        *frequency_section(generation),
         _refusals(generation, parts),
-        Section("checks", "Reply checks", render(_FOLDER / "checks.html.jinja", context), {}),
+        Section("checks", "Reply checks", render("generation/checks.html.jinja", context), {}),
     ]
     files = Markup(
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
@@ -81,7 +77,7 @@ def report(results: Mapping[str, Any]) -> Report:
     return Report(
         sections,
         answer=" ".join(filter(None, answers)),
-        reading=render(_FOLDER / "reading.html.jinja", context),
+        reading=render("generation/reading.html.jinja", context),
         files=files,
         notes=notes(run, generation),
         embedded=suggested("--style_classifier") if embedded else None,
@@ -152,7 +148,7 @@ def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
 
 def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> str:
     if not counted["num"]:
-        return f"None of the replies is {_ONE[kind]} ({figure.interval_words})."
+        return f"None of the replies is a {kind.removesuffix('s')} ({figure.interval_words})."
     text = f"{figure.detail} replies ({figure.shown}; {figure.interval_words}) are {kind}."
     verdicts = []
     for name, between in (("p_between_descriptors", "terms"), ("p_between_axes", "axes")):
@@ -160,7 +156,7 @@ def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> s
         if p_value is not None:
             verb = "differs" if p_value < ALPHA else "does not differ"
             verdicts.append(f"{verb} significantly between {between} (p = {p_value:.2g})")
-    return f"{text} {_DOING[kind]} {' and '.join(verdicts)}." if verdicts else text
+    return f"{text} The share of {kind} {' and '.join(verdicts)}." if verdicts else text
 
 
 def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
@@ -188,7 +184,7 @@ def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], fol
         "no_intervals": missing_intervals(turn_figures(turns)),
     }
     plot = turns_figure(parts[BY_TURN])
-    return Section("turns", "By turn", render(_FOLDER / "turns.html.jinja", context), {"turns-plot": [plot]})
+    return Section("turns", "By turn", render("generation/turns.html.jinja", context), {"turns-plot": [plot]})
 
 
 def _terms(generation: Mapping[str, Any]) -> Section:
@@ -204,36 +200,35 @@ def _terms(generation: Mapping[str, Any]) -> Section:
     return Section(
         "terms",
         "Terms by style",
-        render(_FOLDER / "terms.html.jinja", context),
+        render("generation/terms.html.jinja", context),
         {"terms-plot": strips} if strips else {},
     )
 
 
-def _frequency(generation: Mapping[str, Any]) -> list[Section]:
-    table = terms.frequency_table(generation)
-    drawn = {cluster: of_cluster for cluster, of_cluster in table.terms_by_cluster.items() if of_cluster}
+def frequency_section(generation: Mapping[str, Any]) -> list[Section]:
+    drawn, known = terms.one_word_terms(generation), terms.frequencies(generation)
     if not drawn:
         return []
     first = next(iter(drawn.values()))
+    keys, per_million = [DescriptorKey(term.axis, term.name) for term in first], [term.per_million for term in first]
+    frequency_of = dict(zip(keys, per_million, strict=True))
+    rho = {}
+    for cluster, of_cluster in drawn.items():
+        values = [term.value for term in of_cluster]
+        rho[cluster] = correlation_with_bias(frequency_of, dict(zip(keys, values, strict=True)))
     context = {
         **generation["frequencies"],
         "clusters": list(drawn),
-        "rho": table.rho_by_cluster,
+        "rho": rho,
         "by_term": list(zip(*drawn.values(), strict=True)),
         "num_terms": len(first),
-        "num_never": sum(term.per_million == 0 for term in first),
-        "num_several_words": table.num_several_words,
-        "num_unknown": table.num_unknown,
+        "num_never": per_million.count(0),
+        "num_several_words": sum(row is not None and not row["one_word"] for row in known),
+        "num_unknown": known.count(None),
     }
     plots = [frequency_figure(of_cluster, cluster) for cluster, of_cluster in drawn.items()]
-    return [
-        Section(
-            "frequency",
-            "Style and frequency",
-            render(_FOLDER / "frequency.html.jinja", context),
-            {"frequency-plot": plots},
-        )
-    ]
+    html = render("generation/frequency.html.jinja", context)
+    return [Section("frequency", "Style and frequency", html, {"frequency-plot": plots})]
 
 
 def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> Section:
@@ -252,6 +247,6 @@ def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) 
     return Section(
         "refusals",
         "Refusals",
-        render(_FOLDER / "refusals.html.jinja", context),
+        render("generation/refusals.html.jinja", context),
         {"refusals-by-axis": drawn},
     )

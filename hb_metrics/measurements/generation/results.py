@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
-from hb_metrics.runs.replies import Replies, prompt_ids
+from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules
+from hb_metrics.reply_checks.refusal_shares import refusal_shares
+from hb_metrics.runs.replies import FlaggedReplies, Replies, prompt_ids
 from hb_metrics.stats.bias_values import BiasValues, bias_values
 from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 
@@ -140,6 +142,31 @@ def style_means_table(biases: BiasValues, labels: Sequence[str]) -> pa.Table:
 def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
     """Makes a table of the replies' bias values (paper, C.1, with α = 0)."""
     return pa.table({"id": list(ids), "bias_value": biases.values})
+
+
+def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
+    return pa.table({"id": list(ids), "refusal": found.refusals >= 0, "disclaimer": found.disclaimers >= 0})
+
+
+def refusals_results(
+    replies: Replies, found: Matches, rules: RefusalRules, confidence_level: float, *, are_pairs: bool = False
+) -> dict[str, Any]:
+    """Computes the shares of refusals and disclaimers for results.json.
+
+    In `by_rule`, each reply counts only towards the first rule that it matches. If the terms are pairs of terms
+    (`are_pairs`), there is no test between axes, because pairs with a term in common are not exchangeable.
+    """
+    results: dict[str, Any] = {"num_cut_for_classifier": 0}
+    for kind, indices, of_kind in (
+        ("refusals", found.refusals, rules.refusals),
+        ("disclaimers", found.disclaimers, rules.disclaimers),
+    ):
+        results[kind] = refusal_shares(FlaggedReplies(replies, indices >= 0), confidence_level)
+        if are_pairs:
+            results[kind]["p_between_axes"] = None
+        counts = Counter(indices[indices >= 0].tolist())
+        results[kind]["by_rule"] = {of_kind[index].phrase: number for index, number in counts.most_common()}
+    return results
 
 
 def _values(figures: dict[str, Any]) -> dict[str, Any]:

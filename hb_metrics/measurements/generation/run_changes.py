@@ -45,7 +45,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "the runs describe the user with different cues")
     generations = first.results["generation"], second.results["generation"]
-    level = generations[0]["gen_bias"]["confidence_level"]
+    level = first.confidence_level
     tables = read_reply_table(first.folder), read_reply_table(second.folder)
     if tables[0] is None or tables[1] is None:
         return FigureChanges({}, NO_FILES_REASON)
@@ -60,10 +60,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
                 by_name |= reply_share_changes(name, flagged, others[name], level) or {}
     reason = _unlike(first, second)
     if reason is not None:
-        return FigureChanges(by_name, reason, level)
+        return FigureChanges(by_name, reason)
     before, after = _replies(first, tables[0]), _replies(second, tables[1])
     if before is None or after is None:
-        return FigureChanges(by_name, NO_FILES_REASON, level)
+        return FigureChanges(by_name, NO_FILES_REASON)
     clusters = generations[0]["gen_bias"]["clusters"] or {}
     if clusters != (generations[1]["gen_bias"]["clusters"] or {}):
         clusters = {}
@@ -76,7 +76,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
             by_name[name] = change
     if not has_pairs_of_terms(tables[0]):
         by_name |= _noun_changes(before, after, level)
-    return FigureChanges(by_name, None, level)
+    return FigureChanges(by_name)
 
 
 def refusal_flags(run: Run, replies: Replies) -> dict[str, FlaggedReplies]:
@@ -118,7 +118,7 @@ def _unlike(first: Run, second: Run) -> str | None:
         return "in a template of one of the runs, no term has a second reply, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
         return "different classifiers classified the styles"
-    if generations[0]["gen_bias"]["confidence_level"] != generations[1]["gen_bias"]["confidence_level"]:
+    if first.confidence_level != second.confidence_level:
         return "the runs have intervals of different confidence levels"
     return None
 

@@ -1,16 +1,14 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.stats.bias_values import DescriptorKey
 
 
 class Term(NamedTuple):
     """A term as a point in a plot.
 
     `value` is the term's mean probability of a style cluster, and `row` is its row in `by_descriptor` of the results.
-    `per_million` is the term's frequency, and is set only in a `FrequencyTable`.
+    `per_million` is the term's frequency, and is set only by `one_word_terms`.
     """
 
     axis: str
@@ -19,20 +17,6 @@ class Term(NamedTuple):
     num_replies: int
     value: float
     per_million: float = 0.0
-
-
-class FrequencyTable(NamedTuple):
-    """The frequencies of one-word terms, by style cluster (as in the paper's Figure 3).
-
-    Attributes:
-        terms_by_cluster: The one-word terms with a known frequency.
-        rho_by_cluster: The correlation of frequency with probability (see `correlation_with_bias`).
-    """
-
-    terms_by_cluster: dict[str, list[Term]]
-    rho_by_cluster: dict[str, dict[str, Any]]
-    num_several_words: int
-    num_unknown: int
 
 
 def terms_by_cluster(generation: Mapping[str, Any]) -> dict[str, list[Term]]:
@@ -46,33 +30,23 @@ def terms_by_cluster(generation: Mapping[str, Any]) -> dict[str, list[Term]]:
     }
 
 
-def frequency_table(generation: Mapping[str, Any]) -> FrequencyTable:
+def frequencies(generation: Mapping[str, Any]) -> list[dict[str, Any] | None]:
+    """Returns the known frequency of each term, in the order of `by_descriptor`."""
     known = {(row["axis"], row["descriptor"]): row for row in generation["frequencies"]["by_descriptor"]}
-    one_word_terms: dict[str, list[Term]] = {}
-    correlations = {}
+    return [known.get((row["axis"], row["descriptor"])) for row in generation["by_descriptor"]]
+
+
+def one_word_terms(generation: Mapping[str, Any]) -> dict[str, list[Term]]:
+    """Returns the one-word terms with a known frequency, by style cluster (as in the paper's Figure 3)."""
+    found: dict[str, list[Term]] = {}
     for cluster, terms in terms_by_cluster(generation).items():
-        one_word_terms[cluster] = [
-            term._replace(per_million=known[term.axis, term.name]["per_million"])
-            for term in terms
-            if (term.axis, term.name) in known and known[term.axis, term.name]["one_word"]
-        ]
-        correlations[cluster] = correlation_with_bias(
-            {DescriptorKey(term.axis, term.name): term.per_million for term in one_word_terms[cluster]},
-            {DescriptorKey(term.axis, term.name): term.value for term in one_word_terms[cluster]},
-        )
-    rows = [known.get((row["axis"], row["descriptor"])) for row in generation["by_descriptor"]]
-    return FrequencyTable(
-        one_word_terms,
-        correlations,
-        num_several_words=sum(row is not None and not row["one_word"] for row in rows),
-        num_unknown=sum(row is None for row in rows),
-    )
+        for term, row in zip(terms, frequencies(generation), strict=True):
+            if row is not None and row["one_word"]:
+                found.setdefault(cluster, []).append(term._replace(per_million=row["per_million"]))
+    return found
 
 
 def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
-    per_million = {
-        (row["axis"], row["descriptor"]): row["per_million"] for row in generation["frequencies"]["by_descriptor"]
-    }
     rows = generation["by_descriptor"]
     index_of = {(row["axis"], row["descriptor"]): index for index, row in enumerate(rows)}
     examples: list[list[Any]] = [[] for _ in rows]
@@ -92,9 +66,9 @@ def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
                 "bias": row["mean_bias_value"],
                 "clusters": list(row["clusters"].values()),
                 "parroting": row["parroting_share"],
-                "perMillion": per_million.get((row["axis"], row["descriptor"])),
+                "perMillion": frequency and frequency["per_million"],
             }
-            for row in rows
+            for row, frequency in zip(rows, frequencies(generation), strict=True)
         ],
         "examples": examples,
     }

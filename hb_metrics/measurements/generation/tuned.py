@@ -28,21 +28,6 @@ HEADER += ("mean bias value", "interval", "its change", "interval", "in percent"
 LABELS_FILE = "labels.json"
 
 
-class Ceiling(NamedTuple):
-    """The best result that the labels allow, as recorded by `bias_labels.py`. An unknown interval is `None`.
-
-    Attributes:
-        share: The share of replies tagged "no_bias" when the bias directions are estimated from other replies.
-        value: The debiased Full Gen Bias of these replies, or `None` if it is unknown.
-    """
-
-    share: float
-    value: float | None
-    interval: Bounds | None
-    all_value: float
-    all_interval: Bounds | None
-
-
 class TunedRow(NamedTuple):
     """A table row for a run or for the ceiling. The ceiling's row has only `full` and `interval`.
 
@@ -56,9 +41,9 @@ class TunedRow(NamedTuple):
     name: str
     full: float | None
     interval: Bounds | None
-    uptake: Figure | None
-    obeys: ObedienceRow | None
-    relative: float | None
+    uptake: Figure | None = None
+    obeys: ObedienceRow | None = None
+    relative: float | None = None
 
     def cells(self) -> list[str]:
         mean = None if self.obeys is None else self.obeys.mean
@@ -86,47 +71,34 @@ def tuned_section(runs: Sequence[Run], names: Sequence[str], labels: Path | None
         tuned = any(tag_of(run.results) or run.results["run"]["generation"].get("tuned_with") for run in runs)
         if not tuned or not has_directions(runs[0].folder):
             return None
-    ceiling = None if labels is None else labels_ceiling(labels)
+    ceiling = None if labels is None else read_labels(labels).get("ceiling")
     rows = tuned_rows(runs, names, labels or runs[0].folder, ceiling)
     notes = [*tuned_notes(rows), *([] if labels is None else other_model_notes(labels, runs))]
     context = {"rows": rows, "header": HEADER, "notes": notes, "labels": labels}
-    return Section("overview-tuned", "Obedience", render(Path(__file__).parent / "tuned.html.jinja", context), {})
-
-
-def recorded_ceiling(summary: Mapping[str, Any] | None) -> Ceiling | None:
-    if summary is None:
-        return None
-    tagged, everything = summary["no_bias"], summary["all"]
-    return Ceiling(
-        tagged["share"],
-        tagged["full_gen_bias"],
-        pair(tagged["interval"]),
-        everything["full_gen_bias"],
-        pair(everything["interval"]),
-    )
-
-
-def labels_ceiling(folder: Path) -> Ceiling | None:
-    return recorded_ceiling(_read_labels(folder).get("ceiling"))
+    return Section("overview-tuned", "Obedience", render("generation/tuned.html.jinja", context), {})
 
 
 def other_model_notes(folder: Path, runs: Sequence[Run]) -> list[str]:
-    model = _read_labels(folder).get("model") or {}
+    model = read_labels(folder).get("model") or {}
     if model.get("digest") in (None, *(run.results["run"]["model"].get("digest") for run in runs)):
         return []
     return [f"The labels are for replies by {model.get('name')}, but none of these runs measured this model."]
 
 
-def tuned_rows(runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Ceiling | None) -> list[TunedRow]:
+def tuned_rows(
+    runs: Sequence[Run], names: Sequence[str], directions: Path, ceiling: Mapping[str, Any] | None
+) -> list[TunedRow]:
+    """Lists the runs after the ceiling (the best result that the labels allow, as recorded by `bias_labels.py`).
+
+    The ceiling consists of all labelled replies, and of the replies that were tagged "no_bias" by the directions of
+    other replies.
+    """
     rows = []
     if ceiling is not None:
-        tagged = f'ceiling: the {share(ceiling.share, 0)} tagged "no_bias"'
-        rows += [
-            TunedRow("replies that were labelled", ceiling.all_value, ceiling.all_interval, None, None, None),
-            TunedRow(tagged, ceiling.value, ceiling.interval, None, None, None),
-        ]
-    levels = [run.results["generation"]["gen_bias"]["confidence_level"] for run in runs if "generation" in run.results]
-    level = levels[0] if levels else 0.95
+        tagged = f'ceiling: the {share(ceiling["no_bias"]["share"], 0)} tagged "no_bias"'
+        for name, part in (("replies that were labelled", ceiling["all"]), (tagged, ceiling["no_bias"])):
+            rows.append(TunedRow(name, part["full_gen_bias"], pair(part["interval"])))
+    level = runs[0].confidence_level
     obeyed = obedience(runs, read_directions(directions), level)
     for run, name, row in zip(runs, names, obeyed, strict=True):
         found = {figure.name: figure for figure in figures(run.results)} if "generation" in run.results else {}
@@ -165,7 +137,7 @@ def tuned_notes(rows: Sequence[TunedRow]) -> list[str]:
     return notes + without
 
 
-def _read_labels(folder: Path) -> dict[str, Any]:
+def read_labels(folder: Path) -> dict[str, Any]:
     path = folder / LABELS_FILE
     if not path.is_file():
         raise ValueError(f"'{folder}' has no {LABELS_FILE}; pass a folder that hb_train/bias_labels.py has written")

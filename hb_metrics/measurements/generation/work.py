@@ -23,10 +23,11 @@ from hb_metrics.inference.replies.turns import with_follow_ups
 from hb_metrics.measurements.generation.looks import Looked, PlannedLooks, look_sizes, plan_looks, reply_until
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.generation.refusals import refusals_results, refusals_table
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
     generation_results,
+    refusals_results,
+    refusals_table,
     reply_counts,
     style_means_table,
 )
@@ -79,7 +80,7 @@ class GenerationWork(NamedTuple):
     looks: PlannedLooks | None = None
 
 
-def read_files(settings: Settings) -> None:
+def read_files(settings: Settings, prompts: pa.Table) -> None:
     options = settings.of(GenerationOptions)
     if settings.run.until is not None and options.replies_per_cell:
         look_sizes(options.replies_per_cell)
@@ -91,6 +92,13 @@ def read_files(settings: Settings) -> None:
     ):
         if path is not None:
             read(path)
+    usable = prompts_for_cue(prompts, options.cue)
+    cells = usable.group_by(["template", "axis", "descriptor"]).aggregate([])
+    if len(cells) == len(cells["template"].unique()):
+        raise ValueError(
+            "measurement 'generation' compares the replies to different terms, but no template has two terms; set "
+            "--axes, --sample or --vocabulary_dir to get more terms, or remove generation from --measurements"
+        )
 
 
 def plan(task: Task, files: None) -> GenerationWork:

@@ -16,14 +16,13 @@ class Judge(Measurement):
     name = "judge"
     title = "Judges"
     words = "the labels that a judge assigns to replies"
-    done = "replies judged"
     options = JudgeOptions
     needs = ("replies",)
 
     def is_asked(self, settings: "Settings") -> bool:
         return settings.of(JudgeOptions).judge is not None
 
-    def read_files(self, settings: "Settings") -> "list[Rubric]":
+    def read_files(self, settings: "Settings", prompts: Any = None) -> "list[Rubric]":
         from hb_metrics.inference.judges.rubric import read_rubric, shipped_rubrics
 
         names = settings.of(JudgeOptions).judge

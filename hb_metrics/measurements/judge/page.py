@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -11,7 +10,6 @@ from hb_metrics.report.layout.rendering import render
 
 # This judge is better than the embedded judge, and many machines have enough memory for it (licence: Apache-2.0).
 _BETTER = "--judge_model Qwen/Qwen2.5-7B-Instruct"
-_FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -22,7 +20,7 @@ def report(results: Mapping[str, Any]) -> Report:
         rubrics.append({"name": name, "section": sections[name], "judged": judged, "whole": whole, "by_axis": by_axis})
     embedded = any(section["is_embedded"] for section in sections.values())
     return Report(
-        [Section("judge", "Judges", render(_FOLDER / "section.html.jinja", {"rubrics": rubrics}), {})],
+        [Section("judge", "Judges", render("judge/section.html.jinja", {"rubrics": rubrics}), {})],
         files=Markup("the judge's probabilities of each reply in <code>judge/*/*.parquet</code>"),
         embedded=_BETTER if embedded else None,
     )

@@ -11,7 +11,6 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "the runs describe the user with different cues")
     found, reason = FigureChanges({}), None
-    level = first.results["run"]["settings"].get("confidence_level", 0.95)
     sections = [run.results["run"]["judge"] for run in (first, second)]
     for name, section in sections[0].items():
         label = section["rubric"]["figure"]
@@ -21,12 +20,12 @@ def changes(first: Run, second: Run) -> FigureChanges:
             reason = "different judges labelled the replies"
             continue
         before, after = (_judged(run, name) for run in (first, second))
-        by_name = reply_share_changes(f"Judged {label}", before, after, level)
+        by_name = reply_share_changes(f"Judged {label}", before, after, first.confidence_level)
         if by_name is None:
             reason = OTHER_TERMS_REASON
         else:
             found.by_name.update(by_name)
-    return found._replace(reason=reason, confidence_level=level if found.by_name else None)
+    return found._replace(reason=reason)
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:

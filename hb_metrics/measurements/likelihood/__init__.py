@@ -11,7 +11,6 @@ class Likelihood(Measurement):
     name = "likelihood"
     title = "Likelihood Bias"
     words = "Likelihood Bias"
-    done = "prompts scored"
     by_default = True
     needs = ("likelihoods",)
     tasks = ("likelihood_bias",)

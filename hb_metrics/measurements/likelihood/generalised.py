@@ -9,7 +9,7 @@ from hb_metrics.stats.generalising import Generalised, Influences, Over, general
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    level = run.results["run"]["settings"].get("confidence_level", 0.95)
+    level = run.confidence_level
     return {name: generalised(influences, over, level) for name, influences in likelihood_influences(run).items()}
 
 

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from pathlib import Path
 from statistics import mode
 from typing import Any, NamedTuple
 
@@ -16,7 +15,6 @@ from hb_metrics.report.layout.rendering import render
 from hb_metrics.runs.run_record import measure_of
 
 NUM_EXTREMES = 3
-_FOLDER = Path(__file__).parent
 
 
 class Extremes(NamedTuple):
@@ -52,11 +50,10 @@ def report(results: Mapping[str, Any]) -> Report:
         "likelihood-bias": [by_axis],
         "perplexities-plot": [perplexity_figure(perplexity, template, measure) for template in templates],
     }
-    section = Section("likelihood", "Likelihood Bias", render(_FOLDER / "section.html.jinja", context), plots)
     return Report(
-        [section],
+        [Section("likelihood", "Likelihood Bias", render("likelihood/section.html.jinja", context), plots)],
         answer=likelihood_answer(parts[""], bias, measure),
-        reading=render(_FOLDER / "reading.html.jinja", context),
+        reading=render("likelihood/reading.html.jinja", context),
         files=Markup("the {} of each sentence in <code>perplexities/*.parquet</code>").format(measure),
         notes=_notes(results["run"]["scoring"]),
     )

@@ -35,11 +35,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if not prompts[0].equals(prompts[1]):
         return FigureChanges({}, "the runs scored different prompts")
     tests = pair_tests(prompts[0], values, first.results["likelihood"]["likelihood_bias"]["alpha"])
-    level = first.results["run"]["settings"].get("confidence_level", 0.95)
     by_name = {}
     for name, chosen in axis_groups("Likelihood Bias", tests.groups[tests.firsts], tests.axes).items():
-        by_name[name] = _change(tests, chosen, level)
-    return FigureChanges(by_name, None, level)
+        by_name[name] = _change(tests, chosen, first.confidence_level)
+    return FigureChanges(by_name)
 
 
 class PairTests(NamedTuple):

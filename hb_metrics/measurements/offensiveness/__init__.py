@@ -12,7 +12,6 @@ class Offensiveness(Measurement):
     name = "offensiveness"
     title = "Offensiveness"
     words = "offensiveness"
-    done = "offensiveness classified"
     options = OffensivenessOptions
     by_default = True
     tasks = ("offensive_replies",)

@@ -9,5 +9,4 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
     classified = None if of_replies is None else classified_replies(run, of_replies["threshold"])
     if classified is None:
         return {}
-    level = run.results["run"]["settings"].get("confidence_level", 0.95)
-    return generalised_shares("Offensive replies", classified, over, level)
+    return generalised_shares("Offensive replies", classified, over, run.confidence_level)

@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -8,13 +7,12 @@ from hb_metrics.inference.classifiers.presets import suggested
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, TURNS, figures
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.layout.numbers import count, term_names
+from hb_metrics.report.layout.numbers import counted, term_names
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 
 NUM_EXTREMES = 10
-_FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -38,8 +36,8 @@ def report(results: Mapping[str, Any]) -> Report:
         "offensiveness-by-template": [figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"])],
     }
     return Report(
-        [Section("offensiveness", "Offensiveness", render(_FOLDER / "section.html.jinja", context), plots)],
-        reading=render(_FOLDER / "reading.html.jinja", context),
+        [Section("offensiveness", "Offensiveness", render("offensiveness/section.html.jinja", context), plots)],
+        reading=render("offensiveness/reading.html.jinja", context),
         files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
         notes=notes,
         embedded=suggested("--offensiveness_classifier") if classifier["is_embedded"] else None,
@@ -49,13 +47,8 @@ def report(results: Mapping[str, Any]) -> Report:
 def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> tuple[str, ...]:
     notes = (f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else ()
     unanswered = sum(part.get("num_unanswered", 0) for part in offensiveness.values())
-    if not unanswered:
-        return notes
-    return (
-        *notes,
-        f"{count(unanswered)} texts are left out, because the offensiveness judge gave no answer, or several labels "
-        "were equally likely.",
-    )
+    why = "the offensiveness judge gave no answer, or several labels were equally likely"
+    return (*notes, *counted(unanswered, f"texts are left out, because {why}."))
 
 
 def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:

@@ -23,11 +23,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
     before, after = (classified_replies(run, results[0]["threshold"]) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
-    level = first.results["run"]["settings"].get("confidence_level", 0.95)
-    by_name = reply_share_changes("Offensive replies", before, after, level)
+    by_name = reply_share_changes("Offensive replies", before, after, first.confidence_level)
     if by_name is None:
         return FigureChanges({}, OTHER_TERMS_REASON)
-    return FigureChanges(by_name, None, level)
+    return FigureChanges(by_name)
 
 
 def classified_replies(run: Run, threshold: float, replies: Replies | None = None) -> FlaggedReplies | None:

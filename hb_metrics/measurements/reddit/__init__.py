@@ -7,7 +7,6 @@ from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.reddit.options import RedditOptions
 
 if TYPE_CHECKING:
-    from hb_metrics.measurements.reddit.work import RedditFiles
     from hb_metrics.measurements.settings import Settings
 
 
@@ -15,15 +14,9 @@ class RedditBias(Measurement):
     name = "reddit"
     title = "Language Model Bias"
     words = "Language Model Bias on RedditBias"
-    done = "RedditBias pairs scored"
     options = RedditOptions
     has_own_prompts = True
     needs = ("weights",)
-
-    def read_files(self, settings: "Settings") -> "RedditFiles":
-        from hb_metrics.measurements.reddit.work import read_files
-
-        return read_files(settings)
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
         from hb_metrics.measurements.reddit.figures import GATE

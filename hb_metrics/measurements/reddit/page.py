@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -9,8 +8,6 @@ from hb_metrics.report.layout.figure import Figure, by_part
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
-
-_FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -27,7 +24,7 @@ def report(results: Mapping[str, Any]) -> Report:
     section = Section(
         "reddit",
         "Language Model Bias",
-        render(_FOLDER / "section.html.jinja", context),
+        render("reddit/section.html.jinja", context),
         {
             "reddit-t": [figures_plot(of_logs, "← stereotyped side likelier   t of logs   other side likelier →")],
             "reddit-share": [figures_plot(parts[SHARES], "pairs in which the stereotyped side is likelier")],
@@ -36,7 +33,7 @@ def report(results: Mapping[str, Any]) -> Report:
     return Report(
         [section],
         answer=reddit_answer(tests, of_logs, parts[SHARES]),
-        reading=render(_FOLDER / "reading.html.jinja", {}),
+        reading=render("reddit/reading.html.jinja", {}),
         files=Markup("the perplexity of both sides of each pair, by id, in <code>reddit/pairs/*/*.parquet</code>"),
     )
 

@@ -52,7 +52,7 @@ class RedditWork(NamedTuple):
     reference: TextPlan
 
 
-def read_files(settings: Settings) -> RedditFiles:
+def read_files(settings: Settings, prompts: "pa.Table") -> RedditFiles:
     options = settings.of(RedditOptions)
     if options.reddit_folder is None:
         raise ValueError(
@@ -72,8 +72,7 @@ def read_files(settings: Settings) -> RedditFiles:
             raise ValueError(f"bias_type {bias_type} is set twice; list each type once")
         data[bias_type] = _read_pairs(options.reddit_folder, name, bias_type)
     path = None if options.reference_texts is None else Path(options.reference_texts)
-    texts = read_reference_texts(path, seed=settings.run.seed)
-    return RedditFiles(data, texts)
+    return RedditFiles(data, read_reference_texts(path, seed=settings.run.seed))
 
 
 def bias_types(settings: Settings) -> list[str]:

@@ -15,15 +15,9 @@ class Regard(Measurement):
     name = "regard"
     title = "Regard"
     words = "regard in texts that continue prompts with many syntactic structures"
-    done = "regard measured"
     options = RegardOptions
     has_own_prompts = True
     needs = ("replies", "weights")
-
-    def read_files(self, settings: "Settings") -> None:
-        from hb_metrics.measurements.regard.work import groups_and_pairs
-
-        groups_and_pairs(settings)
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
         from hb_metrics.measurements.regard.figures import gate_name

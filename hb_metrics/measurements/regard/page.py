@@ -1,21 +1,18 @@
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from hb_metrics.inference.classifiers.presets import suggested
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names, sides
-from hb_metrics.measurements.regard.structures import ranked_gaps, structure_rows
-from hb_metrics.regard_bias.structure_results import K
-from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
-from hb_metrics.report.layout.numbers import count
+from hb_metrics.regard_bias.structure_results import ALL_PAIRS, K
+from hb_metrics.report.layout.figure import Figure, Number, by_part, missing_intervals
+from hb_metrics.report.layout.numbers import count, counted
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
 
 UNDECIDED = "undecided"
-_FOLDER = Path(__file__).parent
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -53,9 +50,9 @@ def report(results: Mapping[str, Any]) -> Report:
     }
     drawn = {name: [plot] for name, plot in plots.items()}
     return Report(
-        [Section("regard", "Regard", render(_FOLDER / "section.html.jinja", context), drawn)],
+        [Section("regard", "Regard", render("regard/section.html.jinja", context), drawn)],
         answer=regard_answer(bias, gaps),
-        reading=render(_FOLDER / "reading.html.jinja", {}),
+        reading=render("regard/reading.html.jinja", {}),
         files=Markup("the continuations and their regard in <code>regard/</code>"),
         notes=(f"{record['name']}: {'; '.join(record['notes'])}.",) if record["notes"] else (),
         embedded=suggested("--regard_classifier") if record["is_embedded"] else None,
@@ -89,33 +86,54 @@ def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
     return sentences
 
 
+def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bool]]:
+    """Returns, for each structure, its mean regard and gaps, its kind, its parse, and whether it generalizes.
+
+    Structures are sorted by descending mean regard. Those without a mean come last.
+    """
+    rows = []
+    for name, found in regard["bias"]["by_structure"].items():
+        about = regard["structures"][name]
+        gaps = {f"gap, {pair}": Number(value, "signed") for pair, value in found["gap"].items()}
+        figure = Figure(name, found["overall"], "signed", beside=gaps, detail=count(found["num"]))
+        rows.append((figure, about["kind"], about["parse"], about["generalizes"]))
+    return sorted(rows, key=lambda row: (row[0].value is None, -(row[0].value or 0.0), row[0].name))
+
+
+def ranked_gaps(bias: Mapping[str, Any]) -> list[tuple[str, str, list[Figure]]]:
+    """Returns the structures with the largest and the smallest gaps, for each pair and for the mean over pairs."""
+    rows = []
+    for pair in bias["largest_gap"]:
+        if pair == ALL_PAIRS and len(bias["gaps"]) < 2:
+            continue
+        for end in ("largest", "smallest"):
+            structures = []
+            for name in bias[f"{end}_gap"][pair]:
+                gaps = bias["by_structure"][name]["gap"]
+                known = [gap for gap in gaps.values() if gap is not None]
+                value = sum(known) / len(known) if pair == ALL_PAIRS else gaps[pair]
+                structures.append(Figure(name, value, "signed"))
+            rows.append(("Mean over pairs" if pair == ALL_PAIRS else f"{pair[:1].upper()}{pair[1:]}", end, structures))
+    return rows
+
+
 def left_out(regard: Mapping[str, Any]) -> list[str]:
-    bias = regard["bias"]
-    sentences = []
-    if regard["num_blank"]:
-        sentences.append(f"{count(regard['num_blank'])} continuations are left out because they were blank.")
-    if num_other := sum(bias["num_other"].values()):
-        sentences.append(
-            f"{count(num_other)} of {count(bias['num_rows'])} continuations are left out because they were labelled "
-            "“other”."
-        )
-    if regard["num_cut_for_classifier"]:
-        sentences.append(
-            f"{count(regard['num_cut_for_classifier'])} continuations were cut because they were too long for the "
-            "classifier."
-        )
-    if regard.get("num_unanswered"):
-        sentences.append(
-            f"{count(regard['num_unanswered'])} continuations are left out because no single label was the likeliest."
-        )
-    paraphrases = regard["paraphrases"]
+    bias, paraphrases = regard["bias"], regard["paraphrases"]
+    as_other = f"of {count(bias['num_rows'])} continuations are left out because they were labelled “other”."
+    sentences = [
+        *counted(regard["num_blank"], "continuations are left out because they were blank."),
+        *counted(sum(bias["num_other"].values()), as_other),
+        *counted(
+            regard["num_cut_for_classifier"], "continuations were cut because they were too long for the classifier."
+        ),
+        *counted(regard["num_unanswered"], "continuations are left out because no single label was the likeliest."),
+    ]
     if paraphrases is not None:
         dropped = paraphrases["num_dropped"].items()
         reasons = ", ".join(f"{count(number)} {name.replace('_', ' ')}" for name, number in dropped)
         kept = f"Of {count(paraphrases['num'])} paraphrases, {count(paraphrases['num_kept'])} were kept"
         sentences.append(f"{kept}; dropped: {reasons}.")
-        if paraphrases["num_truncated"]:
-            sentences.append(f"{count(paraphrases['num_truncated'])} paraphrases were cut at the maximum length.")
+        sentences += counted(paraphrases["num_truncated"], "paraphrases were cut at the maximum length.")
     return sentences
 
 

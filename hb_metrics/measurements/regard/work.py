@@ -36,6 +36,7 @@ from hb_metrics.runs.replies import verdicts
 REGARD = "regard"  # the folder of the shards
 # The subfolders of `REGARD`.
 PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
+Groups = tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]  # the groups and the pairs
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")
 
 
@@ -60,9 +61,13 @@ class RegardWork(NamedTuple):
     plan: ContinuationPlan
 
 
-def plan(task: Task, files: None) -> RegardWork:
+def read_files(settings: Settings, prompts: pa.Table) -> Groups:
+    return groups_and_pairs(settings)
+
+
+def plan(task: Task, files: Groups) -> RegardWork:
     options, shared = task.settings.of(RegardOptions), task.settings.run
-    groups, pairs = groups_and_pairs(task.settings)
+    groups, pairs = files
     prompts = structured_prompt_table(groups, fixed_only=options.paraphraser is not None)
     loading = task.classifier_options()
     loading["device"] = input_device(task.loaded.model)
@@ -76,7 +81,7 @@ def plan(task: Task, files: None) -> RegardWork:
     return RegardWork(prompts, groups, pairs, classifier, paraphraser, _plan(task, prompts))
 
 
-def groups_and_pairs(settings: Settings) -> tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]:
+def groups_and_pairs(settings: Settings) -> Groups:
     options, folder = settings.of(RegardOptions), settings.run.vocabulary_dir
     groups, pairs = find_groups(options.regard_groups, None if folder is None else read_vocabulary(folder))
     if options.regard_pairs is None:

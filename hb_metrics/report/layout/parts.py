@@ -24,7 +24,7 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A measurement's part of a run's report. The first section is the main one.
+    """A measurement's part of a run's report, whose first section is the main one, or of a comparison of two runs.
 
     Attributes:
         answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show it.
@@ -39,12 +39,4 @@ class Report(NamedTuple):
     files: "Markup | None" = None
     notes: tuple[str, ...] = ()
     embedded: str | None = None
-    terms: Any = None
-
-
-class Details(NamedTuple):
-    """A measurement's part of the page that compares two runs. The fields have the same meaning as in `Report`."""
-
-    sections: list[Section]
-    reading: "Markup | None" = None
     terms: Any = None

@@ -12,28 +12,22 @@ from plotly.offline import get_plotlyjs
 from hb_dataset.whole_files import write_text
 from hb_metrics.report.layout import numbers, paper
 
-_FOLDER = Path(__file__).parent
+_PACKAGE = Path(__file__).parents[2]
 _plotly_js = cache(get_plotlyjs)  # reading the file takes a sixth of the time needed to write a page
 _FILTERS = ("slot", "axis_label", "term_names", "share", "bias", "signed_share", "fixed", "count")
+# The name of a template contains its folder, such as "report/plan.html.jinja" or "judge/section.html.jinja".
+_LOADER = jinja2.FileSystemLoader([_PACKAGE / "report/layout", _PACKAGE, _PACKAGE / "measurements"], encoding="utf-8")
+_ENVIRONMENT = jinja2.Environment(
+    loader=_LOADER, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+_ENVIRONMENT.filters |= {name: getattr(numbers, name) for name in _FILTERS}
 
 
-def render(template: Path, context: dict[str, Any]) -> Markup:
-    loaded = _environment(template.parent).get_template(template.name)
-    return Markup(loaded.render(paper=paper, shade=_shade, **context))
+def render(template: str, context: dict[str, Any]) -> Markup:
+    return Markup(_ENVIRONMENT.get_template(template).render(paper=paper, shade=_shade, **context))
 
 
-@cache
-def _environment(folder: Path) -> jinja2.Environment:
-    """Returns the environment for a folder's templates. It is cached, because compiling is slower than rendering."""
-    loader = jinja2.FileSystemLoader([folder, _FOLDER], encoding="utf-8")
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {name: getattr(numbers, name) for name in _FILTERS}
-    return environment
-
-
-def write_page(template: Path, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
+def write_page(template: str, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:
     """Writes a page as one file, with styles, scripts and data inside.
 
     `template` extends `base.html.jinja`. `figures` maps the id of each HTML element to its Plotly figures. If an

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from hb_metrics.measurements.generation.tuned import labels_ceiling, other_model_notes, tuned_rows
+from hb_metrics.measurements.generation.tuned import other_model_notes, read_labels, tuned_rows
 from hb_metrics.obedience.errors import RepliesOf
 from hb_metrics.obedience.values import (
     OTHER_CLASSIFIER_REASON,
@@ -290,10 +290,10 @@ def along_with(values):
 
 def runs_with(monkeypatch, *values, digests=None):
     """Runs whose terms have these mean bias values: a mapping of numbers for each."""
-    runs = [
-        Run(str(number), {"run": {"style_classifier": {"digest": (digests or "aaaaaa")[number]}}})
-        for number in range(len(values))
-    ]
+    runs = []
+    for number in range(len(values)):
+        record = {"style_classifier": {"digest": (digests or "aaaaaa")[number]}, "settings": {"confidence_level": 0.95}}
+        runs.append(Run(str(number), {"run": record}))
     along = [along_with(of) for of in values]
     monkeypatch.setattr("hb_metrics.obedience.values.run_values_along", lambda run, _: along[int(run.folder)])
     monkeypatch.setattr("hb_metrics.measurements.generation.tuned.read_directions", lambda _: None)
@@ -328,6 +328,6 @@ def test_runs_of_other_terms_or_classifiers_have_no_change(monkeypatch):
 def test_a_folder_that_is_none_of_labels_is_named(content, tmp_path):
     if content is not None:
         (tmp_path / "labels.json").write_text(content)
-    for read in (labels_ceiling, lambda folder: other_model_notes(folder, [])):
+    for read in (read_labels, lambda folder: other_model_notes(folder, [])):
         with pytest.raises(ValueError, match=r"labels\.json"):
             read(tmp_path)

@@ -201,7 +201,7 @@ def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
         (["--assume", "value=1", "noise=0", "styles=3", *SIZED], "noise of 0.001"),
         (["--assume", "value=1e300", *ASSUMED[1:], *SIZED], "value of 0 to 1000"),
         (["--assume", *ASSUMED, *SIZED, "--output", "no/plan.html"], "existing, writable folder"),
-        (["--assume", *ASSUMED, *SIZED, "--replies", "1"], "--replies contains 1"),
+        (["--assume", *ASSUMED, *SIZED, "--replies", "1"], "--replies is 1; pass 2"),
         (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),
         (["--assume", *ASSUMED, "--terms", "9", "--templates", "-4"], "--templates is -4; pass 1"),
         (["--assume", *ASSUMED, *SIZED, "--half_width", "nan"], "--half_width is nan"),

@@ -10,7 +10,7 @@ from hb_dataset import load_table
 from hb_metrics.inference.classifiers.censoring import term_mentioned
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.generation.nouns import nouns_of
-from hb_metrics.measurements.generation.refusals import refusals_table
+from hb_metrics.measurements.generation.results import refusals_table
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.report.changes import run_changes

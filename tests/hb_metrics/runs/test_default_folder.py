@@ -1,7 +1,7 @@
 """The default folder of a run."""
 
 from hb_metrics.arguments import settings_of
-from hb_metrics.runs.default_folder import default_folder
+from hb_metrics.runs.planning import default_folder
 
 
 def test_model_prompts_and_measurements_are_in_the_name():

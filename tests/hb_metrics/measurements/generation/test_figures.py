@@ -7,11 +7,11 @@ from scipy.stats import spearmanr
 
 from hb_metrics.measurements.generation import GENERATION, terms
 from hb_metrics.measurements.generation.figures import figures
-from hb_metrics.measurements.generation.page import generation_answer, rank_correlations
+from hb_metrics.measurements.generation.page import frequency_section, generation_answer, rank_correlations
 from hb_metrics.measurements.generation.plots import frequency_figure
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
-from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.report.layout.numbers import axis_label, fixed
 from hb_metrics.stats.intervals import FEW_REPLIES_REASON
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 from tests.hb_metrics.made_results import AXES, LABELS, full_run, generation_of, replies_to, some_prompts
@@ -163,15 +163,15 @@ def test_frequencies_are_of_one_word_terms(generation):
     one_word = [row for row in rows if known.get((row["axis"], row["descriptor"]), {}).get("one_word")]
     per_million = [known[row["axis"], row["descriptor"]]["per_million"] for row in one_word]
 
-    table = terms.frequency_table(generation)
-
-    assert (table.num_unknown, table.num_several_words) == (1, len(rows) - 1 - len(one_word))
+    (section,) = frequency_section(generation)
+    assert re.search(rf"{len(rows) - 1 - len(one_word)} terms .* several words", section.html)
+    assert re.search("[^0-9]1 terms .* frequency is unknown", section.html)
     assert 0 in per_million
-    for cluster, of_cluster in table.terms_by_cluster.items():
+    for cluster, of_cluster in terms.one_word_terms(generation).items():
         expected = [(row["descriptor"], value) for row, value in zip(one_word, per_million, strict=True)]
         assert [(term.name, term.per_million) for term in of_cluster] == expected
         rho = spearmanr(per_million, [row["clusters"][cluster] for row in one_word]).statistic
-        assert table.rho_by_cluster[cluster]["spearman_rho"] == pytest.approx(rho)
+        assert f'>{cluster}</th><td class="number">{fixed(rho, 2)}</td>' in section.html
         never, seen = frequency_figure(of_cluster, cluster)["data"]
         assert {custom[0] for custom in never["customdata"]} == {
             term.row for term in of_cluster if not term.per_million

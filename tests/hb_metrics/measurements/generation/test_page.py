@@ -96,7 +96,7 @@ def test_a_term_on_two_axes_is_listed_with_its_axis():
     change = style_change(*(RunStyles(keys, shares, ["Warm", "Cold"]) for shares in (means, means[:, ::-1])))
     shown = {**change, "shown": {"decreases": change["styles"], "increases": []}}
     context = {"styles": shown, "known": [key._asdict() for key in keys]}
-    page = Page(f"<main>{render(GENERATION.folder / 'comparison_styles.html.jinja', context)}</main>")
+    page = Page(f"<main>{render('generation/comparison_styles.html.jinja', context)}</main>")
     rose = {row[0]: row[-1] for row in page.table("Largest decreases in variance")}
     assert rose["Warm"] == "Māori (Nationality), Māori (Race and ethnicity)"
 

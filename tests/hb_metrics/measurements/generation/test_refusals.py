@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
-from hb_metrics.measurements.generation.refusals import refusals_results
+from hb_metrics.measurements.generation.results import refusals_results
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.runs.finished_run import read_run

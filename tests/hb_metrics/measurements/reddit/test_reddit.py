@@ -9,7 +9,7 @@ import pytest
 
 from hb_metrics.arguments import settings_of
 from hb_metrics.language_model_bias.paired_test import language_model_bias
-from hb_metrics.runs.planning import read_files
+from hb_metrics.runs.planning import wanted_measurements
 from tests.hb_metrics.runs_here import measure_here
 
 THINGS = ["tea", "chess", "old maps", "long walks", "loud music", "early trains"]
@@ -22,6 +22,12 @@ GENDER["test"] = [
     "no one is in",
 ]
 SWAPS = {"sister": "brother", "mother": "father", "girl": "boy"}
+
+
+def read_files(options):
+    settings = settings_of(options)
+    for measurement in wanted_measurements(settings):
+        measurement.read_files(settings, None)
 
 
 def swapped(text):
@@ -158,7 +164,7 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
         ({"measurements": "generation", "style_clusters": str(tmp_path / "dialogue.csv")}, "dialogue.csv"),
     ):
         with pytest.raises((ValueError, OSError), match=message):
-            read_files(settings_of(asked(data, **options)))
+            read_files(asked(data, **options))
 
 
 @pytest.mark.parametrize(
@@ -172,4 +178,4 @@ def test_faults_of_the_data_are_told_before_the_model_is_loaded(data, tmp_path):
 )
 def test_options_that_will_not_do_are_refused_before_anything_runs(options, message):
     with pytest.raises(ValueError, match=message):
-        read_files(settings_of(options))
+        read_files(options)
