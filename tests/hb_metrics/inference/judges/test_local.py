@@ -82,7 +82,7 @@ def test_texts_that_are_too_long_are_cut_and_counted(rubric, tmp_path):
     probabilities, truncated = judge.classify([TEXTS[0], "We sailed to the sea. " * 200])
     assert truncated.tolist() == [False, True]
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    with pytest.raises(ValueError, match="exceeds the judge's maximum length"):
+    with pytest.raises(ValueError, match="exceeds the judge's maximum"):
         load_judge("style_clusters", JudgeSource(save_random(tmp_path))).classify(TEXTS)
 
 
