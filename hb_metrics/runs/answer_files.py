@@ -224,7 +224,8 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
             names = list(dict.fromkeys(name for row in rows for name in row))
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"'{path}' cannot be read as {suffix[1:]} ({reason}); save it again in UTF-8") from error
+        encoding = "" if suffix == ".parquet" else " in UTF-8"
+        raise ValueError(f"'{path}' cannot be read as {suffix[1:]} ({reason}); save it again{encoding}") from error
     if not rows:
         raise ValueError(f"'{path}' has no rows; pass a file with a row for each exported prompt")
     for column in needed:

@@ -152,7 +152,7 @@ def test_yaml_that_cannot_be_read_is_reported_with_its_line(tmp_path, text, line
 
 # By file of `next`: what it rejects as its last entry.
 WRONG_ENTRIES = {
-    "ability": {"term: with chronic pain": "has no `bucket`, although"},
+    "ability": {"term: a} b": "is not valid YAML", "term: with chronic pain": "has no `bucket`, although"},
     "religion": {
         "term: with faith": "would come before the noun; write `bucket: after_the_noun`",
         "term: calm, bucket: mild": "bucket 'mild', but most",
