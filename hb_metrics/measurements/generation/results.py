@@ -156,7 +156,7 @@ def refusals_results(
     In `by_rule`, each reply counts only towards the first rule that it matches. If the terms are pairs of terms
     (`are_pairs`), there is no test between axes, because pairs with a term in common are not exchangeable.
     """
-    results: dict[str, Any] = {"num_cut_for_classifier": 0}
+    results: dict[str, Any] = {}
     for kind, indices, of_kind in (
         ("refusals", found.refusals, rules.refusals),
         ("disclaimers", found.disclaimers, rules.disclaimers),

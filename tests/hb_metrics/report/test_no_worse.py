@@ -104,6 +104,8 @@ def test_figures_that_the_runs_lack_are_named(folders):
         main([*folders, "--no_worse_than", "offensive_reply=1pt"])
     with pytest.raises(SystemExit, match="--no_worse_than needs two or more runs"):
         main([folders[0], "--no_worse_than", "offensive_replies=1pt"])
+    with pytest.raises(SystemExit, match="was passed twice; pass each run once"):
+        main([folders[0], f"{folders[0]}/."])
 
 
 def test_every_figure_has_a_name_that_keyboards_have(folders):
