@@ -106,10 +106,9 @@ def write(
         raise ValueError(f"--{given[0]} needs two or more runs, but only one was passed; pass another run")
     if len(runs) > 1 and generalise is not None:
         raise ValueError(f"--generalise accepts only one run, but {len(runs)} were passed; pass one run at a time")
-    folders = [run.resolve() for run in runs]
-    for run, folder in zip(runs, folders, strict=True):
-        if folders.count(folder) > 1:
-            raise ValueError(f"the run '{run}' was passed twice; pass each run once")
+    folders = [folder.resolve() for folder in runs]
+    if repeated := [str(folder) for folder in folders if folders.count(folder) > 1]:
+        raise ValueError(f"the run '{repeated[0]}' was passed twice; pass each run once")
     if len(runs) > 1:
         return path, *write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])
