@@ -42,6 +42,8 @@ class PairwiseTests(NamedTuple):
 def pairwise_mann_whitney(values: np.ndarray, groups: np.ndarray) -> PairwiseTests:
     """Runs two-sided Mann–Whitney U tests between all pairs of groups, like `scipy.stats.mannwhitneyu` by default.
 
+    If all values of a pair are equal, the p-value is 1. scipy from 1.18 returns NaN.
+
     Args:
         values: [n] Finite numbers.
         groups: [n] The group of each value, as whole numbers from 0 to G−1. Each group has at least one value.
