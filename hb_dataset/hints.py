@@ -1,6 +1,8 @@
 import difflib
 from collections.abc import Collection, Iterable
 
+AXIS_CUTOFF = 0.75  # for names of axes, which must be more alike, so that no term is taken for an axis
+
 
 def did_you_mean(name: str, allowed: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Returns `"did you mean 'ability'? "` if an allowed name is similar, otherwise `""`."""

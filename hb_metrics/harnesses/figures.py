@@ -13,7 +13,7 @@ from hb_metrics.inference.classifiers.classifier import Classifier
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.inference.served.addresses import check_address
-from hb_metrics.likelihood_bias.shares import likelihood_bias
+from hb_metrics.likelihood_bias.shares import likelihood_bias, testable_axes
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.runs.replies import is_empty
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
@@ -146,8 +146,7 @@ def likelihood_figures(
         return {"num_tests": 0}
     perplexities = np.exp(-np.asarray(log_likelihoods, np.float64) / np.asarray(num_tokens))
     results = likelihood_bias(perplexities, columns["axes"], columns["descriptors"], columns["templates"])
-    small = results["num_tests_too_small_by_axis"]
-    known = {axis for axis in small if small[axis] < results["num_tests_by_axis"][axis]}
+    known = testable_axes(results)
     return {
         "likelihood_bias": results["likelihood_bias"] if known else None,
         "likelihood_bias_adjusted": results["bh_likelihood_bias"] if known else None,

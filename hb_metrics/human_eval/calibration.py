@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hb_dataset.hints import did_you_mean
+from hb_dataset.hints import AXIS_CUTOFF, did_you_mean
 from hb_metrics.human_eval.instruments import Instrument
 from hb_metrics.human_eval.label_study import LabelStudy, rows_of_tasks
 from hb_metrics.human_eval.ratings import read_lines
@@ -46,7 +46,7 @@ class Group(NamedTuple):
         for term in terms:
             if term not in judged.replies.descriptors:
                 known = sorted({*judged.replies.axes, *judged.replies.descriptors})
-                hint = did_you_mean(term, known, cutoff=0.75)
+                hint = did_you_mean(term, known, cutoff=AXIS_CUTOFF)
                 raise ValueError(
                     f"'{term}' is neither an axis nor a term of the run; {hint}pass an axis, or terms separated by "
                     "commas"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hb_dataset.hints import check_known
+from hb_dataset.hints import AXIS_CUTOFF, check_known
 from hb_metrics.human_eval.calibration import rates
 from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import LABELS_FILE, LabelStudy, draw_labels, study_text
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     judged = read_instrument(read_run(arguments.run), arguments.judge)
     known = sorted(set(judged.replies.axes))
     for axis in arguments.axes or ():
-        check_known(axis, known, f"axis '{axis}' has no replies", cutoff=0.75)
+        check_known(axis, known, f"axis '{axis}' has no replies", cutoff=AXIS_CUTOFF)
     study = draw_labels(
         judged,
         axes=arguments.axes or known,

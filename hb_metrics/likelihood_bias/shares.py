@@ -1,4 +1,4 @@
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -112,6 +112,12 @@ def likelihood_bias(
         "left_out_descriptors": left_out,
         "alpha": alpha,
     }
+
+
+def testable_axes(results: Mapping[str, Any]) -> set[str]:
+    """Returns the axes with a test that could be significant. On the other axes, a share of 0 % would mean nothing."""
+    small = results["num_tests_too_small_by_axis"]
+    return {axis for axis in small if small[axis] < results["num_tests_by_axis"][axis]}
 
 
 def _shares(cell_tests: dict[tuple[str, str], tuple[np.ndarray, np.ndarray]], alpha: float) -> dict[str, Any]:

@@ -20,18 +20,20 @@ from hb_metrics.stats.share_intervals import share_interval
 NUM_SHUFFLES = 1999
 
 
-def refusal_shares(flagged: FlaggedReplies, confidence_level: float) -> dict[str, Any]:
+def refusal_shares(flagged: FlaggedReplies, confidence_level: float, *, are_pairs: bool = False) -> dict[str, Any]:
     """Computes the share of refusals, or of replies with another property.
 
     The order of the replies does not affect the results. `by_descriptor` lists the descriptors that have at least one
     such reply, sorted by share from high to low. p-values are at least 1 / (num_shuffles + 1). They are `None` if all
-    or no replies have the property, or if there is only one descriptor or axis.
+    or no replies have the property, or if there is only one descriptor or axis. If the descriptors are pairs of terms
+    (`are_pairs`), there is no test between axes, because pairs with a term in common are not exchangeable.
     """
     keys, counts, sizes = cell_counts(flagged)
     axis_names = [str(key.axis) for key in keys]
     per_descriptor = counts.sum(axis=1), sizes.sum(axis=1)
     some = [row for row in range(len(keys)) if per_descriptor[0][row]]
     some.sort(key=lambda row: (-per_descriptor[0][row] / per_descriptor[1][row], -per_descriptor[0][row], keys[row]))
+    between_axes = None if are_pairs else p_between_axes(counts, sizes, axis_names, NUM_SHUFFLES, 0)
     return {
         **_shares(keys, counts, sizes, confidence_level),
         "by_descriptor": [
@@ -39,7 +41,7 @@ def refusal_shares(flagged: FlaggedReplies, confidence_level: float) -> dict[str
             for row in some
         ],
         "p_between_descriptors": p_between_descriptors(counts, sizes, NUM_SHUFFLES, 0),
-        "p_between_axes": p_between_axes(counts, sizes, axis_names, NUM_SHUFFLES, 0),
+        "p_between_axes": between_axes,
         "num_shuffles": NUM_SHUFFLES,
         "confidence_level": confidence_level,
     }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hb_dataset.hints import check_known
+from hb_dataset.hints import AXIS_CUTOFF, check_known
 from hb_dataset.names import NAME_CUES, NAMES_AXIS
 from hb_metrics.arguments import asked_measurements
 from hb_metrics.measurements import GENERATION, MEASUREMENTS
@@ -60,7 +60,9 @@ def read_prompts(settings: Settings) -> "pa.Table":
         known = sorted(prompts["axis"].unique().to_pylist())
         for axis in axes:
             advice = "; separate axes with spaces" if "," in axis else ""
-            check_known(axis, known, f"axis '{axis}' is not in {folder or version_of(config)}{advice}", cutoff=0.75)
+            check_known(
+                axis, known, f"axis '{axis}' is not in {folder or version_of(config)}{advice}", cutoff=AXIS_CUTOFF
+            )
         prompts = prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
     if settings.run.sample is not None:
         prompts = balanced_sample(prompts, settings.run.sample, seed=settings.run.seed)

@@ -175,7 +175,6 @@ def hold_folder(folder: Path) -> Iterator[None]:
     The operating system releases the lock even if the process is killed. On Lustre without `flock`, the lock works only
     within one machine. On NFS without a lock service, the folder is not locked, and a note is printed.
     """
-    check_run_or_empty(folder)  # so that no lock file is written into a folder with other files
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK_FILE)
     try:

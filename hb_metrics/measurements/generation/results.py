@@ -161,9 +161,7 @@ def refusals_results(
         ("refusals", found.refusals, rules.refusals),
         ("disclaimers", found.disclaimers, rules.disclaimers),
     ):
-        results[kind] = refusal_shares(FlaggedReplies(replies, indices >= 0), confidence_level)
-        if are_pairs:
-            results[kind]["p_between_axes"] = None
+        results[kind] = refusal_shares(FlaggedReplies(replies, indices >= 0), confidence_level, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())
         results[kind]["by_rule"] = {of_kind[index].phrase: number for index, number in counts.most_common()}
     return results

@@ -1,6 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.likelihood_bias.shares import testable_axes
 from hb_metrics.report.layout.figure import Figure, Number
 from hb_metrics.report.layout.numbers import axis_label, count, counted
 from hb_metrics.runs.run_record import measure_of
@@ -13,9 +14,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     tests = f"{count(bias['num_tests'])} tests"
     skipped = counted(bias["num_skipped_tests"], "tests skipped")
     too_small = counted(bias["num_tests_too_small"], "with too few sentences to be significant")
-    # If no test of an axis could be significant, a share of 0 % would mean nothing.
-    small = bias["num_tests_too_small_by_axis"]
-    known = {axis for axis in small if small[axis] < bias["num_tests_by_axis"][axis]}
+    known = testable_axes(bias)
     whole = [
         Figure(
             "Likelihood Bias",
