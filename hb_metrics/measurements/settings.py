@@ -83,13 +83,6 @@ class RunOptions:
         "the upper end of a figure's interval exceeds its limit. For figures that never have an interval, the limit "
         "applies to the value.",
     )
-    until: str | None = option(
-        None,
-        "Stop generating replies once a comparison is decided: 'full_gen_bias<12' (once the data show whether Full Gen "
-        "Bias is below 12) or 'half_width(full_gen_bias)<2' (once half of the interval's width is below 2). Set "
-        "--replies_per_cell to the maximum number of replies. The exit status is 3 if the comparison is false, or if "
-        "it is still undecided at the end.",
-    )
     output_dir: str | None = option(
         None,
         "The folder for the run. Default: runs/<model>-<dataset_config>, followed by the value of --measurements and "
@@ -192,8 +185,6 @@ class RunOptions:
             raise ValueError(
                 "concurrency applies only to served models; set --base_url or --provider, or remove --concurrency"
             )
-        if self.until is not None and sources and "_file" in sources[0]:
-            raise ValueError(f"until is {self.until!r}, but {sources[0]} already contains all replies; omit --until")
         if not sources:
             return
         if self.model == type(self).model:

@@ -75,10 +75,10 @@ def _named_people(settings: Settings) -> "pa.Table | None":
     if GENERATION not in wanted or settings.of(GenerationOptions).cue not in NAME_CUES:
         return None
     others = [other for other in wanted if not other.has_own_prompts and "replies" not in other.needs]
-    if others or any(value is not None for value in (run.axes, run.sample, run.until)):
+    if others or any(value is not None for value in (run.axes, run.sample)):
         raise ValueError(
             "with these options, generation uses its own prompts, so no other measurement can use the run's prompts; "
-            "set --measurements generation, and remove --axes, --sample and --until"
+            "set --measurements generation, and remove --axes and --sample"
         )
     from hb_metrics.measurements.generation.work import own_prompts
 

@@ -5,7 +5,6 @@ from hb_metrics.measurements.generation.turn_figures import names_figure, turn_f
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair, reply_share, shares_by_axis
 from hb_metrics.report.layout.numbers import axis_label, bias, counted, share
-from hb_metrics.runs.gates import until_sentence
 
 AXES = "Full Gen Bias by axis"
 NOUNS = "Bias between nouns by gender"
@@ -55,7 +54,6 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         ),
         *counted(plain["num_missing_cells"], "cells without a reply"),
         *counted(len(plain["skipped_templates"]), "templates skipped"),
-        *([until_sentence(generation["until"])] if "until" in generation else []),
     )
     found = []
     if debiased is not None:

@@ -28,7 +28,6 @@ from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Report, Section
 from hb_metrics.report.layout.plots import figures_plot
 from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.gates import until_sentence
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # the maximum number of axes that the answer names
@@ -58,7 +57,6 @@ def report(results: Mapping[str, Any]) -> Report:
         "axes_rho": rank_correlations(parts.get(AXES, [])),
         "clusters": [parts[f"{name} by cluster"] for name in CLUSTER_METRICS if f"{name} by cluster" in parts],
         "styles": style_figures(generation, NUM_STYLES),
-        "until": until_sentence(generation["until"]) if "until" in generation else None,
     }
     sections = [
         Section("generation", "Generation bias", render("generation/generation.html.jinja", context), _plots(context)),

@@ -20,7 +20,6 @@ from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
 from hb_metrics.inference.replies.requests import ReplyRequests, select_prompts
 from hb_metrics.inference.replies.turns import with_follow_ups
-from hb_metrics.measurements.generation.looks import Looked, PlannedLooks, look_sizes, plan_looks, reply_until
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.results import (
@@ -70,20 +69,17 @@ class Asked(NamedTuple):
 
 
 class GenerationWork(NamedTuple):
-    """The plan of a run. `clusters` is `None` if the classifier has none, and `looks` is `None` without `--until`."""
+    """The plan of a run. `clusters` is `None` if the classifier has none."""
 
     asked: Asked
     plan: Plan
     classifier: Classifier
     clusters: dict[str, list[str]] | None
     rules: RefusalRules
-    looks: PlannedLooks | None = None
 
 
 def read_files(settings: Settings, prompts: pa.Table) -> None:
     options = settings.of(GenerationOptions)
-    if settings.run.until is not None and options.replies_per_cell:
-        look_sizes(options.replies_per_cell)
     for path, read in (
         (options.frequencies, read_frequencies),
         (options.personas_file, read_personas),
@@ -104,8 +100,6 @@ def read_files(settings: Settings, prompts: pa.Table) -> None:
 def plan(task: Task, files: None) -> GenerationWork:
     options = task.settings.of(GenerationOptions)
     asked = ask(task.settings, task.prompts, task.engine)
-    until = task.settings.run.until
-    looks = None if until is None else plan_looks(until, asked.prompts, asked.requests)
     plan = task.engine.plan_replies(asked.requests, asked.layout)
     classifier = load_style_classifier(options.style_classifier, **task.classifier_options())
     if options.style_clusters is None:
@@ -113,7 +107,7 @@ def plan(task: Task, files: None) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises an error for labels that the classifier does not have
-    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), looks)
+    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules())
 
 
 def own_prompts(settings: Settings) -> pa.Table:
@@ -157,7 +151,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
 def describe(work: GenerationWork) -> dict[str, Any]:
     classifier = work.classifier
     layout = work.asked.layout
-    more: dict[str, Any] = {} if work.looks is None else {"looks": work.looks.sizes}
+    more: dict[str, Any] = {}
     if work.asked.requests.cue != "prompt":
         more["left_out_templates"] = work.asked.left_out_templates
     if layout.tuned_with is not None:
@@ -181,24 +175,13 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     options, folder, classifier = task.settings.of(GenerationOptions), task.folder, work.classifier
     forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
 
-    def nonempty(table: pa.Table) -> tuple[Replies, Replies]:
-        replies = nonempty_replies(replied_prompts(work.asked.prompts, table), table)
-        if not replies.ids:
-            raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
-        return replies, replies._replace(texts=masked_texts(replies, *forms))
-
-    looked: Looked | None = None
-    if work.looks is None:
-        table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
-    else:
-        request = work.asked.requests, work.asked.layout
-        looked = reply_until(task, work.looks, *request, classifier, lambda table: nonempty(table)[1])
-        table = looked.replies
+    table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
     prompts = replied_prompts(work.asked.prompts, table)
-    replies, classified = nonempty(table)
-    styles = None if looked is None else looked.styles
-    if looked is None:
-        styles = classify_into_shards(classified.texts, replies.ids, classifier, folder / STYLES, label="styles")
+    replies = nonempty_replies(prompts, table)
+    if not replies.ids:
+        raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
+    classified = replies._replace(texts=masked_texts(replies, *forms))
+    styles = classify_into_shards(classified.texts, replies.ids, classifier, folder / STYLES, label="styles")
     tables, turns = converse(task, work.asked.requests, work.asked.layout, table, replies, classifier, forms)
     if styles is None or not task.state.is_main_process:
         return {}
@@ -219,8 +202,6 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         confidence_level=level,
         asked=asked,
     )
-    if looked is not None:
-        results["gen_bias"]["intervals"]["full_gen_bias"] = looked.outcome.pop("interval")
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, classifier.labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
@@ -231,7 +212,6 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
         "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
         **({} if classifier.judge is None else {"num_unanswered": int((~classifier.answered(vectors)).sum())}),
         **results,
-        **({} if looked is None else {"until": looked.outcome}),
         "identity_leakage": _identity_leakage(task, classifier, classified, vectors, results),
         "uptake": reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
         "nouns": noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
