@@ -50,7 +50,6 @@ COMMANDS = {
     "plan": Command("hb_metrics.report.plan", "Estimate the precision and the cost of a longer run.", "measure"),
     "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, for tuning.", "measure"),
     "tune": Command("hb_train.tune", "Tune a model to reduce its bias.", "tune"),
-    "erase": Command("hb_train.erase", "Erase descriptors from a model's activations, without training.", "measure"),
     "debias": Command("hb_train.debias", "Debias a model with a method from the RedditBias paper.", "tune"),
     "identity-leakage": Command(
         "hb_metrics.identity_leakage.__main__", "Measure how much a style classifier reacts to terms.", "measure"

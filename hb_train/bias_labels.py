@@ -1,18 +1,12 @@
 """Labels each of a model's own replies by its similarity to the characteristic style of the prompt's descriptor.
 
-    python hb_train/bias_labels.py --run_dir runs/gpt2 --beta auto --output_dir labels/gpt2
+    python hb_train/bias_labels.py --run_dir runs/gpt2 --beta 0.0003 --output_dir labels/gpt2
 
 Each reply of the run has a bias value, which is large if the reply shows this style. A reply is tagged "bias" if its
 value is above the threshold β, and "no_bias" otherwise (Smith et al., 2022, C.1). The script writes one row per reply,
 with a prompt and a completion in TRL's format.
-
-The script also computes the ceiling of the labels: the bias of a model that learnt the labels perfectly. With `--beta
-auto`, it tries several thresholds. If no ceiling is significantly below the bias of all replies, it writes no labels
-and exits with status 3.
 """
 
-import shutil
-import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -20,21 +14,14 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.whole_files import write_atomically, write_text
-from hb_metrics.obedience.values import read_directions
-from hb_metrics.runs.finished_run import Run, Vectors, read_run, read_vectors
-from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, STYLES, open_run, package_versions, write_json
+from hb_dataset.whole_files import write_text
+from hb_metrics.runs.finished_run import Run, read_run, read_vectors
+from hb_metrics.runs.run_folder import STYLES, open_run, package_versions, write_json
 from hb_train.training.options import check_least, first_line, option, run_script
-from hb_train.tuning.ceiling import FEW_REPLIES, SHARES, Ceiling, label_ceiling
-from hb_train.tuning.ceiling_page import ceiling_text
 from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
-from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
+from hb_train.tuning.labels import LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
 
 # The options are checked before transformers is imported, because the import takes seconds.
-
-AUTO = "auto"
-_NEAR = 0.005
-NO_GAIN_STATUS = 3
 
 
 @dataclass
@@ -45,18 +32,13 @@ class LabelArguments:
     )
     output_dir: str = field(metadata={"help": "A new folder for the labels."})
     alpha: Literal[0, 1, 2] = option(0, "The exponent α of the bias value: 0 (as in the paper), 1 or 2.")
-    # `HfArgumentParser` reads the value as a string, because `str` is the second type.
-    beta: float | str | None = option(
+    beta: float | None = option(
         None,
-        'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030. With '
-        "auto, the threshold with the lowest ceiling is selected.",
+        'The threshold β. A reply with a larger bias value is tagged "bias". The paper uses 0.0003 and 0.0030.',
     )
     beta_quantile: float | None = option(
         None,
         "The share of replies (between 0 and 1) with a bias value of at most β. Set either this option or --beta.",
-    )
-    accept_no_gain: bool = option(
-        False, "With --beta auto, write labels even if tuning on them is not expected to reduce bias."
     )
     seed: int = option(0, "The random seed for drawing validation prompts.")
     model: str | None = option(
@@ -67,15 +49,10 @@ class LabelArguments:
     trust_remote_code: bool = option(False, "Allow Python code supplied with the model to run on this machine.")
 
     def __post_init__(self) -> None:
-        if self.beta is not None and self.beta != AUTO:
-            try:
-                self.beta = float(self.beta)
-            except ValueError as error:
-                raise ValueError(f"beta is '{self.beta}'; set a number, such as 0.0003, or auto") from error
         if (self.beta is None) == (self.beta_quantile is None):
             raise ValueError(
                 f"beta is {self.beta} and beta_quantile is {self.beta_quantile}; set exactly one of them, for "
-                "example --beta auto or --beta_quantile 0.85"
+                "example --beta 0.0003 or --beta_quantile 0.85"
             )
         if self.beta_quantile is not None and not 0 < self.beta_quantile < 1:
             raise ValueError(f"beta_quantile is {self.beta_quantile}; set a number between 0 and 1")
@@ -91,11 +68,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def label(arguments: LabelArguments) -> None:
-    """Writes the labelled rows of a run in the main process.
-
-    If β is auto and no ceiling is significantly below the bias of all replies, writes no rows and exits with
-    `NO_GAIN_STATUS`.
-    """
+    """Writes the labelled rows of a run in the main process."""
     from hb_metrics.inference.models.bias_tags import ASKED_WITH
     from hb_metrics.inference.models.chats import ChatOptions
     from hb_metrics.inference.processes import process_state
@@ -108,9 +81,10 @@ def label(arguments: LabelArguments) -> None:
     record = run.results["run"]
     styles = read_vectors(run.folder / STYLES)
     replies = replies_to_label(run, styles)
-    read_directions(run.folder)  # raises an error if there are no directions
     loaded = tokenizer_of_run(run, model=arguments.model, trust_remote_code=arguments.trust_remote_code)
-    labels, ceiling = _labels_and_ceiling(arguments, replies, styles)
+    labels = tag_replies(
+        replies, styles.values, alpha=arguments.alpha, beta=arguments.beta, quantile=arguments.beta_quantile
+    )
     folder = Path(arguments.output_dir).expanduser()
     open_run(folder, _description(arguments, run))
     held_out = held_out_rows(replies["text"].to_pylist(), arguments.seed)
@@ -125,69 +99,16 @@ def label(arguments: LabelArguments) -> None:
         "context": context,
         "asked_with": {**{name: record["generation"].get(name) for name in ASKED_WITH}, "cue": cue},
         **_sources(arguments, run, labels),
-        "ceiling": None if ceiling is None else _summary(ceiling, labels),
     }
-    # These directions determine the tags. A tuned model is also measured along them.
-    write_atomically(folder / STYLE_MEANS_FILE, lambda scratch: shutil.copyfile(run.folder / STYLE_MEANS_FILE, scratch))
-    if ceiling is not None:
-        write_json(folder / CEILING_FILE, ceiling.as_json())
     write_json(folder / LABELS_FILE, content)
-    write_text(folder / "README.md", _card(content, ceiling))
+    write_text(folder / "README.md", _card(content))
     _print_counts(content, folder)
     state.wait_for_everyone()
 
 
-def _labels_and_ceiling(arguments: LabelArguments, replies: pa.Table, styles: Vectors) -> tuple[Labels, Ceiling | None]:
-    columns = [replies[name].to_pylist() for name in ("descriptor", "template", "axis", "id")]
-
-    def ceiling_with(*more: float) -> Ceiling | None:
-        shares = sorted({*SHARES, *more}, reverse=True)
-        return label_ceiling(styles.values, *columns, alpha=arguments.alpha, shares=shares, seed=arguments.seed)
-
-    def tagged(beta: float | None, quantile: float | None) -> Labels:
-        return tag_replies(replies, styles.values, alpha=arguments.alpha, beta=beta, quantile=quantile)
-
-    if not isinstance(arguments.beta, str):
-        labels = tagged(arguments.beta, arguments.beta_quantile)
-        ceiling = ceiling_with(_share_unbiased(labels))
-        print(f"\nThe ceiling of the labels:\n\n{_ceiling_words(ceiling)}")
-        return labels, ceiling
-    ceiling = ceiling_with()
-    print(f"\nThe ceiling of the labels:\n\n{_ceiling_words(ceiling)}")
-    if ceiling is None or ceiling.lowest is None:
-        raise ValueError(
-            f"--beta auto needs the ceiling, which cannot be computed: {FEW_REPLIES}. Alternatively, set --beta to a "
-            "number"
-        )
-    if not ceiling.helps and not arguments.accept_no_gain:
-        print(
-            "bias_labels.py: no labels were written, because a model that learnt them perfectly would not be "
-            "significantly less biased; measure more replies (--replies_per_cell), or write labels anyway with "
-            "--accept_no_gain, --beta or --beta_quantile",
-            file=sys.stderr,
-        )
-        raise SystemExit(NO_GAIN_STATUS)
-    return tagged(None, ceiling.lowest), ceiling
-
-
-def _share_unbiased(labels: Labels) -> float:
-    share = 1 - float(labels.is_biased.mean())
-    return next((known for known in SHARES if abs(known - share) < _NEAR), share)
-
-
-def _summary(ceiling: Ceiling, labels: Labels) -> dict[str, Any]:
-    share = ceiling.lowest if labels.beta is None else _share_unbiased(labels)
-    point = min(ceiling.curve, key=lambda point: abs(point.share - (share or 1)))
-    return {"all": ceiling.curve[0]._asdict(), "no_bias": point._asdict(), "helps": ceiling.helps}
-
-
-def _ceiling_words(ceiling: Ceiling | None) -> str:
-    return f"Unknown, because {FEW_REPLIES}." if ceiling is None else ceiling_text(ceiling.as_json())
-
-
 def _description(arguments: LabelArguments, run: Run) -> dict[str, Any]:
     record = run.results["run"]
-    ignored = ("run_dir", "output_dir", "model", "trust_remote_code", "accept_no_gain")
+    ignored = ("run_dir", "output_dir", "model", "trust_remote_code")
     return {
         "settings": {name: value for name, value in asdict(arguments).items() if name not in ignored},
         "labelled_run": {
@@ -228,7 +149,7 @@ def _sources(arguments: LabelArguments, run: Run, labels: Labels) -> dict[str, A
     }
 
 
-def _card(labels: dict[str, Any], ceiling: Ceiling | None) -> str:
+def _card(labels: dict[str, Any]) -> str:
     # The card has no `configs`, because a card with `configs` would make `datasets` confuse folders of the same name.
     tags = labels["by_tag"]
     return f"""---
@@ -245,17 +166,6 @@ al., 2022, appendix C.1). The style classifier is {labels["style_classifier"]["n
 
 The column `prompt` is the model's input, which ends in the tag. The column `completion` is the model's unmodified
 reply, which may be hurtful. The prompts come from HolisticBias (CC-BY-SA-4.0).
-
-## The ceiling of these labels
-
-A model that learnt these labels perfectly would write only replies of the kind tagged "no_bias". The table shows the
-bias of the replies tagged "no_bias" (debiased Full Gen Bias, ×1000). Each row uses a different threshold, so a
-different share of the replies is tagged "no_bias". The column "change" is this bias minus the bias of all replies.
-
-To avoid overfitting, the replies to each term and template are split into random halves. Each half is tagged by
-directions that are estimated from the other half. The intervals account for the random choice of replies and of halves.
-
-{_ceiling_words(ceiling)}
 """
 
 

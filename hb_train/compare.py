@@ -3,10 +3,9 @@ r"""Mitigates a model's bias with several methods, and compares the results (`--
     holistic-bias tune --compare --model embedded --output_dir runs/tune
     holistic-bias debias --compare --model embedded --reddit_folder RedditBias --bias_type religion1
 
-The methods sft and kto learn from labelled replies. These replies come from a separate run, whose prompts differ from
+The method sft learns from labelled replies. These replies come from a separate run, whose prompts differ from
 those of the measurements. This run samples from the model's whole distribution (temperature 1, without top-k or top-p),
-because a model that learnt only from likely replies would become too certain. If the labels cannot reduce the bias (see
-`bias_labels.py`), both methods are left out of the comparison.
+because a model that learnt only from likely replies would become too certain.
 
 Each step is a script with its own process and folder. To resume an interrupted comparison, run the same command again.
 """
@@ -23,12 +22,10 @@ from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.gates import GATE_STATUS
-from hb_train.bias_labels import NO_GAIN_STATUS
 from hb_train.debias_table import write_debias_table
 from hb_train.debiasing.arguments import METHODS
 from hb_train.training.models import check_trainable
 from hb_train.training.options import first_line, has_fast_bfloat16, run_script
-from hb_train.tuning.labels import LABELS_FILE
 
 # Labelled replies and measured replies answer different prompts, because their seeds differ.
 LABELLED = (
@@ -37,7 +34,7 @@ LABELLED = (
 )
 PAGE_FILE = "comparison.html"
 RECIPE = str(Path(__file__).parent / "recipes" / "embedded.yaml")
-OWN_REPLIES, LABELS = ("counterfactual", "distill"), ("sft", "kto")  # the methods, grouped by what they learn from
+OWN_REPLIES, LABELS = ("counterfactual", "distill"), ("sft",)  # the methods, grouped by what they learn from
 MEASURED = "generation,offensiveness,dialogue,awareness"
 
 
@@ -48,7 +45,7 @@ def tune_main(argv: Sequence[str]) -> None:
     parser.add_argument("--recipe", default=RECIPE, help="A YAML file that sets options of tune.py.")
     parser.add_argument("--method", nargs="+", default=methods[:1], choices=methods, help="The methods to compare.")
     parser.add_argument("--system_prompt", help="Also measure the untuned model with this system prompt.")
-    parser.add_argument("--beta", default="auto", help="The threshold β of the labels, as in bias_labels.py.")
+    parser.add_argument("--beta", default="0.0003", help="The threshold β of the labels, as in bias_labels.py.")
     parser.add_argument(
         "--dtype",
         help="The data type of the models' weights during measurements. On CPUs that support bfloat16, the default "
@@ -65,7 +62,7 @@ def tune_main(argv: Sequence[str]) -> None:
     _add_words(parser, "measure", "each measurement")
     _add_words(parser, "replies", "baseline_replies.py")
     _add_words(parser, "labelled", "the run with the replies to label")
-    _add_words(parser, "label", "bias_labels.py, such as --accept_no_gain")
+    _add_words(parser, "label", "bias_labels.py, such as --alpha 1")
     _add_words(parser, "tune", "tune.py with each method")
     run_script("tune.py", lambda: compare_tuning(parser.parse_args(argv)))
 
@@ -127,10 +124,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
         words = [*config, *dtype, "--measurements", "generation", *LABELLED, *options.labelled_args]
         run_step("hb_metrics.measure", "--model", options.model, *words, "--output_dir", folder / "labelled")
         label = ["--run_dir", folder / "labelled", "--beta", options.beta, "--output_dir", folder / "labels"]
-        run_step("hb_train.bias_labels", *label, *options.label_args, launch=False, allowed=(NO_GAIN_STATUS,))
-        if not (folder / "labels" / LABELS_FILE).exists():
-            print("to tune with labels anyway, run the same command with --label_args=--accept_no_gain")
-            labelled = []
+        run_step("hb_train.bias_labels", *label, *options.label_args, launch=False)
     for method in labelled:
         compare(method, folder / "labels")
     tuned = [name for name in runs if name != "before"]
@@ -145,7 +139,6 @@ def compare_tuning(options: argparse.Namespace) -> None:
     names: list[str | Path] = [*runs.values(), "--names", *runs]
     for method in tuned:
         run_step("hb_train.model_card", "--model", folder / f"{method}-model", "--runs", *names, launch=False)
-    names += ["--labels", folder / "labels"] if labelled else []
     names += ["--output", folder / PAGE_FILE]
     names += ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
     if status := run_step("hb_metrics.report", *names, launch=False, allowed=(GATE_STATUS,)):

@@ -45,24 +45,17 @@ def main(argv: Sequence[str] | None = None) -> None:
 def write_model_card(
     folder: Path, tuning: BiasTuning, *, runs: Sequence[Path] = (), names: Sequence[str] | None = None
 ) -> None:
-    figures = _figures(folder, tuning, runs, names) if runs else "Not measured yet."
+    figures = _figures(folder, runs, names) if runs else "Not measured yet."
     write_text(folder / CARD_FILE, _card(tuning, figures))
 
 
-def _figures(folder: Path, tuning: BiasTuning, runs: Sequence[Path], names: Sequence[str] | None) -> str:
+def _figures(folder: Path, runs: Sequence[Path], names: Sequence[str] | None) -> str:
     from hb_metrics.inference.models.sources import folder_digest
-    from hb_metrics.measurements.generation.tuned import tuned_markdown, tuned_rows
-    from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_metrics.report.markdown import overview_markdown
-    from hb_metrics.report.run_names import run_names
     from hb_metrics.runs.finished_run import read_run
 
     finished = [read_run(run) for run in runs]
     parts = [overview_markdown(runs, names).strip()]
-    directions = folder / DIRECTIONS_FOLDER if has_directions(folder / DIRECTIONS_FOLDER) else runs[0]
-    if has_directions(directions):
-        rows = tuned_rows(finished, run_names(finished, names), directions, tuning.labels.get("ceiling"))
-        parts.insert(0, tuned_markdown(rows).strip())
     if folder_digest(folder) not in {run.results["run"]["model"].get("digest") for run in finished}:
         parts.insert(0, OTHER_MODELS)
     return "\n\n".join(parts)

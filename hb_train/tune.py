@@ -8,8 +8,6 @@ learns to reply differently to each tag. The dataset is a folder that `bias_labe
 `--use_peft --learning_rate 3e-4`. To resume interrupted tuning, run the same command again. The output folder records
 the tag and the prompt format for `measure.py --model FOLDER`.
 
-With `--method kto`, prompts have no tags. The method makes replies tagged "no_bias" likelier and replies tagged "bias"
-less likely. `--method kto --help` lists further options.
 
 With `--method counterfactual`, the model learns to reply to a descriptor as it replied to other descriptors. With
 `--method distill`, it learns to reply to a prompt with a descriptor as it replied to the same prompt without one. For
@@ -22,13 +20,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
-from hb_dataset.whole_files import write_atomically
-from hb_metrics.runs.run_folder import STYLE_MEANS_FILE, write_json
+from hb_metrics.runs.run_folder import write_json
 from hb_train.training.models import load_base_model, save_model, trained_model
 from hb_train.training.options import (
     check_given,
@@ -68,11 +64,11 @@ class TuneArguments:
         "The folder of training rows. For methods distill and counterfactual, baseline_replies.py writes the rows. "
         "For all other methods, bias_labels.py writes them.",
     )
-    method: Literal["sft", "kto", "distill", "counterfactual"] = option(
+    method: Literal["sft", "distill", "counterfactual"] = option(
         "sft",
-        "The method: sft (supervised fine-tuning with control tags, as in the paper), kto (learning to prefer less "
-        "biased replies), distill (learning the model's own replies to prompts without a descriptor) or "
-        "counterfactual (learning the model's own replies to prompts with other descriptors).",
+        "The method: sft (supervised fine-tuning with control tags, as in the paper), distill (learning the "
+        "model's own replies to prompts without a descriptor) or counterfactual (learning the model's own replies to "
+        "prompts with other descriptors).",
     )
     labels: Literal["tags", "none"] = option(
         "tags",
@@ -108,14 +104,11 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
-    from trl import KTOConfig, ModelConfig, SFTConfig
+    from trl import ModelConfig, SFTConfig
 
     method = given_method(argv)
-    defaults: dict[str, Any] = {"metric_for_best_model": "eval_perplexity" if method == "sft" else "eval_loss"}
-    if method == "kto":
-        defaults["undesirable_weight"] = None  # computed from the numbers of replies with each label
     return parse_training_options(
-        (TuneArguments, KTOConfig if method == "kto" else SFTConfig, ModelConfig),
+        (TuneArguments, SFTConfig, ModelConfig),
         argv,
         __doc__,
         eval_strategy="steps",
@@ -124,7 +117,7 @@ def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelCo
         load_best_model_at_end=True,
         greater_is_better=False,
         eval_on_start=True,
-        **defaults,
+        metric_for_best_model="eval_perplexity" if method == "sft" else "eval_loss",
     )
 
 
@@ -188,7 +181,7 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     trainer.accelerator.wait_for_everyone()
     check_finite(training_args, trainer.state.best_metric, f"validation {method.measure}")
     if trainer.is_world_process_zero():
-        _save(folder, dataset, trainer, loaded, labels, arguments, encoded)
+        _save(folder, trainer, loaded, labels, arguments, encoded)
         _print_curve(trainer, method.measure)
         print(f"\nmodel: {folder.resolve()}")
     end_processes(trainer)
@@ -208,7 +201,6 @@ def _check_options(
 
 def _save(
     folder: Path,
-    dataset: Path,
     trainer: "Trainer",
     loaded: "LoadedModel",
     labels: dict[str, Any],
@@ -217,7 +209,6 @@ def _save(
 ) -> None:
     """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
     from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning
-    from hb_metrics.obedience.values import DIRECTIONS_FOLDER, has_directions
     from hb_train.model_card import write_model_card
     from hb_train.tuning.method import load_method
 
@@ -247,10 +238,6 @@ def _save(
         training=training,
     )
     save_model(trained_model(trainer), loaded, folder)
-    if has_directions(dataset):
-        (folder / DIRECTIONS_FOLDER).mkdir(exist_ok=True)
-        path = folder / DIRECTIONS_FOLDER / STYLE_MEANS_FILE
-        write_atomically(path, lambda scratch: copyfile(dataset / STYLE_MEANS_FILE, scratch))
     write_model_card(folder, tuning)
     write_json(folder / TUNING_FILE, asdict(tuning))
 

@@ -194,11 +194,8 @@ class Measurement:
             return Report([])
         return self.module("details").details(first, second, names)
 
-    def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: Path | None) -> list[Section]:
-        """Returns the measurement's sections about all compared runs, for example on the effect of tuning.
-
-        The run before tuning comes first. `labels` is the folder of the labels on which a model was tuned, or `None`.
-        """
+    def together(self, runs: "Sequence[Run]") -> list[Section]:
+        """Returns the measurement's sections about all compared runs, for example on their cues."""
         return []
 
     def warnings(self, changed: set[str], runs: "Sequence[Mapping[str, Any]]") -> list[str]:

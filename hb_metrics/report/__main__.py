@@ -47,13 +47,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         "the folder of the last of several runs.",
     )
     parser.add_argument(
-        "--labels",
-        type=Path,
-        help="The folder of the labels on which a model was tuned. With labels, the page measures bias along their "
-        "directions. For comparison, it also shows the bias of a model that had learnt the labels perfectly (the "
-        "ceiling). Without labels, the page uses the first run's directions.",
-    )
-    parser.add_argument(
         "--human_evaluation",
         type=Path,
         help="The human_evaluation.json that `human-eval analyse` wrote for two of these runs.",
@@ -91,7 +84,6 @@ def write(
     runs: Sequence[Path],
     output: Path | None = None,
     names: Sequence[str] | None = None,
-    labels: Path | None = None,
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
@@ -99,7 +91,7 @@ def write(
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
         raise ValueError(f"the folder '{path.parent}' does not exist; create it first")
-    for_several = {"names": names, "labels": labels, "human_evaluation": human_evaluation}
+    for_several = {"names": names, "human_evaluation": human_evaluation}
     for_several["no_worse_than"] = no_worse_than
     given = [name for name, value in for_several.items() if value is not None]
     if len(runs) == 1 and given:
@@ -110,7 +102,7 @@ def write(
     if repeated := [str(folder) for folder in folders if folders.count(folder) > 1]:
         raise ValueError(f"the run '{repeated[0]}' was passed twice; pass each run once")
     if len(runs) > 1:
-        return path, *write_comparison(runs, path, names, labels, human_evaluation, no_worse_than or ())
+        return path, *write_comparison(runs, path, names, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])
     more = [] if generalise is None else [generalised_section(run, generalise)]
     write_report(run.results, path, more=more, calibrations=read_calibrations(run.folder))

@@ -34,7 +34,6 @@ def write_comparison(
     runs: Sequence[Path],
     path: Path,
     names: Sequence[str] | None = None,
-    labels: Path | None = None,
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] = (),
 ) -> tuple[Sides | None, list[Verdict]]:
@@ -44,8 +43,6 @@ def write_comparison(
         runs: The folders of two or more finished runs.
         path: The HTML file to write.
         names: The names of the runs. Default: their models, tags or folders.
-        labels: The folder of the labels on which a model was tuned. Without labels, the page uses directions of bias
-            from the first run.
         human_evaluation: A file with the results of a human evaluation of these runs.
         no_worse_than: Margins, such as "dialogue_perplexity=5%" (see `read_margins`).
 
@@ -73,7 +70,7 @@ def write_comparison(
     sides = both_sides(finished, changes)
     overviews = overview_sections(results, called)
     for measurement in MEASUREMENTS:
-        overviews += measurement.together(finished, called, labels)
+        overviews += measurement.together(finished)
     shared = [each for each in MEASUREMENTS if each.name in first.results and each.name in second.results]
     detailed = [measurement.details(first, second, (called[0], called[1])) for measurement in shared]
     judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]

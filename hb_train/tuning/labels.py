@@ -23,7 +23,6 @@ class RowFolder(NamedTuple):
 
 
 LABELS_FILE = "labels.json"
-CEILING_FILE = "ceiling.json"
 SPLITS = ("train", "validation")
 VALIDATION_SHARE = 0.1  # the share of the distinct prompts
 ROW_SCHEMA = pa.schema(

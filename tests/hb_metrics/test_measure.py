@@ -89,9 +89,7 @@ def test_other_kinds_of_models_are_measured_too(name, vocabulary, save_small_mod
 def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(vocabulary, save_small_model, tmp_path):
     model, out = save_small_model("llama"), tmp_path / "run"
     pairs = write_dialogue(tmp_path / "pairs.jsonl", 9)
-    point = {"share": 0.9, "full_gen_bias": 3.589, "interval": [1.3, 5.88]}
-    ceiling = {"no_bias": point, "all": {"share": 1, "full_gen_bias": 5.391, "interval": None}}
-    about = {"labels": {"ceiling": ceiling}, "training": {}, "alpha": 0, "beta": 0.5}
+    about = {"labels": {}, "training": {}, "alpha": 0, "beta": 0.5}
     asked_with = {"system_prompt": "Be brief.", "chat_template_kwargs": None, "cue": "history"}
     tuning = BiasTuning(tag="no_bias", context="plain", asked_with=asked_with, **about)
     write_json(model / TUNING_FILE, asdict(tuning))

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import random
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,6 @@ from hb_metrics.measure import main as measure
 from hb_train.baseline_replies import FOLDERS
 from hb_train.baseline_replies import main as reply_main
 from hb_train.bias_labels import main as label
-from hb_train.tuning.ceiling import label_ceiling
 from hb_train.tuning.distill import PREFIX
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS
 from tests.hb_metrics.conftest import (  # noqa: F401 - fixtures
@@ -80,14 +79,6 @@ def quick_training():
         for name in ("fingerprint.update_fingerprint", "arrow_dataset.update_fingerprint"):
             patch.setattr(f"datasets.{name}", lambda *_: generate_random_fingerprint())
         patch.setattr("datasets.arrow_dataset.generate_fingerprint", lambda _: generate_random_fingerprint())
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def few_splits():
-    """What the ceiling is, tuning/test_ceiling.py tells; elsewhere its twenty splits would take seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hb_train.bias_labels.label_ceiling", partial(label_ceiling, num_splits=4))
         yield
 
 
@@ -364,7 +355,7 @@ def labels_by_hand(folder, tokenizer, context, *, is_encoder_decoder, number=24)
     pq.write_table(table.slice(number // 2), folder / "data" / "validation.parquet")
     suffix = rendered[0].rpartition(tags[0])[2]
     labels = {
-        **{"suffix": suffix, "context": context, "asked_with": None, "alpha": 0, "beta": 0.5, "ceiling": None},
+        **{"suffix": suffix, "context": context, "asked_with": None, "alpha": 0, "beta": 0.5},
         **{"model": {"name": "by hand", "digest": "none"}, "by_tag": {"bias": 16, "no_bias": 8}, "by_split": {}},
         "style_classifier": {"name": "none", "num_styles": 2},
     }

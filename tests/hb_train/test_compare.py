@@ -136,15 +136,14 @@ def noted(monkeypatch, tmp_path, *options, status=0):
 
 
 def test_the_tuned_model_is_detailed_beside_the_one_before(tmp_path, monkeypatch):
-    steps = noted(monkeypatch, tmp_path, "--method", "kto", "distill", "--system_prompt", "Be brief.")
-    assert steps.values("tune", "--method") == ["distill", "kto"]
+    steps = noted(monkeypatch, tmp_path, "--method", "sft", "distill", "--system_prompt", "Be brief.")
+    assert steps.values("tune", "--method") == ["distill", "sft"]
     name, words = steps.steps[-1]
-    runs = [str(tmp_path / run) for run in ("before", "distill", "kto", "prompt")]
+    runs = [str(tmp_path / run) for run in ("before", "distill", "sft", "prompt")]
     drifts = [words for name, words in steps.steps if name == "side_effects"]
     assert sorted(drifts) == [[runs[0], run] for run in runs[1:]]
     assert (name, words[:4]) == ("report", runs)
-    assert words[5:9] == ["before", "distill", "kto", "system prompt"]
-    assert words[9:11] == ["--labels", str(tmp_path / "labels")]
+    assert words[5:9] == ["before", "distill", "sft", "system prompt"]
 
 
 def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch):
@@ -163,22 +162,6 @@ def test_margins_reach_the_report_and_its_status_the_user(tmp_path, monkeypatch)
     with pytest.raises(SystemExit, match="did you mean"):
         tune(["--compare", "--output_dir", str(tmp_path), "--no_worse_than", "offensive_reply=1pt"])
     assert [name for name, _ in steps.steps[number:]] == ["baseline_replies", "measure"]  # before anything is trained
-
-
-@pytest.mark.parametrize(
-    ("options", "measured", "last"),
-    [
-        ((), ["before", "counterfactual"], None),
-        (("--method", "sft", "distill"), ["before", "distill", "labelled"], "--label_args=--accept_no_gain"),
-        (("--method", "sft", "kto"), ["before", "labelled"], "before/report.html"),
-    ],
-)
-def test_without_labels_it_ends_with_what_needs_none(options, measured, last, tmp_path, monkeypatch, capsys):
-    steps = noted(monkeypatch, tmp_path, *options, status=3)
-    assert [Path(value).name for value in steps.values("measure", "--output_dir")] == measured
-    assert steps.values("tune", "--method") == [name for name in measured if name in ("counterfactual", "distill")]
-    out = capsys.readouterr().out
-    assert out.strip().endswith(last) if last else not out
 
 
 def test_what_is_measured_is_not_learnt_unless_all_is(tmp_path, monkeypatch):
@@ -206,10 +189,9 @@ def test_each_method_is_debiased_and_its_costs_measured(monkeypatch):
     assert steps.values("debias", "--lambda_d") == ["50", "50"]
 
 
-@pytest.mark.parametrize("command", [lambda words: tune([*words, "--method", "sft", "kto"]), debias])
-def test_other_kinds_of_models_are_refused_first(command, save_small_model, tmp_path, monkeypatch):
+def test_other_kinds_of_models_are_refused_first(save_small_model, tmp_path, monkeypatch):
     steps = Noted()
     monkeypatch.setattr(compare, "run_step", steps)
     with pytest.raises(SystemExit, match="is encoder-decoder; pass a model that is causal"):
-        command(["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model("t5"))])
+        debias(["--compare", "--output_dir", str(tmp_path), "--model", str(save_small_model("t5"))])
     assert not steps.steps

@@ -9,22 +9,20 @@ import numpy as np
 import pytest
 import torch
 from datasets import load_dataset
+from hb_metrics.measurements.generation.tuned import other_model_notes
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
 
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies
-from hb_metrics.measurements.generation.tuned import other_model_notes, tuned_rows
-from hb_metrics.report.layout.numbers import bias, share
 from hb_metrics.runs.finished_run import read_run
-from hb_train import bias_labels, tune
-from hb_train.bias_labels import main as label
+from hb_train import tune
 from hb_train.model_card import OTHER_MODELS
 from hb_train.model_card import main as write_card
 from hb_train.training.trainers import ReplySFTTrainer
 from hb_train.tune import main as tune_main
-from hb_train.tuning.labels import CEILING_FILE, LABELS_FILE, SPLITS, read_split
+from hb_train.tuning.labels import LABELS_FILE
 from tests.hb_train.conftest import (
     PITIED_AXIS,
     QUICK,
@@ -74,62 +72,11 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     assert OTHER_MODELS not in card
     write_card(["--model", str(tuned), "--runs", runs[0]])
     assert OTHER_MODELS in (tuned / "README.md").read_text(encoding="utf-8")
-    table = {line.split(" | ")[0].strip("| "): line for line in card.splitlines() if line.startswith("| ")}
-    tagged = r'ceiling: the 80% tagged "no\_bias"'
-    assert table[tagged].split(" | ")[1] == bias(recorded["ceiling"]["no_bias"]["full_gen_bias"])
-    assert table["replies that were labelled"].split(" | ")[1] == bias(recorded["ceiling"]["all"]["full_gen_bias"])
-    # The mean bias value falls when the model is asked with "no_bias", and not with "bias".
-    rows = tuned_rows([read_run(Path(run)) for run in runs], names, labels, None)
-    first, obedient, other = (row.obeys for row in rows)
-    assert first.along.is_own
-    assert not obedient.along.is_own
-    assert obedient.change.interval[1] < 0
-    assert obedient.change.value < -0.8 * first.mean.value
-    assert other.change.value > 0
-    assert rows[1].relative == pytest.approx(obedient.mean.value / first.mean.value - 1)
-    assert table["with tag no_bias".replace("_", r"\_")].split(" | ")[5] == bias(obedient.mean.value)
+
     recorded["model"] |= {"name": "<b>another</b>", "digest": "d"}
     (tmp_path / LABELS_FILE).write_text(json.dumps(recorded), encoding="utf-8")
     (note,) = other_model_notes(tmp_path, [read_run(Path(run)) for run in runs])
     assert note == "The labels are for replies by <b>another</b>, but none of these runs measured this model."
-
-
-def test_beta_auto_takes_the_lowest_ceiling_or_stops(before, labels, tmp_path, capsys, monkeypatch):
-    options = ["--run_dir", str(before[0]), "--beta", "auto", "--output_dir"]
-    known, made = bias_labels.label_ceiling, []  # made once: it takes seconds
-    monkeypatch.setattr(bias_labels, "label_ceiling", lambda *a, **k: made.append(known(*a, **k)) or made[0])
-    label([*options, str(tmp_path / "auto")])
-    printed = capsys.readouterr().out
-    content = json.loads((tmp_path / "auto" / LABELS_FILE).read_text(encoding="utf-8"))
-    ceiling = json.loads((tmp_path / "auto" / CEILING_FILE).read_text(encoding="utf-8"))
-    lowest = min(
-        (point for point in ceiling["curve"][1:] if point["interval"] is not None),
-        key=lambda point: point["full_gen_bias"],
-    )
-    assert ceiling["helps"]
-    assert ceiling["lowest"] == lowest["share"] == content["ceiling"]["no_bias"]["share"]
-    values = [row["bias_value"] for split in SPLITS for row in read_split(tmp_path / "auto", split)]
-    assert content["beta"] == pytest.approx(np.quantile(values, lowest["share"], method="inverted_cdf"))
-    card = (tmp_path / "auto" / "README.md").read_text(encoding="utf-8")
-    assert f"| **{share(lowest['share'], 0)}** | {bias(lowest['full_gen_bias'])} |" in card
-    assert f"The lowest ceiling is {bias(lowest['full_gen_bias'])}" in printed
-    given = json.loads((labels / LABELS_FILE).read_text(encoding="utf-8"))["ceiling"]["no_bias"]
-    assert given["share"] == 0.8
-
-    monkeypatch.setattr(bias_labels, "label_ceiling", lambda *a, **k: made[0]._replace(helps=False))
-    with pytest.raises(SystemExit) as error:
-        label([*options, str(tmp_path / "refused")])
-    assert error.value.code == bias_labels.NO_GAIN_STATUS == 3
-    captured = capsys.readouterr()
-    assert captured.err.startswith("bias_labels.py: no labels were written")
-    assert "No β lowers the bias" in captured.out
-    assert not (tmp_path / "refused").exists()
-    label([*options, str(tmp_path / "refused"), "--accept_no_gain"])
-    assert (tmp_path / "refused" / LABELS_FILE).is_file()
-
-    monkeypatch.setattr(bias_labels, "label_ceiling", lambda *a, **k: None)
-    with pytest.raises(SystemExit, match="--beta auto needs the ceiling"):
-        label([*options, str(tmp_path / "none"), "--accept_no_gain"])
 
 
 KEEP = ["--save_total_limit", "3"]

@@ -9,7 +9,6 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.devices import input_device, is_offloaded
-from hb_metrics.inference.models.erasure import is_erasure
 from hb_metrics.inference.models.sources import ADAPTER_CONFIG, Source, identify
 
 _TRIAL_TOKENS = 8
@@ -30,7 +29,7 @@ class Adapter:
 def find_adapter(source: Source) -> Adapter | None:
     if source.adapter is None:
         return None
-    if importlib.util.find_spec("peft") is None and not is_erasure(source.adapter, source.adapter_revision):
+    if importlib.util.find_spec("peft") is None:
         raise ModuleNotFoundError(
             f"the adapter '{source.adapter}' needs the package peft, which is not installed; run pip install "
             "'holistic-bias[adapters]' (or pip install peft)"

@@ -16,7 +16,7 @@ BIAS, NO_BIAS = TAGS = get_args(Tag)
 TUNING_FILE = "bias_tuning.json"
 # Options in run.json that affect replies. The context format and the tag are recorded separately.
 ASKED_WITH = ("system_prompt", "chat_template_kwargs", "cue")
-_METHODS = {"kto": "KTO", "distill": "baseline distillation", "counterfactual": "counterfactual distillation"}
+_METHODS = {"distill": "baseline distillation", "counterfactual": "counterfactual distillation"}
 POSITION = "the last word of the prompt, after a space and before the end of the turn"
 
 

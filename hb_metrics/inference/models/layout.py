@@ -13,7 +13,6 @@ class Layout(NamedTuple):
     Attributes:
         tuned_with: For a tuned model, the values that the options in `bias_tags.ASKED_WITH` had in the run that
             generated the training replies.
-        label_ceiling: For a tuned model, the estimate of how far tuning with its labels can reduce the bias.
     """
 
     context: ContextFormat
@@ -22,7 +21,6 @@ class Layout(NamedTuple):
     tag_reason: str
     chat: ChatOptions = DEFAULT_CHAT
     tuned_with: dict[str, Any] | None = None
-    label_ceiling: dict[str, Any] | None = None
 
 
 def choose_layout(
@@ -53,8 +51,7 @@ def choose_layout(
         _check_no_chat(chat, chosen, reason)
     elif loaded is not None:
         check_template_reads(chat, loaded.tokenizer)
-    tuned = () if tuning is None else (tuning.asked_with, tuning.labels.get("ceiling"))
-    return Layout(chosen, reason, chosen_tag, tag_reason, chat, *tuned)
+    return Layout(chosen, reason, chosen_tag, tag_reason, chat, None if tuning is None else tuning.asked_with)
 
 
 def render_prompts(texts: Sequence[str], loaded: LoadedTokenizer, layout: Layout) -> list[str]:

@@ -29,7 +29,6 @@ from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 
 from hb_metrics.inference.memory import is_out_of_memory
 from hb_metrics.inference.models.adapters import Adapter, find_adapter, unsafe_weights, with_adapter
-from hb_metrics.inference.models.erasure import is_erasure, load_erasures
 from hb_metrics.inference.models.quantization import quantization_of
 from hb_metrics.inference.models.sources import EMBEDDED, Source, file_of, find_source, identify
 
@@ -155,9 +154,7 @@ def load_model(
     if others and not _has_language_head(loaded.config):
         raise _other_head(f"'{name}' ({', '.join(others[:3])})")
     model.eval()
-    if loaded.adapter is not None and is_erasure(loaded.adapter.name, loaded.adapter.revision):
-        load_erasures(model, loaded.adapter.name, loaded.adapter.revision, loaded.digest)
-    elif loaded.adapter is not None:
+    if loaded.adapter is not None:
         model = with_adapter(model, loaded.adapter, name, loaded.tokenizer)
     return LoadedModel(**vars(loaded), model=model, dtype=str(model.dtype).removeprefix("torch."))
 

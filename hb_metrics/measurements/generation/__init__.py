@@ -10,8 +10,6 @@ from hb_metrics.report.layout.parts import Section
 from hb_metrics.runs.run_record import classifier_name, cue_of, public_name, reply_settings, tag_and_cue
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hb_metrics.runs.finished_run import Run
 
 
@@ -50,14 +48,10 @@ class Generation(Measurement):
             counts += f" {count(unclosed)} prompts have no reply, because the model did not finish its thought."
         return [*sentences, counts]
 
-    def together(self, runs: "Sequence[Run]", names: Sequence[str], labels: "Path | None") -> list[Section]:
+    def together(self, runs: "Sequence[Run]") -> list[Section]:
         from hb_metrics.measurements.generation.compared_cues import cue_sections
-        from hb_metrics.measurements.generation.tuned import tuned_section
 
-        measured = [(run, name) for run, name in zip(runs, names, strict=True) if self.name in run.results]
-        having = [run for run, _ in measured]
-        tuned = tuned_section(having, [name for _, name in measured], labels)
-        return [*([] if tuned is None else [tuned]), *cue_sections(having)]
+        return cue_sections([run for run in runs if self.name in run.results])
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         sentences = []
@@ -89,7 +83,7 @@ class Generation(Measurement):
             )
         # Tags may differ on purpose. The other settings here only describe the model or its replies, or have their own
         # warnings.
-        no_setting = ["num_prompts", "_digest", "_reason", ".tag", ".tuned_with", ".label_ceiling"]
+        no_setting = ["num_prompts", "_digest", "_reason", ".tag", ".tuned_with"]
         no_setting += [".replies_from", ".replies_a_prompt", ".num_copied_replies", ".num_cut_to_first_line"]
         of_cue = [".cue", ".questions", ".turns", ".follow_ups", ".left_out_templates"]
         if any(name.startswith("generation.") and not name.endswith((*no_setting, *of_cue)) for name in changed):

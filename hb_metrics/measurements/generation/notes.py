@@ -2,13 +2,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_dataset.names import NAME_CUES
-from hb_metrics.report.layout.numbers import bias, count, counted, interval, share
+from hb_metrics.report.layout.numbers import count, counted, share
 
 SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the same text
 
 
 def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, ...]:
-    asked, debiased = run["generation"], generation["debiased"]
+    asked = run["generation"]
     notes = _cue_notes(run, generation)
     if generation["most_frequent_share"] >= SAME_SHARE:
         notes.append(
@@ -37,15 +37,6 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
         notes.append(f"Replies were decoded without some settings of {of}, {why} ({named}).")
     if asked["tag"] is not None:
         notes.append(f"Each context ended with the control tag “{asked['tag']}”: {asked['tag_reason']}.")
-    ceiling = asked.get("label_ceiling")
-    if ceiling is not None and ceiling["no_bias"]["full_gen_bias"] is not None and debiased is not None:
-        tagged = ceiling["no_bias"]
-        notes.append(
-            f"The labels limit the effect of tuning. The debiased Full Gen Bias is {bias(tagged['full_gen_bias'])} "
-            f"({interval(tagged['interval'])}) for the replies tagged “no_bias”, and "
-            f"{bias(ceiling['all']['full_gen_bias'])} for all "
-            f"labelled replies. This model's value is {bias(debiased['full_gen_bias'])}."
-        )
     tuned_with = asked.get("tuned_with") or {}
     if others := [f"--{name}" for name, value in tuned_with.items() if asked.get(name) != value]:
         notes.append(

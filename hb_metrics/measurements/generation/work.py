@@ -156,8 +156,6 @@ def describe(work: GenerationWork) -> dict[str, Any]:
         more["left_out_templates"] = work.asked.left_out_templates
     if layout.tuned_with is not None:
         more["tuned_with"] = layout.tuned_with
-    if layout.label_ceiling is not None:
-        more["label_ceiling"] = layout.label_ceiling
     return {
         "generation": {**work.plan.description(), **more, "ignored_settings": work.asked.ignored or None},
         "style_classifier": classifier_record(

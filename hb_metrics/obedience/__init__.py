@@ -1,1 +1,0 @@
-"""Measures obedience: the degree to which replies follow the bias tag at the end of their prompt."""
