@@ -258,7 +258,7 @@ def test_two_processes_write_the_same_bytes(measured, forked_programs, tmp_path)
 def contents(folder):
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     rows = {"data/train.parquet", "data/validation.parquet"}
-    assert set(files) == {"README.md", "labels.json", "run.json", "style_means.parquet", *rows}
+    assert set(files) == {"README.md", "labels.json", "run.json", *rows}
     return files
 
 
@@ -294,7 +294,6 @@ def test_a_beta_that_leaves_one_tag_is_refused(measured, labelled, tmp_path):
     ("options", "message"),
     [
         ([], "beta is None and beta_quantile is None; set exactly one of them"),
-        (["--beta", "lowest"], "beta is 'lowest'"),
         (["--beta_quantile", "0"], "beta_quantile is 0.0"),
         (["--beta", "1", "--seed", "-1"], "seed is -1"),
         (["--beta", "1"], "nowhere"),
@@ -318,9 +317,6 @@ def test_a_run_that_cannot_be_labelled_is_refused(measured, tmp_path):
 
     run = altered(measured("plain"), tmp_path / "scored", without_generation)
     refused(run, "scored' has no replies; pass the folder of a run with --measurements generation", tmp_path)
-    run = altered(measured("plain"), tmp_path / "directionless")
-    (run / "style_means.parquet").unlink()
-    refused(run, "directionless' has no style_means.parquet", tmp_path)
     run = altered(measured("plain"), tmp_path / "half")  # a shard is lost: not half of the labels, but none
     (shard,) = (run / "style_probabilities").glob("*.parquet")
     pq.write_table(pq.read_table(shard).slice(0, 40), shard)

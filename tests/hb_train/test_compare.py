@@ -141,7 +141,7 @@ def test_the_tuned_model_is_detailed_beside_the_one_before(tmp_path, monkeypatch
     name, words = steps.steps[-1]
     runs = [str(tmp_path / run) for run in ("before", "distill", "sft", "prompt")]
     drifts = [words for name, words in steps.steps if name == "side_effects"]
-    assert sorted(drifts) == [[runs[0], run] for run in runs[1:]]
+    assert sorted(drifts) == sorted([runs[0], run] for run in runs[1:])
     assert (name, words[:4]) == ("report", runs)
     assert words[5:9] == ["before", "distill", "sft", "system prompt"]
 

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 import torch
 from datasets import load_dataset
-from hb_metrics.measurements.generation.tuned import other_model_notes
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 from trl import SFTTrainer
 
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, read_bias_tuning
 from hb_metrics.inference.models.contexts import encode_replies
-from hb_metrics.runs.finished_run import read_run
 from hb_train import tune
 from hb_train.model_card import OTHER_MODELS
 from hb_train.model_card import main as write_card
@@ -72,11 +70,6 @@ def test_a_planted_bias_is_halved_by_asking_with_no_bias(pitying_model, before, 
     assert OTHER_MODELS not in card
     write_card(["--model", str(tuned), "--runs", runs[0]])
     assert OTHER_MODELS in (tuned / "README.md").read_text(encoding="utf-8")
-
-    recorded["model"] |= {"name": "<b>another</b>", "digest": "d"}
-    (tmp_path / LABELS_FILE).write_text(json.dumps(recorded), encoding="utf-8")
-    (note,) = other_model_notes(tmp_path, [read_run(Path(run)) for run in runs])
-    assert note == "The labels are for replies by <b>another</b>, but none of these runs measured this model."
 
 
 KEEP = ["--save_total_limit", "3"]
