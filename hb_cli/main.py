@@ -26,6 +26,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "measure": Command("hb_metrics.measure", "Measure a language model and write a report.", "measure,embedded"),
+    "analyse": Command("hb_metrics.analyse", "Compute a run's results again, without the model.", "measure"),
     "export-prompts": Command("hb_metrics.export_prompts", "Write the prompts of `measure` into a file.", "measure"),
     "human-eval export": Command(
         "hb_metrics.human_eval.export", "Write pages on which raters compare the replies of two runs.", "measure"

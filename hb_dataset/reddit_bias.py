@@ -13,6 +13,8 @@ from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.counterfactuals import Mode, check_mode, lowered, pair_of, terms_in
 from hb_dataset.reddit_files import Phrase, read_phrase_files
 
+SIDES = ("t1", "t2")  # the sides of a pair: the stereotyped text, and the other text
+
 if TYPE_CHECKING:
     import datasets
 

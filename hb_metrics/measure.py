@@ -17,11 +17,13 @@ from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
 
+from hb_metrics.analyse import write_results
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.layout.terminal import figure_lines, filled
+from hb_metrics.runs.finished_run import Run
 from hb_metrics.runs.gates import GATE_STATUS, GateError, check_gates, exceeded
 from hb_metrics.runs.planning import (
     choose_measurements,
@@ -39,7 +41,6 @@ from hb_metrics.runs.run_folder import (
     check_run_or_empty,
     hold_folder,
     open_run,
-    write_json,
     write_table,
 )
 
@@ -108,7 +109,7 @@ def measure(settings: Settings) -> Path:
         check_same_folder(folder)
         results = _measure(task, measurements, work, run)
         if state.is_main_process:
-            _report(results, folder)
+            write_results(results, folder)
         state.wait_for_everyone()
     if state.is_main_process and (sentences := exceeded(results, measurements, gates)):
         raise GateError("\n".join(sentences))
@@ -123,10 +124,11 @@ def _measure(
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
-        part = measurement.measure(task, work[measurement.name], results)
+        measurement.collect(task, work[measurement.name])
+        if task.state.is_main_process:
+            results[measurement.name] = measurement.compute(Run(task.folder, {"run": run}))
         task.state.print(f"{measurement.title} measured in {time.perf_counter() - started:.0f} s")
-        if part:
-            results[measurement.name] = part
+        if task.state.is_main_process:
             figures = comparable_figures([measurement.figures({"run": run, **results})])[0]
             print("\n" + "\n".join(figure_lines(figures)), flush=True)
             if not is_finished and number < len(measurements):
@@ -140,17 +142,6 @@ def _report_so_far(results: dict[str, Any], to_come: Sequence[Measurement], fold
     write_report(results, folder / REPORT_FILE, to_come=to_come)
     titles = ", ".join(measurement.title for measurement in to_come)
     print(f"\nreport so far: {(folder / REPORT_FILE).resolve()}\n{filled(f'still to come: {titles}')}", flush=True)
-
-
-def _report(results: dict[str, Any], folder: Path) -> None:
-    from hb_metrics.human_eval.calibration import read_calibrations
-    from hb_metrics.report.page import write_report
-
-    write_json(folder / RESULTS_FILE, results)
-    answers = write_report(results, folder / REPORT_FILE, calibrations=read_calibrations(folder))
-    for answer in answers:
-        print("\n" + filled(answer))
-    print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
 
 
 @contextmanager

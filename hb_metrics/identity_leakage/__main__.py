@@ -41,11 +41,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def leakage_of_classifier(name: str, **options: Any) -> dict[str, Any]:
     # torch takes seconds to import, so it is imported only after the options are checked.
-    from hb_metrics.identity_leakage.leakage import classifier_leakage, named_people
+    from hb_metrics.identity_leakage.leakage import classifier_leakage, identity_leakage, named_people
     from hb_metrics.inference.classifiers.styles import load_style_classifier
 
     classifier, vocabulary = load_style_classifier(name, **options), read_version("v1.0")
-    leakage = classifier_leakage(classifier, named_people(vocabulary))
+    people = named_people(vocabulary)
+    leakage = identity_leakage(classifier_leakage(classifier, people), people)
     about = {"name": classifier.name, "digest": classifier.digest, "num_styles": len(classifier.labels)}
     return {"style_classifier": about, "vocabulary": {"name": "v1.0", "digest": vocabulary.digest}, **leakage}
 

@@ -9,18 +9,23 @@ terms adds to Full Gen Bias. The difference is negative if this reaction hides b
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.identity_leakage.leakage import NamedPerson
 from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
+from hb_metrics.runs.finished_run import Vectors
+from hb_metrics.runs.replies import Replies
+from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 _SHORT = 3  # the minimum length of a stem
 NUM_MOST_IN_VIEW = 10
+MENTION_SCHEMA = pa.schema([(name, pa.string()) for name in ("id", "axis", "descriptor")])
 
 
 class Mention(NamedTuple):
@@ -29,46 +34,59 @@ class Mention(NamedTuple):
     end: int
 
 
-def run_leakage(
-    texts: Sequence[str],
-    style_probabilities: np.ndarray,
-    descriptors: Sequence[str],
-    templates: Sequence[str],
-    axes: Sequence[str],
-    people: Sequence[NamedPerson],
-    probabilities: Callable[[Sequence[str]], np.ndarray],
-    *,
-    debias: bool,
+def hidden_texts(
+    texts: Sequence[str], mentions: Sequence[Sequence[Mention]], people: Sequence[NamedPerson]
+) -> list[str]:
+    """Masks all mentions of terms. `texts` and `mentions` have one element per reply."""
+    mask = NAME if people[0].key.axis == NAMES_AXIS else REPLACEMENT
+    return [_hidden(text, of_text, mask) for text, of_text in zip(texts, mentions, strict=True)]
+
+
+def mention_table(ids: Sequence[str], mentions: Sequence[Sequence[Mention]], people: Sequence[NamedPerson]) -> pa.Table:
+    """Makes a row for each reply and each term that the reply mentions."""
+    rows = []
+    for identifier, of_text in zip(ids, mentions, strict=True):
+        for term in sorted({mention.term for mention in of_text}):
+            rows.append({"id": identifier, **people[term].key._asdict()})
+    return pa.Table.from_pylist(rows, MENTION_SCHEMA)
+
+
+def leakage_in_replies(
+    replies: Replies, style_probabilities: np.ndarray, mentions: pa.Table, hidden: Vectors | None, *, debias: bool
 ) -> dict[str, Any]:
     """Compares Full Gen Bias before and after masking all terms in replies.
 
-    All sequences have one element per reply. In `texts`, the prompt's term is already masked. `probabilities` is a
-    function that classifies texts.
+    Args:
+        replies: The run's replies.
+        style_probabilities: [replies, styles] Their style vectors.
+        mentions: The result of `mention_table`.
+        hidden: The style vectors of the replies that mention terms, after all terms were masked. `None` if no reply
+            mentions a term.
+        debias: Whether sampling noise is subtracted from Full Gen Bias.
 
     Returns:
         `num_in_view` and `share_in_view` are the number and the share of replies that contain a term. `most_in_view`
         lists the terms found in the most replies. `value` is Full Gen Bias (×1000) as measured. `hidden_value` is Full
         Gen Bias with all terms masked. `own` is `value` minus `hidden_value`.
     """
-    mentions = mentions_in(texts, people)
-    rows = [row for row, of_text in enumerate(mentions) if of_text]
-    value = _full_gen_bias(style_probabilities, descriptors, templates, axes, {}, debias)
+    value = _full_gen_bias(style_probabilities, replies, debias)
     hidden_value = value
-    if rows:
-        mask = NAME if axes[0] == NAMES_AXIS else REPLACEMENT
-        again = probabilities([_hidden(texts[row], mentions[row], mask) for row in rows])
-        changed = dict(zip(rows, again.astype(np.float32), strict=True))
-        hidden_value = _full_gen_bias(style_probabilities, descriptors, templates, axes, changed, debias)
-    counts = Counter(term for of_text in mentions for term in {mention.term for mention in of_text})
+    if hidden is not None:
+        row_of = {identifier: row for row, identifier in enumerate(replies.ids)}
+        changed = style_probabilities.astype(np.float32)
+        changed[[row_of[identifier] for identifier in hidden.ids]] = hidden.values
+        hidden_value = _full_gen_bias(changed, replies, debias)
+    counts = Counter(zip(mentions["axis"].to_pylist(), mentions["descriptor"].to_pylist(), strict=True))
     most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:NUM_MOST_IN_VIEW]
+    number = len(mentions["id"].unique())
     return {
-        "num_in_view": len(rows),
-        "share_in_view": len(rows) / len(texts),
+        "num_in_view": number,
+        "share_in_view": number / len(replies.ids),
         "is_debiased": debias,
         "value": value,
         "hidden_value": hidden_value,
         "own": value - hidden_value,
-        "most_in_view": [{**people[term].key._asdict(), "num_replies": number} for term, number in most],
+        "most_in_view": [{**DescriptorKey(*key)._asdict(), "num_replies": number} for key, number in most],
     }
 
 
@@ -97,20 +115,9 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     return [_longest(of_text) for of_text in spans]
 
 
-def _full_gen_bias(
-    style_probabilities: np.ndarray,
-    descriptors: Sequence[str],
-    templates: Sequence[str],
-    axes: Sequence[str],
-    changed: Mapping[int, np.ndarray],
-    debias: bool,
-) -> float:
-    """Computes Full Gen Bias (×1000) after some rows' style vectors are replaced with the vectors in `changed`."""
+def _full_gen_bias(vectors: np.ndarray, replies: Replies, debias: bool) -> float:
     cells = CellSums(None)
-    vectors = style_probabilities.astype(np.float32)
-    for row, vector in changed.items():
-        vectors[row] = vector
-    cells.add(vectors, descriptors, templates, axes)
+    cells.add(vectors.astype(np.float32), replies.descriptors, replies.templates, replies.axes)
     with warnings.catch_warnings():  # the run has already warned about skipped templates
         warnings.simplefilter("ignore")
         return gen_bias(cells, debias=debias).full_gen_bias

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import yaml
 
 from hb_dataset.names import NAMES_AXIS
@@ -25,14 +26,13 @@ from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT
 from hb_metrics.stats.bias_values import DescriptorKey
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from hb_metrics.inference.classifiers.classifier import Classifier
 
 SENTENCES_FILE = Path(__file__).parent / "sentences.yaml"
 SCALE = 1000  # the same as for the paper's Gen Bias
 NUM_MOST_MOVED = 10
 _JUDGES_STEP = 5
+PEOPLE_SCHEMA = pa.schema([(name, pa.string()) for name in ("axis", "descriptor", "plural", "phrase", "neutral")])
 # Each term is combined with the first of these nouns that the grammar allows, or else with another noun.
 _NOUNS = ("person", "woman", "man")
 
@@ -67,7 +67,7 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
     return people
 
 
-def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
+def people_of(prompts: pa.Table, vocabulary: Vocabulary) -> list[NamedPerson]:
     if prompts["axis"][0].as_py() == NAMES_AXIS:
         names = prompts["descriptor"].unique().to_pylist()
         return [NamedPerson(DescriptorKey(NAMES_AXIS, name), None, name, NAME) for name in names]
@@ -79,33 +79,53 @@ def people_of(prompts: "pa.Table", vocabulary: Vocabulary) -> list[NamedPerson]:
     return named_people(vocabulary, keys)
 
 
-def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> dict[str, Any]:
-    """Computes the identity leakage of a classifier over the sentences in sentences.yaml.
+def classifier_leakage(classifier: "Classifier", people: Sequence[NamedPerson]) -> pa.Table:
+    """Classifies the sentences in sentences.yaml with every term (see `leakage_table`).
 
     A judge reads only every fifth sentence. Within a sentence, the judge's answer letters are the same for all terms.
     """
     sentences = shipped_sentences()
     by_key = classifier.classify_by_key
     if by_key is None:
-        return identity_leakage(classifier.probabilities, people, sentences)
+        return leakage_table(classifier.probabilities, people, sentences)
     sentences = sentences[::_JUDGES_STEP]
 
     def probabilities(texts: Sequence[str]) -> np.ndarray:
         return by_key(texts, np.repeat(sentences, len(texts) // len(sentences)).tolist()).probabilities
 
-    return identity_leakage(probabilities, people, sentences)
+    return leakage_table(probabilities, people, sentences)
 
 
-def identity_leakage(
+def leakage_table(
     probabilities: Callable[[Sequence[str]], np.ndarray], people: Sequence[NamedPerson], sentences: Sequence[str]
-) -> dict[str, Any]:
+) -> pa.Table:
+    """Classifies every sentence with the noun phrase of every term.
+
+    Args:
+        probabilities: A function that classifies texts. It returns an array [texts, styles].
+        people: Two or more terms.
+        sentences: Sentences that contain "{noun_phrase}" once.
+
+    Returns:
+        A row per sentence and noun phrase, with the columns `sentence`, `phrase` and `probabilities` (float32).
+    """
+    phrases = list(dict.fromkeys(phrase for person in people for phrase in (person.phrase, person.neutral)))
+    vectors = probabilities([sentence.replace(SINGULAR_SLOT, phrase) for sentence in sentences for phrase in phrases])
+    values = pa.array(np.ascontiguousarray(vectors, np.float32).ravel())
+    columns = {
+        "sentence": np.repeat(sentences, len(phrases)),
+        "phrase": phrases * len(sentences),
+        "probabilities": pa.FixedSizeListArray.from_arrays(values, vectors.shape[1]),
+    }
+    return pa.table(columns)
+
+
+def identity_leakage(table: pa.Table, people: Sequence[NamedPerson]) -> dict[str, Any]:
     """Computes identity leakage from the probabilities of every sentence with every term.
 
     Args:
-        probabilities: A function that classifies texts. It returns an array [texts, styles] of float64, and each row
-            sums to 1.
-        people: Two or more terms.
-        sentences: Sentences that contain "{noun_phrase}" once.
+        table: The result of `leakage_table`.
+        people: The terms for which the table was made.
 
     Returns:
         `leakage` is multiplied by 1000. `shared` is the part of the leakage that is common to all sentences. `by_axis`
@@ -113,13 +133,13 @@ def identity_leakage(
         probability that the term moves to other styles, averaged over sentences. `most_moved` lists the terms with the
         largest `move`, and `mean_move` is the mean over all terms.
     """
-    phrases = list(dict.fromkeys(phrase for person in people for phrase in (person.phrase, person.neutral)))
+    phrases = table["phrase"].unique().to_pylist()
     index_of = {phrase: index for index, phrase in enumerate(phrases)}
-    texts = [sentence.replace(SINGULAR_SLOT, phrase) for sentence in sentences for phrase in phrases]
-    vectors = probabilities(texts).reshape(len(sentences), len(phrases), -1)
+    column = table["probabilities"].combine_chunks()
+    vectors = column.flatten().to_numpy().reshape(-1, len(phrases), column.type.list_size)
     named = vectors[:, [index_of[person.phrase] for person in people]]
     neutral = vectors[:, [index_of[person.neutral] for person in people]]
-    moves = np.ascontiguousarray(named - neutral, np.float32).astype(np.float64)  # [sentences, terms, styles]
+    moves = (named - neutral).astype(np.float64)  # [sentences, terms, styles]
 
     def mean_variance(terms: Sequence[int]) -> float:
         return SCALE * float(moves[:, terms].var(axis=1).sum(axis=1).mean())
@@ -134,10 +154,23 @@ def identity_leakage(
         "shared": SCALE * float(moves.mean(axis=0).var(axis=0).sum()),
         "by_axis": {axis: mean_variance(rows) if len(rows) > 1 else None for axis, rows in sorted(rows_of.items())},
         "num_terms": len(people),
-        "num_sentences": len(sentences),
+        "num_sentences": len(vectors),
         "mean_move": float(shares.mean()),
         "most_moved": [{**people[row].key._asdict(), "move": float(shares[row])} for row in most],
     }
+
+
+def people_table(people: Sequence[NamedPerson]) -> pa.Table:
+    rows = [{**person.key._asdict(), "plural": person.plural, **person._asdict()} for person in people]
+    return pa.Table.from_pylist(rows, PEOPLE_SCHEMA)
+
+
+def people_in(table: pa.Table) -> list[NamedPerson]:
+    """Returns the terms in a table of `people_table`."""
+    return [
+        NamedPerson(DescriptorKey(row["axis"], row["descriptor"]), row["plural"], row["phrase"], row["neutral"])
+        for row in table.to_pylist()
+    ]
 
 
 def shipped_sentences() -> list[str]:

@@ -2,7 +2,8 @@
 
 A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file. It is listed in
 `MEASUREMENTS`. docs/architecture.md describes the other modules in its folder. They are imported only when needed,
-because some import torch or plotly. `figures` and `report` read results.json and need no model.
+because some import torch or plotly. `compute` reads the run's tables, and `figures` and `report` read results.json.
+None of the three needs a model.
 """
 
 import inspect
@@ -142,18 +143,21 @@ class Measurement:
         """Returns sections of run.json that describe all parts of the plan on which results depend."""
         return self.module("work").describe(work)
 
-    def measure(self, task: Task, work: Any, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Does the work whose output is not on disk yet, and computes the results. Runs on every process.
+    def collect(self, task: Task, work: Any) -> None:
+        """Writes the model's outputs that are not on disk yet to tables in the run's folder. Runs on every process.
 
         Args:
             task: The state that all measurements share.
             work: The result of `plan`.
-            results: The results of the earlier measurements, by name. On all processes but the main one, it is empty.
-
-        Returns:
-            Plain values for results.json. On all processes but the main one, it is empty.
         """
-        return self.module("work").measure(task, work, results)
+        self.module("work").collect(task, work)
+
+    def compute(self, run: "Run") -> dict[str, Any]:
+        """Computes the measurement's part of results.json from the tables in the run's folder. Needs no model.
+
+        `run.results` contains at least the run's record.
+        """
+        return self.module("compute").compute(run)
 
     def figures(self, results: Mapping[str, Any]) -> list[Figure]:
         """Returns the figures of a run. Comparisons match figures of different runs by their names."""

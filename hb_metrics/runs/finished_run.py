@@ -76,7 +76,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_prompts(folder: Path) -> pa.Table:
-    return _read_file(folder / PROMPTS_FILE)
+    return stored_table(folder / PROMPTS_FILE)
 
 
 PAIRS_REASON = "pairs of terms with a term in common are not independent"
@@ -124,6 +124,22 @@ def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
     return turns
 
 
+def stored_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Reads shards that a run of `measure` has written. Raises a ValueError if there are none."""
+    table = read_shards(folder, columns)
+    if table is None:
+        raise ValueError(f"'{folder}' has no tables; to restore them, run the same `measure` command again")
+    return table
+
+
+def stored_table(path: Path) -> pa.Table:
+    """Reads a table that a run of `measure` has written. Raises a ValueError if it does not exist."""
+    if not path.is_file():
+        raise ValueError(f"'{path}' does not exist; to restore it, run the same `measure` command again")
+    _check_run([path])
+    return _read_table(path)
+
+
 def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | None:
     files = _shards(folder)
     return pa.concat_tables([_read_table(file, columns) for file in files]) if files else None
@@ -138,7 +154,7 @@ def read_styles(run: Run) -> RunStyles | None:
 
 
 def read_run_table(path: Path) -> pa.Table | None:
-    return _read_file(path) if path.is_file() else None
+    return stored_table(path) if path.is_file() else None
 
 
 def read_style_means(path: Path) -> RunStyles:
@@ -155,13 +171,6 @@ def read_style_means(path: Path) -> RunStyles:
 def recorded_run(path: Path) -> str | None:
     mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
     return None if mark is None else mark.decode()
-
-
-def _read_file(path: Path) -> pa.Table:
-    if not path.is_file():
-        raise ValueError(f"'{path.parent}' has no {path.name}; pass the folder of a run that measured generation")
-    _check_run([path])
-    return _read_table(path)
 
 
 def _shards(folder: Path) -> list[Path]:

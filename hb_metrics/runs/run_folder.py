@@ -7,7 +7,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from itertools import count
@@ -30,11 +30,17 @@ LOCK_FILE = ".lock"  # hidden, because it is not part of the results
 PROMPTS_FILE = "prompts.parquet"
 BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
+PEOPLE_FILE = "people.parquet"  # the terms for which identity leakage is measured
+MENTIONS_FILE = "mentions.parquet"  # the terms that replies mention although the prompt's term is masked
+FREQUENCIES_FILE = "frequencies.parquet"
+COSTS_FILE = "judge_costs.parquet"  # a served judge's answers and tokens
+LEAKAGE = "leakage"  # contains a table of leakage per classifier
 REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of shards that several measurements read
+HIDDEN_STYLES = "hidden_style_probabilities"  # shards: the styles of replies in which all terms are masked
 PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # shards of one measurement
 TURNS = "turns"  # contains a folder for each later turn of conversations
 JUDGE = "judge"  # contains a folder for each rubric
-LAYOUT = 2  # the version of the folder's layout: version 2 added the prompts and grouped results by measurement
+LAYOUT = 3  # the version of the folder's layout: since version 3, all results are computed from tables
 SHARD_RUN = b"holistic_bias.run"  # the key of the run's digest in the metadata of a Parquet file
 # The packages whose releases may change a result.
 VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
@@ -85,6 +91,13 @@ def plural_forms(prompts: pa.Table) -> dict[str, str]:
 def write_table(path: Path, table: pa.Table) -> None:
     marked = table.replace_schema_metadata({SHARD_RUN: run_digest(path.parent).encode()})
     write_atomically(path, lambda scratch: pq.write_table(marked, scratch, compression="zstd"))
+
+
+def write_once(path: Path, make: Callable[[], pa.Table]) -> None:
+    """Makes and writes a table that takes long to compute, unless an earlier start of this run has written it."""
+    if not path.is_file() or (pq.read_schema(path).metadata or {}).get(SHARD_RUN) != run_digest(path.parent).encode():
+        path.parent.mkdir(exist_ok=True)
+        write_table(path, make())
 
 
 def set_aside(path: Path) -> Path:

@@ -1,6 +1,5 @@
 """Small models with random weights, one for each way a model can be built, and tokenizers trained on the prompts."""
 
-import copy
 from collections import Counter
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -14,7 +13,7 @@ from tokenizers.models import BPE, WordPiece
 
 from hb_dataset import load_table
 from hb_metrics import measure
-from hb_metrics.identity_leakage.leakage import identity_leakage, shipped_sentences
+from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.inference.models.contexts import encode_messages, with_tag
 from hb_metrics.inference.models.loading import LoadedModel
@@ -274,8 +273,8 @@ def quick_styles():
         if not classifier.is_embedded:
             return leakage(classifier, people)
         if key not in known:
-            known[key] = identity_leakage(classifier.probabilities, people, shipped_sentences()[::10])
-        return copy.deepcopy(known[key])
+            known[key] = leakage_table(classifier.probabilities, people, shipped_sentences()[::10])
+        return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(work, "load_style_classifier", load_once)

@@ -16,9 +16,9 @@ from hb_metrics.inference.judges.rubric import read_rubric
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import generation_results, refusals_results, style_means_table
-from hb_metrics.measurements.judge.work import judged_results
-from hb_metrics.measurements.likelihood.results import likelihood_results
-from hb_metrics.measurements.offensiveness.work import offensiveness_results
+from hb_metrics.measurements.judge.compute import judged_results
+from hb_metrics.measurements.likelihood.compute import likelihood_results
+from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares

@@ -2,10 +2,13 @@
 
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
+from hb_metrics.analyse import analyse
 from hb_metrics.measure import main
+from hb_metrics.runs.run_folder import REPORT_FILE, RESULTS_FILE
 
 
 def measure_here(*options):
@@ -23,3 +26,13 @@ def refusal(*options):
         return ended.value.code
     assert ended.value.code == 2  # argparse's, which has printed why
     return errors.getvalue()
+
+
+def analysed(folder):
+    """Checks that a run's results and report, computed again from its tables, are the same bytes."""
+    written = {name: (folder / name).read_bytes() for name in (RESULTS_FILE, REPORT_FILE)}
+    for name in written:
+        (folder / name).write_bytes(b"{}" if name == REPORT_FILE else written[name].replace(b" ", b""))
+    with redirect_stdout(StringIO()):
+        analyse(Path(folder))
+    return {name: (folder / name).read_bytes() for name in written} == written

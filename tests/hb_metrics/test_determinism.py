@@ -15,7 +15,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from hb_metrics import measure
-from hb_metrics.identity_leakage.leakage import identity_leakage, shipped_sentences
+from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.measurements.generation import work
 from hb_metrics.runs.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
 from tests.hb_metrics.conftest import write_vocabulary
@@ -47,9 +47,18 @@ def inputs(tmp_path):
 @pytest.fixture(autouse=True)
 def leakage_each_time(monkeypatch):
     def leakage(classifier, people):
-        return identity_leakage(classifier.probabilities, people, shipped_sentences()[::5])
+        return leakage_table(classifier.probabilities, people, shipped_sentences()[::5])
 
     monkeypatch.setattr(work, "classifier_leakage", leakage)
+
+
+def analyse_without_torch(folder):
+    """What `analyse` writes in a process in which torch cannot be imported."""
+    (folder / RESULTS_FILE).write_bytes((folder / RESULTS_FILE).read_bytes().replace(b"  ", b""))
+    (folder / REPORT_FILE).unlink()
+    blocked = "import sys; sys.modules['torch'] = None; from hb_metrics.analyse import main; main()"
+    subprocess.run([sys.executable, "-c", blocked, str(folder)], cwd=ROOT, check=True, capture_output=True)
+    return {name: (folder / name).read_bytes() for name in WRITTEN}
 
 
 def run(folder, *options):
@@ -66,6 +75,7 @@ def test_neither_batches_nor_threads_nor_a_second_time_change_a_byte(
     options = ["--model", save_small_model(name), *inputs, *DECODINGS[decoding]]
     expected = run(tmp_path / "first", *options)
     assert json.loads(expected[RESULTS_FILE])["run"]["generation"]["same_in_any_batch"]
+    assert analyse_without_torch(tmp_path / "first") == expected
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as the processes of torchrun have
     try:

@@ -14,8 +14,8 @@ from hb_metrics.inference.classifiers.exemplars import ExemplarSet, load_exempla
 from hb_metrics.inference.classifiers.named import load_named_classifier
 from hb_metrics.inference.classifiers.sequence_classifier import normalised
 from hb_metrics.inference.models.sources import EMBEDDED
+from hb_metrics.regard_bias.regard_rows import REGARDS
 
-REGARDS = ("negative", "neutral", "positive", "other")
 # The label of texts that state nothing about the group, express mixed regard or make no sense. Some classifiers do not
 # have this label.
 OTHER = "other"

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import torch
-from scipy import stats
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
@@ -27,7 +26,6 @@ from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME
 from hb_metrics.inference.scoring.scoring_paths import padding_changes
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches, right_padded
-from hb_metrics.paired_changes.paired_change import MIN_PAIRS
 
 
 class DialoguePlan(NamedTuple):
@@ -133,33 +131,6 @@ def dialogue_into_shards(plan: DialoguePlan, loaded: LoadedModel, folder: Path) 
         label="dialogue",
         unit="reply",
     )
-
-
-def dialogue_results(table: pa.Table, dialogue: Dialogue, confidence_level: float = 0.95) -> dict[str, Any]:
-    """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
-
-    The interval generalises to other pairs of the same kind. It is the t-interval for the mean loss per token, with
-    both limits exponentiated. With fewer than `MIN_PAIRS` pairs, the interval is `None`. Pairs in `dialogue` that are
-    not in the table are counted as too long.
-    """
-    nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
-    number, total = len(nll), tokens.sum()
-    mean = nll.sum() / total
-    interval = None
-    if number >= MIN_PAIRS:
-        errors = (nll - mean * tokens) / total
-        quantile = stats.t.ppf((1 + confidence_level) / 2, number - 1)
-        half = quantile * np.sqrt(number / (number - 1) * (errors**2).sum())
-        interval = [float(np.exp(mean - half)), float(np.exp(mean + half))]
-    return {
-        "perplexity": float(np.exp(mean)),
-        "interval": interval,
-        "confidence_level": confidence_level,
-        "num_replies": number,
-        "num_tokens": int(total),
-        "num_skipped": {"too_long": len(dialogue.ids) - number},
-        "source": dialogue.source,
-    }
 
 
 def reply_nlls(

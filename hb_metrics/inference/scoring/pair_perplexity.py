@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.reddit_bias import SIDES
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, most_tokens, plan_perplexity
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan
-
-SIDES = ("t1", "t2")
 
 
 class TextPlan(NamedTuple):
@@ -74,20 +73,6 @@ def plan_texts(
         num_skipped=num_skipped,
         scoring=plan,
     )
-
-
-def language_model_perplexity(
-    log_likelihoods: Sequence[float] | np.ndarray, num_tokens: Sequence[int] | np.ndarray
-) -> float:
-    """Returns the language model perplexity, LMP (Barikeri et al., 2021, 3.2).
-
-    LMP is exp(mean over sentences of the negative log-likelihood per token), so all sentences have the same weight.
-
-    Args:
-        log_likelihoods: [sentences] Natural logarithms, summed over the predicted tokens.
-        num_tokens: [sentences] The numbers of predicted tokens.
-    """
-    return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 
 
 def texts_into_shards(plan: TextPlan, loaded: LoadedModel, folder: Path, *, label: str) -> pa.Table | None:

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import stats
 
-from hb_dataset.awareness import NEED, NEUTRAL, AwarenessItem, taken_up_pattern
+from hb_dataset.awareness import NEED, NEUTRAL, taken_up_pattern
 from hb_metrics.inference.classifiers.censoring import mention_pattern
 from hb_metrics.stats.generalising import share_bounds
 
@@ -138,7 +138,7 @@ def awareness_results(
     }
 
 
-def takes_up(reply: str, item: AwarenessItem, descriptor: str) -> bool:
-    """Returns whether a reply contains a word from the need's list. Words within the descriptor do not count."""
+def takes_up(reply: str, words: Sequence[str], descriptor: str) -> bool:
+    """Returns whether a reply contains one of the need's `words`. Words within the descriptor do not count."""
     masked = mention_pattern(descriptor).sub("…", reply)
-    return taken_up_pattern(item.taken_up).search(masked) is not None
+    return taken_up_pattern(tuple(words)).search(masked) is not None

@@ -1,4 +1,3 @@
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -6,12 +5,7 @@ import pyarrow as pa
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
 from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.scoring.dialogue import (
-    DialoguePlan,
-    dialogue_into_shards,
-    dialogue_results,
-    plan_dialogue,
-)
+from hb_metrics.inference.scoring.dialogue import DialoguePlan, dialogue_into_shards, plan_dialogue
 from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
@@ -39,8 +33,5 @@ def describe(work: DialogueWork) -> dict[str, Any]:
     return {"dialogue": work.dialogue.description()}
 
 
-def measure(task: Task, work: DialogueWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    scores = dialogue_into_shards(work.plan, task.loaded, task.folder / DIALOGUE)
-    if scores is None:
-        return {}
-    return dialogue_results(scores, work.dialogue, task.settings.run.confidence_level)
+def collect(task: Task, work: DialogueWork) -> None:
+    dialogue_into_shards(work.plan, task.loaded, task.folder / DIALOGUE)

@@ -7,22 +7,17 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.names import NAME_CUES
-from hb_metrics.inference.classifiers.censoring import masked_texts, term_mentioned
-from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
-from hb_metrics.inference.models.layout import Layout
-from hb_metrics.inference.replies.requests import ReplyRequests
-from hb_metrics.inference.replies.turns import next_turn
+from hb_metrics.inference.classifiers.censoring import term_mentioned
 from hb_metrics.measurements.generation.name_groups import name_groups
-from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.results import served_counts
-from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules
-from hb_metrics.runs.finished_run import read_vectors
+from hb_metrics.runs.finished_run import Run, read_vectors
 from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies, rows_of_conversations
-from hb_metrics.runs.run_folder import REPLIES, STYLES, turn_folder
+from hb_metrics.runs.run_folder import STYLES, turn_folder
+from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
@@ -30,54 +25,26 @@ from hb_metrics.stats.intervals import rounded
 Forms = tuple[Mapping[str, str], Mapping[str, Any]]  # the forms of terms: `plural_forms` and `paired_terms`
 
 
-def converse(
-    task: Task,
-    requests: ReplyRequests,
-    layout: Layout,
-    table: pa.Table,
-    first: Replies,
-    classifier: Classifier,
-    forms: Forms,
-) -> tuple[list[pa.Table], list[Replies]]:
-    """Generates and classifies the replies for later turns that are not on disk yet.
-
-    Every process must call this function. `table` contains all replies of the first turn, and `first` contains its
-    non-empty replies. Returns all replies and the non-empty replies of each turn, including the first turn.
-    """
-    tables, turns = [table], [first]
-    for turn in range(2, requests.turns + 1):
-        task.state.print(f"turn {turn} of {requests.turns}")
-        requests, folder = next_turn(requests, table), turn_folder(task.folder, turn)
-        plan = task.engine.plan_replies(requests, layout)
-        table = task.engine.reply(plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
-        tables.append(table)
-        replies = later_replies(first, table)
-        terms = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
-        if len(terms) == len({template for template, _, _ in terms}):
-            raise ValueError(
-                f"at turn {turn}, only {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, and no "
-                f"template has replies for two terms, so turns cannot be compared; measure with --turns {turn - 1}"
-            )
-        texts = masked_texts(replies, *forms)
-        classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label=f"styles of turn {turn}")
-        turns.append(replies)
-    return tables, turns
-
-
 def turn_results(
-    task: Task, tables: Sequence[pa.Table], turns: Sequence[Replies], rules: RefusalRules, forms: Forms
+    run: Run, prompts: pa.Table, tables: Sequence[pa.Table], first: Replies, rules: RefusalRules, forms: Forms
 ) -> dict[str, Any]:
-    """Computes the values by turn for results.json. `num_ended` counts the conversations that ended early."""
-    level = task.settings.run.confidence_level
+    """Computes the values by turn for results.json. `num_ended` counts the conversations that ended early.
+
+    `tables` contains all replies of each turn, and `first` contains the non-empty replies of the first turn.
+    """
+    level = run.confidence_level
+    turns = [first, *(later_replies(first, table) for table in tables[1:])]
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
         kept = rows_of_conversations(of_turn, turns[-1])
         replies.append(chosen_replies(of_turn, kept))
-        vectors.append(read_vectors(turn_folder(task.folder, turn) / STYLES).values[kept])
+        vectors.append(read_vectors(turn_folder(run.folder, turn) / STYLES).values[kept])
     named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]
     refused = [FlaggedReplies(each, match_rules(each.texts, rules).refusals >= 0) for each in replies]
-    is_of_names = task.settings.of(GenerationOptions).cue in NAME_CUES
-    of_names = [groups_of_names(task, *of_turn) for of_turn in zip(replies, vectors, strict=True) if is_of_names]
+    is_of_names = cue_of(run.results) in NAME_CUES
+    of_names = [
+        groups_of_names(prompts, *of_turn, level) for of_turn in zip(replies, vectors, strict=True) if is_of_names
+    ]
     return {
         **({"name_groups": of_names} if is_of_names else {}),
         "num_conversations": len(turns[-1].ids),
@@ -90,9 +57,8 @@ def turn_results(
     }
 
 
-def groups_of_names(task: Task, replies: Replies, vectors: np.ndarray) -> dict[str, Any]:
-    groups = dict(zip(task.prompts["descriptor"].to_pylist(), task.prompts["bucket"].to_pylist(), strict=True))
-    level = task.settings.run.confidence_level
+def groups_of_names(prompts: pa.Table, replies: Replies, vectors: np.ndarray, level: float) -> dict[str, Any]:
+    groups = dict(zip(prompts["descriptor"].to_pylist(), prompts["bucket"].to_pylist(), strict=True))
     return name_groups(vectors, replies.descriptors, replies.templates, groups, level)
 
 

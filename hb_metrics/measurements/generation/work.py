@@ -1,16 +1,15 @@
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import NAME_CUES, name_prompts, read_names
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.identity_leakage.in_replies import run_leakage
-from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of
-from hb_metrics.inference.classifiers.censoring import masked_texts, paired_terms, term_mentioned
+from hb_metrics.identity_leakage.in_replies import hidden_texts, mention_table, mentions_in
+from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of, people_table
+from hb_metrics.inference.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
 from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier, read_style_clusters
 from hb_metrics.inference.engines.engine import Engine, Plan
@@ -19,38 +18,33 @@ from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
 from hb_metrics.inference.replies.requests import ReplyRequests, select_prompts
-from hb_metrics.inference.replies.turns import with_follow_ups
-from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
+from hb_metrics.inference.replies.turns import next_turn, with_follow_ups
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.generation.results import (
-    bias_value_table,
-    generation_results,
-    refusals_results,
-    refusals_table,
-    reply_counts,
-    style_means_table,
-)
-from hb_metrics.measurements.generation.turns import converse, groups_of_names, turn_results
 from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules, read_refusal_rules
-from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.runs.finished_run import PAIRS_REASON, has_pairs_of_terms, read_vectors
-from hb_metrics.runs.replies import FlaggedReplies, Replies, no_replies, nonempty_replies, replied_prompts
+from hb_metrics.reply_checks.refusal_rules import RefusalRules, read_refusal_rules
+from hb_metrics.runs.replies import Replies, later_replies, no_replies, nonempty_replies, replied_prompts
 from hb_metrics.runs.run_folder import (
-    BIAS_VALUES_FILE,
-    REFUSALS_FILE,
+    FREQUENCIES_FILE,
+    HIDDEN_STYLES,
+    LEAKAGE,
+    MENTIONS_FILE,
+    PEOPLE_FILE,
     REPLIES,
-    STYLE_MEANS_FILE,
     STYLES,
     plural_forms,
+    turn_folder,
+    write_once,
     write_table,
 )
 from hb_metrics.stats.gen_bias import cluster_columns
 
 _DECODING_OPTIONS = ("temperature", "top_k", "top_p", "max_new_tokens")
 DEFAULT_FREQUENCIES = Path(__file__).parents[3] / "hb_dataset" / "frequencies" / "chitchat.csv"
+FREQUENCY_SCHEMA = pa.schema(
+    [("axis", pa.string()), ("descriptor", pa.string()), ("per_million", pa.float64()), ("one_word", pa.bool_())]
+)
 
 
 class Asked(NamedTuple):
@@ -76,6 +70,7 @@ class GenerationWork(NamedTuple):
     classifier: Classifier
     clusters: dict[str, list[str]] | None
     rules: RefusalRules
+    frequencies: Path
 
 
 def read_files(settings: Settings, prompts: pa.Table) -> None:
@@ -107,7 +102,7 @@ def plan(task: Task, files: None) -> GenerationWork:
     else:
         clusters = read_style_clusters(options.style_clusters)
         cluster_columns(classifier.labels, clusters)  # raises an error for labels that the classifier does not have
-    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules())
+    return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), _frequencies_file(task.settings))
 
 
 def own_prompts(settings: Settings) -> pa.Table:
@@ -154,6 +149,7 @@ def describe(work: GenerationWork) -> dict[str, Any]:
     more: dict[str, Any] = {}
     if work.asked.requests.cue != "prompt":
         more["left_out_templates"] = work.asked.left_out_templates
+        more["num_left_out_prompts"] = work.asked.num_left_out
     if layout.tuned_with is not None:
         more["tuned_with"] = layout.tuned_with
     return {
@@ -161,63 +157,80 @@ def describe(work: GenerationWork) -> dict[str, Any]:
         "style_classifier": classifier_record(
             classifier,
             num_styles=len(classifier.labels),
+            labels=list(classifier.labels),
             multi_label=classifier.multi_label,
             temperature=classifier.temperature,
             clusters=work.clusters,
         ),
         "refusals": {"rules_digest": work.rules.digest},
+        "frequencies": {"source": work.frequencies.name, "is_default": work.frequencies == DEFAULT_FREQUENCIES},
     }
 
 
-def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dict[str, Any]:
-    options, folder, classifier = task.settings.of(GenerationOptions), task.folder, work.classifier
-    forms = plural_forms(work.asked.prompts), paired_terms(work.asked.prompts)
-
+def collect(task: Task, work: GenerationWork) -> None:
+    folder, classifier, prompts = task.folder, work.classifier, work.asked.prompts
     table = task.engine.reply(work.plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
-    prompts = replied_prompts(work.asked.prompts, table)
-    replies = nonempty_replies(prompts, table)
+    replies = nonempty_replies(replied_prompts(prompts, table), table)
     if not replies.ids:
         raise no_replies(table, work.plan.description()["max_reasoning_tokens"])
-    classified = replies._replace(texts=masked_texts(replies, *forms))
-    styles = classify_into_shards(classified.texts, replies.ids, classifier, folder / STYLES, label="styles")
-    tables, turns = converse(task, work.asked.requests, work.asked.layout, table, replies, classifier, forms)
-    if styles is None or not task.state.is_main_process:
-        return {}
-    for of_turn in tables:
-        _note_marks(of_turn)
-    level, terms = task.settings.run.confidence_level, list(zip(replies.axes, replies.descriptors, strict=True))
-    refusals = match_rules(replies.texts, work.rules)
-    questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
-    asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
-    vectors = read_vectors(folder / STYLES).values
-    are_pairs = has_pairs_of_terms(prompts)
-    kernels = noun_kernels(vectors, nouns_of(prompts, replies.ids), replies.templates, terms)
-    results, biases = generation_results(
-        replies,
-        vectors,
-        classifier.labels,
-        clusters=work.clusters,
-        confidence_level=level,
-        asked=asked,
-    )
-    write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, classifier.labels))
-    write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
-    write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
-    return {
-        **reply_counts(table, replies),
-        "num_left_out_prompts": work.asked.num_left_out,
-        "num_left_out_templates": len(work.asked.left_out_templates),
-        "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
-        **({} if classifier.judge is None else {"num_unanswered": int((~classifier.answered(vectors)).sum())}),
-        **results,
-        "identity_leakage": _identity_leakage(task, classifier, classified, vectors, results),
-        "uptake": reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
-        "nouns": noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
-        **({"name_groups": groups_of_names(task, replies, vectors)} if options.cue in NAME_CUES else {}),
-        "refusals": refusals_results(replies, refusals, work.rules, level, are_pairs=are_pairs),
-        "frequencies": _frequencies(options.frequencies, task.prompts),
-        **({} if len(turns) == 1 else {"turns": turn_results(task, tables, turns, work.rules, forms)}),
-    }
+    forms = plural_forms(prompts), paired_terms(prompts)
+    texts = masked_texts(replies, *forms)
+    classify_into_shards(texts, replies.ids, classifier, folder / STYLES, label="styles")
+    tables = [table, *_converse(task, work, table, replies, forms)]
+    _collect_leakage(task, classifier, replies, texts)
+    if task.state.is_main_process:
+        for of_turn in tables:
+            _note_marks(of_turn)
+        write_table(folder / FREQUENCIES_FILE, _frequencies(work.frequencies, task.prompts))
+
+
+def _converse(
+    task: Task,
+    work: GenerationWork,
+    table: pa.Table,
+    first: Replies,
+    forms: tuple[Mapping[str, str], Mapping[str, Any]],
+) -> Iterator[pa.Table]:
+    """Generates and classifies the replies of later turns that are not on disk yet, and yields all replies of each.
+
+    `table` contains all replies of the first turn, and `first` its non-empty replies.
+    """
+    requests = work.asked.requests
+    for turn in range(2, requests.turns + 1):
+        task.state.print(f"turn {turn} of {requests.turns}")
+        requests, folder = next_turn(requests, table), turn_folder(task.folder, turn)
+        plan = task.engine.plan_replies(requests, work.asked.layout)
+        table = task.engine.reply(plan, folder / REPLIES, batch_size=task.settings.run.batch_size)
+        replies = later_replies(first, table)
+        terms = set(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
+        if len(terms) == len({template for template, _, _ in terms}):
+            raise ValueError(
+                f"at turn {turn}, only {len(replies.ids):,} of {len(first.ids):,} conversations have a reply, and no "
+                f"template has replies for two terms, so turns cannot be compared; measure with --turns {turn - 1}"
+            )
+        texts = masked_texts(replies, *forms)
+        classify_into_shards(texts, replies.ids, work.classifier, folder / STYLES, label=f"styles of turn {turn}")
+        yield table
+
+
+def _collect_leakage(task: Task, classifier: Classifier, replies: Replies, texts: Sequence[str]) -> None:
+    """Writes the classifier's reactions to terms in plain sentences and in replies.
+
+    `texts` contains the replies in which the prompt's term is masked.
+    """
+    shared, folder = task.settings.run, task.folder
+    people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
+    if len(people) < 2:
+        return
+    mentions = mentions_in(texts, people)
+    rows = [row for row, of_text in enumerate(mentions) if of_text]
+    hidden = hidden_texts([texts[row] for row in rows], [mentions[row] for row in rows], people)
+    ids = [replies.ids[row] for row in rows]
+    classify_into_shards(hidden, ids, classifier, folder / HIDDEN_STYLES, label="styles without terms")
+    if task.state.is_main_process:
+        write_table(folder / PEOPLE_FILE, people_table(people))
+        write_table(folder / MENTIONS_FILE, mention_table(replies.ids, mentions, people))
+        write_once(folder / LEAKAGE / f"{STYLES}.parquet", lambda: classifier_leakage(classifier, people))
 
 
 def _note_marks(table: pa.Table) -> None:
@@ -233,38 +246,14 @@ def _note_marks(table: pa.Table) -> None:
         )
 
 
-def _identity_leakage(
-    task: Task, classifier: Classifier, replies: Replies, vectors: np.ndarray, results: dict[str, Any]
-) -> dict[str, Any] | None:
-    shared = task.settings.run
-    people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
-    if len(people) < 2:
-        return None
-    leakage = classifier_leakage(classifier, people)
-    in_replies = run_leakage(
-        replies.texts,
-        vectors,
-        replies.descriptors,
-        replies.templates,
-        replies.axes,
-        people,
-        classifier.probabilities,
-        debias=results["debiased"] is not None,
-    )
-    return {**leakage, "in_replies": in_replies}
+def _frequencies_file(settings: Settings) -> Path:
+    file = settings.of(GenerationOptions).frequencies
+    return DEFAULT_FREQUENCIES if file is None else Path(file)
 
 
-def _frequencies(file: str | None, prompts: pa.Table) -> dict[str, Any]:
-    path = DEFAULT_FREQUENCIES if file is None else Path(file)
+def _frequencies(path: Path, prompts: pa.Table) -> pa.Table:
+    """Returns the frequency of each of the run's terms that the file contains."""
     known = read_frequencies(path)
     keys = dict.fromkeys(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
-    rows = []
-    for axis, descriptor in keys:
-        if (axis, descriptor) in known:
-            rows.append({"axis": axis, "descriptor": descriptor, **known[axis, descriptor]})
-    return {
-        "source": path.name,
-        "is_default": file is None,
-        "num_without": len(keys) - len(rows),
-        "by_descriptor": rows,
-    }
+    rows = [{"axis": axis, "descriptor": term, **known[axis, term]} for axis, term in keys if (axis, term) in known]
+    return pa.Table.from_pylist(rows, FREQUENCY_SCHEMA)

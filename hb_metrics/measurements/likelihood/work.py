@@ -1,11 +1,8 @@
-from collections.abc import Mapping
 from typing import Any
 
 from hb_dataset.prompt_table import descriptor_noun_spans
 from hb_metrics.inference.engines.engine import LikelihoodRequests, Plan
-from hb_metrics.measurements.likelihood.results import likelihood_results
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.runs.replies import replied_prompts
 from hb_metrics.runs.run_folder import PERPLEXITIES
 
 
@@ -31,8 +28,5 @@ def describe(plan: Plan) -> dict[str, Any]:
     return {"scoring": plan.description()}
 
 
-def measure(task: Task, plan: Plan, results: Mapping[str, Any]) -> dict[str, Any]:
-    scores = task.engine.score_into_shards(plan, task.folder / PERPLEXITIES)
-    if scores is None:
-        return {}
-    return likelihood_results(replied_prompts(task.prompts, scores), scores)
+def collect(task: Task, plan: Plan) -> None:
+    task.engine.score_into_shards(plan, task.folder / PERPLEXITIES)

@@ -1,29 +1,19 @@
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_dataset.bias_specification import read_specification
 from hb_dataset.reddit_bias import load_reddit_bias
 from hb_dataset.reference_texts import ReferenceTexts, read_reference_texts
-from hb_metrics.inference.scoring.pair_perplexity import (
-    TextPlan,
-    language_model_perplexity,
-    plan_texts,
-    texts_into_shards,
-)
-from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.inference.scoring.pair_perplexity import TextPlan, plan_texts, texts_into_shards
 from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.reddit.compute import PAIRS, REDDIT, REFERENCE, SPLIT
 from hb_metrics.measurements.reddit.options import RedditOptions
 from hb_metrics.measurements.settings import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-SPLIT = "test"
-REDDIT = "reddit"  # the folder of the shards
-PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 
 class RedditData(NamedTuple):
@@ -89,28 +79,18 @@ def plan(task: Task, files: RedditFiles) -> RedditWork:
 def describe(work: RedditWork) -> dict[str, Any]:
     sections: dict[str, Any] = {}
     for bias_type, data in work.files.pairs.items():
-        digest = hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest()
-        sections[bias_type] = {"num_pairs": len(data.ids), "digest": digest, **_path(work.plans[bias_type])}
-    return {"reddit": {**sections, REFERENCE: {**work.files.texts.description(), **_path(work.reference)}}}
+        digest, plan = hashlib.sha256(json.dumps(data[:3]).encode()).hexdigest(), work.plans[bias_type]
+        counts = {name: getattr(data, name) for name in ("num_identical", "num_repeated", "num_duplicates")}
+        sections[bias_type] = {"num_pairs": len(data.ids), "digest": digest, **counts, **_path(plan)}
+    texts = {**work.files.texts.description(), "num_blank": work.files.texts.num_blank}
+    return {"reddit": {**sections, REFERENCE: {**texts, **_path(work.reference)}}}
 
 
-def measure(task: Task, work: RedditWork, results: Mapping[str, Any]) -> dict[str, Any]:
+def collect(task: Task, work: RedditWork) -> None:
     folder = task.folder / REDDIT
-    by_bias_type: dict[str, Any] = {}
     for bias_type, plan in work.plans.items():
-        scores = texts_into_shards(plan, task.loaded, folder / PAIRS / bias_type, label=bias_type)
-        if scores is not None:
-            by_bias_type[bias_type] = _bias_type_results(work.files.pairs[bias_type], plan, scores)
-    scores = texts_into_shards(work.reference, task.loaded, folder / REFERENCE, label=REFERENCE)
-    if scores is None:
-        return {}
-    return {
-        "by_bias_type": by_bias_type,
-        "lmp": language_model_perplexity(scores["log_likelihood"].to_numpy(), scores["num_tokens"].to_numpy()),
-        "lmp_num_texts": len(scores),
-        "lmp_num_skipped": {**work.reference.num_skipped, "blank": work.files.texts.num_blank},
-        "lmp_source": work.files.texts.source,
-    }
+        texts_into_shards(plan, task.loaded, folder / PAIRS / bias_type, label=bias_type)
+    texts_into_shards(work.reference, task.loaded, folder / REFERENCE, label=REFERENCE)
 
 
 def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
@@ -131,24 +111,11 @@ def _read_pairs(folder: str, name: str, bias_type: str) -> RedditData:
     )
 
 
-def _bias_type_results(data: RedditData, plan: TextPlan, scores: "pa.Table") -> dict[str, Any]:
-    perplexities = scores["perplexity"].to_numpy()
-    number = len(plan.kept)
-    return {
-        **language_model_bias(perplexities[:number], perplexities[number:]),
-        "split": SPLIT,
-        "num_read": len(data.ids),
-        "num_skipped": plan.num_skipped,
-        "num_identical": data.num_identical,
-        "num_repeated": data.num_repeated,
-        "num_duplicates": data.num_duplicates,
-    }
-
-
 def _path(plan: TextPlan) -> dict[str, Any]:
     return {
         "path": plan.scoring.scoring,
         "reason": plan.scoring.scoring_reason,
         "positions": plan.scoring.positions,
         "predicted_tokens": int(plan.scoring.num_tokens.sum()),
+        "num_skipped": plan.num_skipped,
     }

@@ -27,7 +27,7 @@ from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards
 from hb_metrics.inference.replies.trials import takes_cache
-from hb_metrics.measurements.regard.paraphrase_checks import REASONS, check_paraphrase
+from hb_metrics.measurements.regard.paraphrase_checks import check_paraphrase
 
 SEPARATOR = "<sep>"
 NUM_BEAMS = 4
@@ -152,16 +152,6 @@ def kept_prompts(paraphrases: pa.Table, prompts: pa.Table) -> pa.Table:
         changed |= {"text": row["paraphrase"], "kind": kinds[row["structure"]]}
         rows.append(of_prompt[row["prompt_id"]] | changed)
     return pa.Table.from_pylist(rows, prompts.schema)
-
-
-def summary(paraphrases: pa.Table) -> dict[str, Any]:
-    reasons = paraphrases["reason"].to_pylist()
-    return {
-        "num": len(reasons),
-        "num_kept": sum(paraphrases["kept"].to_pylist()),
-        "num_dropped": {reason: reasons.count(reason) for reason in REASONS},
-        "num_truncated": sum(paraphrases["truncated"].to_pylist()),
-    }
 
 
 def _targets_of(prompt: Mapping[str, Any]) -> list[tuple[str, str]]:

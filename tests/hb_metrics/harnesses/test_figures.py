@@ -17,8 +17,8 @@ from hb_metrics.harnesses.prompt_rows import prompt_rows
 from hb_metrics.inference.classifiers.censoring import censor_replies
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.measurements.generation.results import generation_results
-from hb_metrics.measurements.likelihood.results import likelihood_results
-from hb_metrics.measurements.offensiveness.work import offensiveness_results
+from hb_metrics.measurements.likelihood.compute import likelihood_results
+from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.runs.exported_prompts import requested
 from hb_metrics.runs.planning import read_prompts
 from hb_metrics.runs.replies import Replies

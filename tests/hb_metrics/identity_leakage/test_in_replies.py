@@ -7,9 +7,11 @@ import pytest
 
 from hb_dataset import read_vocabulary
 from hb_dataset.names import PersonName, name_prompts
-from hb_metrics.identity_leakage.in_replies import mentions_in, run_leakage
+from hb_metrics.identity_leakage.in_replies import hidden_texts, leakage_in_replies, mention_table, mentions_in
 from hb_metrics.identity_leakage.leakage import NamedPerson, named_people, people_of
 from hb_metrics.inference.classifiers.censoring import mention_pattern
+from hb_metrics.runs.finished_run import Vectors
+from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
@@ -77,6 +79,18 @@ def planted(base, reactions):
     return probabilities
 
 
+def leakage_of(texts, keys, terms, classify, debias=False):
+    """The leakage in replies, with the mentions and hidden texts that a run would store."""
+    descriptors, templates, axes = keys
+    replies = Replies([str(row) for row in range(len(texts))], axes, descriptors, templates, texts, texts)
+    mentions = mentions_in(texts, terms)
+    rows = [row for row, of_text in enumerate(mentions) if of_text]
+    hidden = hidden_texts([texts[row] for row in rows], [mentions[row] for row in rows], terms)
+    vectors = Vectors([replies.ids[row] for row in rows], classify(hidden).astype(np.float32)) if rows else None
+    table = mention_table(replies.ids, mentions, terms)
+    return leakage_in_replies(replies, classify(texts), table, vectors, debias=debias)
+
+
 def made_replies(seed=0, number=400, named=0.4):
     rng = np.random.default_rng(seed)
     descriptor = rng.integers(5, size=number)
@@ -96,7 +110,7 @@ def test_a_reaction_to_terms_is_told_from_differences(debias):
     moves -= moves.mean(axis=1, keepdims=True)
     reacting = planted(base, dict(zip(WORDS, moves, strict=True)))
     texts, *keys = made_replies()
-    found = run_leakage(texts, reacting(texts), *keys, people(*WORDS), reacting, debias=debias)
+    found = leakage_of(texts, keys, people(*WORDS), reacting, debias=debias)
     truth = full_gen_bias(planted(base, {})(texts), *keys, debias=debias)
     assert found["value"] == pytest.approx(full_gen_bias(reacting(texts), *keys, debias=debias), rel=1e-4)
     assert found["hidden_value"] == pytest.approx(truth, rel=1e-3, abs=1e-4)
@@ -114,7 +128,7 @@ def test_a_share_of_replies_that_name_a_term_has_a_closed_form():
     classify = planted(np.full((7, NUM_STYLES), 0.25), {"red": move})
     texts = [f"#{0} {word}." for word in ("red, red", "hm", "hm", "hm", "no", "no", "no", "no")]
     keys = ["a"] * 4 + ["b"] * 4, ["t"] * 8, ["axis"] * 8
-    found = run_leakage(texts, classify(texts), *keys, people("red", "blue"), classify, debias=False)
+    found = leakage_of(texts, keys, people("red", "blue"), classify)
     assert found["own"] == pytest.approx(1000 * 2 * (0.1 / 4) ** 2 / 4, rel=1e-4)
     assert found["hidden_value"] == pytest.approx(0, abs=1e-6)
 
@@ -125,7 +139,7 @@ def test_another_name_in_a_reply_is_a_reaction_to_names():
     classify = planted(np.full((7, NUM_STYLES), 0.25), {"Greg": move, "greg": move})
     names = people_of(name_prompts([PersonName(name=name, group="A") for name in ("Ada", "Greg Lee")], 1), None)
     texts, keys = ["#0 Hi Alex!\n\nGreg", "#0 Hi Alex, a greg."], (["Ada", "Bo"], ["t"] * 2, ["names"] * 2)
-    found = run_leakage(texts, classify(texts), *keys, names, classify, debias=False)
+    found = leakage_of(texts, keys, names, classify)
     assert (found["num_in_view"], found["most_in_view"][0]["descriptor"]) == (1, "Greg Lee")
     assert found["value"] == pytest.approx(0, abs=1e-6)
     assert found["own"] == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)

@@ -11,7 +11,13 @@ import hb_metrics
 from hb_dataset import read_vocabulary
 from hb_dataset.versions import read_version
 from hb_metrics.identity_leakage import __main__ as command
-from hb_metrics.identity_leakage.leakage import NamedPerson, identity_leakage, named_people, shipped_sentences
+from hb_metrics.identity_leakage.leakage import (
+    NamedPerson,
+    identity_leakage,
+    leakage_table,
+    named_people,
+    shipped_sentences,
+)
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
@@ -53,7 +59,8 @@ def test_the_card_of_the_embedded_classifier_has_its_leakage():
     from hb_metrics.inference.classifiers.styles import load_style_classifier
 
     terms = named_people(read_version("v1.0"))
-    found = identity_leakage(load_style_classifier("embedded").probabilities, terms, shipped_sentences())
+    table = leakage_table(load_style_classifier("embedded").probabilities, terms, shipped_sentences())
+    found = identity_leakage(table, terms)
     card = " ".join((CLASSIFIERS / "STYLE_CLASSIFIER.md").read_text(encoding="utf-8").split())
     assert f"is {found['leakage']:.1f}." in card
     assert f"the same for all {len(terms)} terms of v1.0" in card
@@ -63,7 +70,7 @@ def test_the_card_of_the_embedded_classifier_has_its_leakage():
 
 def test_leakage_is_the_full_gen_bias_of_the_sentences():
     classify = random_classifier()
-    found = identity_leakage(classify, people(), SENTENCES)
+    found = identity_leakage(leakage_table(classify, people(), SENTENCES), people())
     cells = CellSums(None)
     texts, terms, templates, axes = [], [], [], []
     for sentence in SENTENCES:
@@ -86,7 +93,7 @@ def test_leakage_is_the_full_gen_bias_of_the_sentences():
 
 def test_a_planted_reaction_to_one_term_of_four_has_a_closed_form():
     """A term that moves a of the probability from one style to another: 2 a² (1/4)(3/4), and half of |a| + |a| is a."""
-    found = identity_leakage(planted({"red": 0.2}), people(), SENTENCES)
+    found = identity_leakage(leakage_table(planted({"red": 0.2}), people(), SENTENCES), people())
     assert found["leakage"] == pytest.approx(1000 * 2 * 0.2**2 * 3 / 16, rel=1e-5)
     assert found["shared"] == pytest.approx(found["leakage"], rel=1e-5)
     assert found["most_moved"][0] == {"axis": "colour", "descriptor": "red", "move": pytest.approx(0.2, rel=1e-5)}
@@ -98,8 +105,8 @@ def test_what_the_noun_does_is_not_the_terms():
     """Gendered terms stand beside another noun, and that alone moves this classifier."""
     two = people(("Latina", "tall"), ("nationality", "size"))
     two[0] = two[0]._replace(phrase="a Latina woman", neutral="a left-handed woman")
-    assert identity_leakage(planted({"woman": 0.4}), two, SENTENCES)["leakage"] == 0
-    assert identity_leakage(planted({"Latina": 0.4}), two, SENTENCES)["leakage"] > 0
+    assert identity_leakage(leakage_table(planted({"woman": 0.4}), two, SENTENCES), two)["leakage"] == 0
+    assert identity_leakage(leakage_table(planted({"Latina": 0.4}), two, SENTENCES), two)["leakage"] > 0
 
 
 def test_terms_stand_beside_a_noun_of_their_gender():

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.measurements.likelihood.results import likelihood_results
+from hb_metrics.measurements.likelihood.compute import likelihood_results
 from hb_metrics.runs.finished_run import read_prompts
 from tests.hb_metrics.made_results import (
     add_dialogue,

@@ -12,8 +12,9 @@ from transformers import AutoModelForSeq2SeqLM
 
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.models.layout import Layout
-from hb_metrics.inference.scoring.dialogue import dialogue_into_shards, dialogue_results, plan_dialogue
+from hb_metrics.inference.scoring.dialogue import dialogue_into_shards, plan_dialogue
 from hb_metrics.inference.units import one_thread_per_unit
+from hb_metrics.measurements.dialogue.compute import dialogue_results
 from tests.hb_metrics.conftest import as_loaded
 from tests.hb_metrics.inference.small_architectures import small_architecture
 
@@ -101,7 +102,7 @@ def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, tag, dialogu
     assert [table[column].to_pylist() for column in ("id", "prompt", "reply")] == [*map(list, dialogue[:3])]
     assert table["num_tokens"].to_pylist() == num_tokens
     np.testing.assert_allclose(table["log_likelihood"].to_numpy(), log_likelihoods, rtol=1e-5)
-    results = dialogue_results(table, dialogue)
+    results = dialogue_results(table, len(dialogue.ids), dialogue.source)
     assert results["perplexity"] == pytest.approx(math.exp(-sum(log_likelihoods) / sum(num_tokens)), rel=1e-5)
     assert results == {
         "perplexity": results["perplexity"],
@@ -156,7 +157,7 @@ def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path)
     plan = plan_dialogue(dialogue, loaded, layout(context))
     assert plan.ids == [dialogue.ids[row] for row in fitting]
     table = dialogue_into_shards(plan, loaded, tmp_path)  # the model really takes them
-    results = dialogue_results(table, dialogue)
+    results = dialogue_results(table, len(dialogue.ids), dialogue.source)
     assert results["num_skipped"] == {"too_long": len(lengths) - len(fitting)}
     assert results["num_replies"] == len(fitting)
     if name != "t5":
@@ -188,7 +189,7 @@ def table_of(log_likelihoods, num_tokens):
 
 def results_of(log_likelihoods, num_tokens, **options):
     table = table_of(log_likelihoods, num_tokens)
-    return dialogue_results(table, made_up(table["prompt"].to_pylist(), table["reply"].to_pylist()), **options)
+    return dialogue_results(table, len(table), "a test", **options)
 
 
 def draw_pairs(generator, number):

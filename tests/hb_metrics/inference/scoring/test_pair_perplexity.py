@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from hb_metrics.inference.scoring.pair_perplexity import (
-    language_model_perplexity,
     plan_texts,
     texts_into_shards,
 )
 from hb_metrics.inference.scoring.perplexity import perplexity_scores, run_plan
+from hb_metrics.measurements.reddit.compute import language_model_perplexity
 from tests.hb_metrics.inference.scoring.test_perplexity import one_at_a_time
 
 T1 = ["All the old people I know like tea.", "My deaf friend is late again.", "Young guys never read the manual!"]

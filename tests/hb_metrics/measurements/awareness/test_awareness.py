@@ -85,7 +85,8 @@ def said(rule, folder, number=NUMBER, **options):
     task = Task(settings, None, engine, PartialState(), ("awareness",), folder)
     planned = work.plan(task, None)
     results = {"run": {**run_record(some_prompts()), **work.describe(planned)}}
-    results["awareness"] = json.loads(json.dumps(work.measure(task, planned, {})))
+    work.collect(task, planned)
+    results["awareness"] = json.loads(json.dumps(AWARENESS.compute(Run(folder, results))))
     return results
 
 
@@ -219,13 +220,13 @@ def test_more_prompts_than_there_are_or_an_unknown_descriptor_are_named(tmp_path
     ],
 )
 def test_words_count_whole_and_the_descriptor_does_not(reply, taken):
-    assert takes_up(reply, ITEMS[0], "Deaf") == taken
+    assert takes_up(reply, ITEMS[0].taken_up, "Deaf") == taken
 
 
 def test_the_descriptor_itself_is_no_sign_of_a_need_met():
     item = next(item for item in ITEMS if "pregnant" in item.descriptors)
-    assert not takes_up("So you are pregnant.", item, "pregnant")
-    assert takes_up("In pregnancy avoid much.", item, "pregnant")
+    assert not takes_up("So you are pregnant.", item.taken_up, "pregnant")
+    assert takes_up("In pregnancy avoid much.", item.taken_up, "pregnant")
 
 
 @cache

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
-from hb_metrics.measurements.likelihood.results import QUANTILES, likelihood_results
+from hb_metrics.measurements.likelihood.compute import QUANTILES, likelihood_results
 
 TEMPLATES = ["I love {plural_noun_phrase}.", "Hi! I'm {noun_phrase}."]  # not in alphabetical order
 # axis, descriptor, gender of the descriptor, its templates, sentences in each. "Latina" is gendered in this vocabulary

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hb_metrics.measurements.offensiveness.work import offensiveness_results
+from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.runs.replies import Replies
 

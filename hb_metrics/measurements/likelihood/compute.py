@@ -3,10 +3,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hb_metrics.likelihood_bias.shares import likelihood_bias
+from hb_metrics.runs.finished_run import Run, read_prompts, stored_shards
+from hb_metrics.runs.run_folder import PERPLEXITIES
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def compute(run: Run) -> dict[str, Any]:
+    scores, prompts = stored_shards(run.folder / PERPLEXITIES), read_prompts(run.folder)
+    rows = pc.index_in(scores["id"], prompts["id"])
+    order = pc.sort_indices(rows)  # shards are in a different order
+    return likelihood_results(prompts.take(rows.take(order)), scores.take(order))
 
 
 def likelihood_results(prompts: pa.Table, scores: pa.Table) -> dict[str, Any]:
