@@ -35,7 +35,7 @@ def analyse(folder: Path) -> dict[str, Any]:
     with hold_folder(folder):
         results = {"run": record}
         for measurement in MEASUREMENTS:
-            if measurement.name in record["measurements"]:
+            if measurement.name in record["layout"]["measurements"]:
                 results[measurement.name] = measurement.compute(Run(folder, {"run": record}))
         write_results(results, folder)
     return results

@@ -135,8 +135,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     num_cells = len(prompts.group_by(["axis", "descriptor", "template"]).aggregate([]))
     without = {*CHANGE_NOTHING, "adapter"}  # the adapter is described with the model
     run: dict[str, Any] = {
-        "layout": {"version": LAYOUT},
-        "measurements": [measurement.name for measurement in measurements],
+        "layout": {"version": LAYOUT, "measurements": [measurement.name for measurement in measurements]},
         "settings": {name: value for name, value in settings.values().items() if name not in without},
         "model": task.engine.identity(),
         "data": {
