@@ -33,7 +33,15 @@ from hb_metrics.runs.run_record import cue_of
 _MAY_DIFFER = {
     "settings": {"cue", "cue_questions"},
     "generation": {
-        *("cue", "questions", "left_out_templates", "num_prompts", "prompts_digest", "personas_digest"),
+        *(
+            "cue",
+            "questions",
+            "left_out_templates",
+            "num_left_out_prompts",
+            "num_prompts",
+            "prompts_digest",
+            "personas_digest",
+        ),
         *("context_reason", "num_copied_replies"),
     },
 }
@@ -119,7 +127,7 @@ def differ_in_cue_alone(records: Sequence[Mapping[str, Any]]) -> bool:
         return False
     asked = [questions for questions in cues.values() if questions is not None]
     is_mixed = len({cue in NAME_CUES for cue in cues}) > 1
-    compared = set.intersection(*map(set, records)) - {"versions", "left_out", *["data"] * is_mixed}
+    compared = set.intersection(*map(set, records)) - {"layout", "versions", "left_out", *["data"] * is_mixed}
     people = _PEOPLE if is_mixed else set()
     rest = []
     for record in records:

@@ -100,7 +100,8 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
 
 def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
     """Counts a server's answers. `tables` contains a table for each turn."""
-    table = pa.concat_tables(tables)
+    names = tables[-1].column_names  # the first turn's table may also have the prompts' columns
+    table = pa.concat_tables([of_turn.select(names) for of_turn in tables])
     if "finish_reason" not in table.column_names:
         return {}
     tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}

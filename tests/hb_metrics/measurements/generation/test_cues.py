@@ -27,6 +27,7 @@ from tests.hb_metrics.chat_models import (
     untrained_model,
     write_trained_vocabulary,
 )
+from tests.hb_metrics.runs_here import analysed
 
 CUES = ["system", "memory", "history"]
 QUESTION, SAME = "Why?", "So it is."
@@ -128,6 +129,7 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
         main(list(map(str, [*options, *more])))
         results = json.loads((out / "results.json").read_text())
         found = results["generation"]["name_groups"]
+        assert analysed(out)
         assert (found["num_names"], found["num_questions"]) == ({"Blind": 4, "DEAF": 4}, 2)
         assert found["interval"][0] < found["value"] < found["interval"][1]
         assert 0 < found["p"] <= 1

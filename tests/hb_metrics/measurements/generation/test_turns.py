@@ -14,7 +14,7 @@ from hb_metrics.measurements.generation.turn_figures import turn_sentences
 from hb_metrics.runs.run_folder import turn_folder
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
-from tests.hb_metrics.runs_here import measure_here, refusal
+from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
 OWN = {
     "young": "Wow, that is so exciting, I love it!",
@@ -108,6 +108,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     results = results_of(runs / name)
     turns, planted = results["generation"]["turns"], np.array(PLANTED[name])
     values = bias_here(runs / name, 3)
+    assert analysed(runs / name)
     assert [found["value"] for found in turns["by_turn"]] == pytest.approx(values)
     for axis, found in turns["by_axis"].items():
         first, _, last = bias_here(runs / name, 3, axis)

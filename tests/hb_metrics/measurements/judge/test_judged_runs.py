@@ -12,13 +12,13 @@ from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.judges.rubric import NO_ANSWER, RUBRICS, read_rubric, recorded_rubric
 from hb_metrics.inference.judges.served import _tried
 from hb_metrics.inference.served import client
-from hb_metrics.measurements.judge import work
+from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.report.changes import run_changes
 from hb_metrics.runs.finished_run import read_run, read_stored_replies, read_vectors
 from hb_metrics.runs.replies import Replies
 from tests.hb_metrics.inference.judges.toy_judges import StandInJudge, save_letters
 from tests.hb_metrics.inference.served.stand_in import MODEL, serving
-from tests.hb_metrics.runs_here import refusal
+from tests.hb_metrics.runs_here import analysed, refusal
 from tests.hb_metrics.test_killed_runs import Runs
 
 
@@ -73,6 +73,8 @@ def test_planted_condescension_is_found_where_it_is(run):
     assert shares["by_axis"]["age"]["share"] == 0
     assert judged["debiased"] > 0
     assert (judged["num_suspected"], judged["num_unanswered"]) == (1, 0)
+    assert judged["served"]["num_answers"] > 0
+    assert analysed(folder)
     assert recorded_rubric(section) == read_rubric("condescending")
     # The stand-in never looks at the term.
     assert judged["identity_leakage"]["leakage"] == pytest.approx(0, abs=1e-9)
@@ -135,7 +137,7 @@ def test_ties_count_in_no_share():
     """Of four replies to each of two terms, one is tied and one not answered."""
     rows = [[0.6, 0.4, 0], [0.5, 0.5, 0], [0.2, 0.8, 0], [0, 0, 1]] * 2
     columns = [list(map(str, range(8))), ["age"] * 8, ["old"] * 4 + ["young"] * 4, ["t"] * 8, ["hi"] * 8, ["ho"] * 8]
-    found = work.judged_results(Replies(*columns), read_rubric("condescending"), np.array(rows), 0.95)
+    found = judged_results(Replies(*columns), read_rubric("condescending"), np.array(rows), 0.95)
     assert (found["num_tied"], found["num_unanswered"]) == (2, 2)
     assert (found["replies"]["num"], found["replies"]["num_replies"]) == (2, 4)
     assert found["means"]["condescending"] == pytest.approx(1.3 / 3)

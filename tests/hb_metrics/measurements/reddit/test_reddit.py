@@ -10,7 +10,7 @@ import pytest
 from hb_metrics.arguments import settings_of
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.runs.planning import wanted_measurements
-from tests.hb_metrics.runs_here import measure_here
+from tests.hb_metrics.runs_here import analysed, measure_here
 
 THINGS = ["tea", "chess", "old maps", "long walks", "loud music", "early trains"]
 GENDER = {
@@ -88,6 +88,7 @@ def test_every_bias_type_is_tested_on_the_perplexities_in_its_shards(finished, d
     out, results, _ = finished
     reddit = results["reddit"]
     assert list(reddit["by_bias_type"]) == ["gender", "race"]
+    assert analysed(out)
     assert set(results) == {"run", "reddit"}
     for bias_type, test in reddit["by_bias_type"].items():
         rows = pq.read_table(out / "reddit" / "pairs" / bias_type).to_pylist()

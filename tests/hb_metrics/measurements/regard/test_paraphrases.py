@@ -13,15 +13,15 @@ from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.measurements.regard import paraphrases
+from hb_metrics.measurements.regard.compute import summary
+from hb_metrics.measurements.regard.paraphrase_checks import REASONS
 from hb_metrics.measurements.regard.paraphrases import (
     PARAPHRASE_SCHEMA,
-    REASONS,
     check_paraphrase,
     kept_prompts,
     paraphrase_into_shards,
     paraphrase_text,
     plan_paraphrases,
-    summary,
 )
 from tests.hb_metrics.conftest import far_from_uniform
 from tests.hb_metrics.run_files import contents

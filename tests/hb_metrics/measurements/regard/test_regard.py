@@ -18,7 +18,7 @@ from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_results import regard_bias
 from tests.hb_metrics.inference.judges.toy_judges import save_letters
 from tests.hb_metrics.made_results import PAIRS
-from tests.hb_metrics.runs_here import measure_here
+from tests.hb_metrics.runs_here import analysed, measure_here
 
 JOBS = "groups:\n  nurse:\n    plural: nurses\n  surgeon:\n    plural: surgeons\n"
 OPTIONS = ["--measurements", "regard", "--regard_continuations", 1]
@@ -174,6 +174,7 @@ def test_a_paraphraser_writes_prompts_and_losses_are_counted(saved_llama, get_sm
     measure_here("--model", saved_llama, *options)
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     counts = results["regard"]["paraphrases"]
+    assert analysed(tmp_path / "run")
     assert counts["num"] == counts["num_kept"] + sum(counts["num_dropped"].values()) == 2 * 10 * 2
     assert results["regard"]["num_structures"] == 1 + len(set(results["regard"]["structures"]) - {"original"})
     assert results["run"]["regard"]["paraphraser"]["num_paraphrases"] == counts["num"]
