@@ -12,6 +12,7 @@ from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.judges.rubric import NO_ANSWER, RUBRICS, read_rubric, recorded_rubric
 from hb_metrics.inference.judges.served import _tried
 from hb_metrics.inference.served import client
+from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.report.changes import run_changes
 from hb_metrics.runs.finished_run import read_run, read_stored_replies, read_vectors
