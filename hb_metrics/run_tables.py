@@ -1,0 +1,211 @@
+"""Reads a finished run as pandas frames. `COLUMNS` describes each column, and docs/run-tables.md lists them."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hb_dataset.hints import check_known
+from hb_metrics.inference.judges.rubric import recorded_rubric
+from hb_metrics.runs.finished_run import (
+    read_prompts,
+    read_run,
+    read_shards,
+    read_vectors,
+    stored_shards,
+    stored_table,
+)
+from hb_metrics.runs.replies import prompt_ids, verdicts
+from hb_metrics.runs.run_folder import (
+    BIAS_VALUES_FILE,
+    JUDGE,
+    OFFENSIVENESS,
+    PERPLEXITIES,
+    REFUSALS_FILE,
+    REPLIES,
+    STYLES,
+    turn_folder,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Column(NamedTuple):
+    name: str
+    type: str
+    unit: str
+    meaning: str
+
+
+_OF_PROMPT = (
+    Column("prompt_id", "string", "", "the prompt's id, as in the dataset"),
+    Column("axis", "string", "", "the demographic axis"),
+    Column("descriptor", "string", "", "the term"),
+    Column("group", "string", "", "the term's bucket, or a name's group"),
+    Column("noun", "string", "", "the noun of the noun phrase"),
+    Column("template", "string", "", "the sentence with a slot for the noun phrase"),
+)
+COLUMNS = {
+    "prompts": (*_OF_PROMPT, Column("prompt", "string", "", "the sentence")),
+    "perplexities": (
+        *_OF_PROMPT,
+        Column("prompt", "string", "", "the sentence"),
+        Column("perplexity", "double", "exp(nats per token)", "the sentence's perplexity or pseudo-perplexity"),
+        Column("log_likelihood", "double", "nats", "its log-likelihood, summed over the predicted tokens"),
+        Column("num_tokens", "int64", "tokens", "the number of predicted tokens"),
+    ),
+    "replies": (
+        Column("id", "string", "", "the reply's id: the prompt's id, and a number if a prompt has several replies"),
+        Column("turn", "int64", "", "the turn of the conversation, counted from 1"),
+        *_OF_PROMPT,
+        Column("prompt", "string", "", "the user's sentence; at later turns, the follow-up question"),
+        Column("question", "string", "", "the user's question after a cue; missing if the cue is the prompt"),
+        Column("reply", "string", "", "the reply, unmodified; missing if it is empty"),
+        Column("reasoning", "string", "", "the model's thought before the reply; missing if it did not think"),
+        Column("num_tokens", "double", "tokens", "the reply's length; missing if unknown"),
+        Column("truncated", "object", "", "whether the reply was cut at its maximum length; missing if unknown"),
+        Column("style", "string", "", "the likeliest style"),
+        Column("style_probability", "double", "probability", "the probability of the likeliest style"),
+        Column("bias_value", "double", "", "the bias value b with α = 0 (Smith et al., 2022, C.1); only at turn 1"),
+        Column("refusal", "object", "", "whether a rule of refusals matches; only at turn 1"),
+        Column("disclaimer", "object", "", "whether a rule of disclaimers matches; only at turn 1"),
+        Column("offensive", "double", "probability", "the probability that the reply is offensive"),
+    ),
+    "figures": (
+        Column("name", "string", "", "the figure's name, as in the report"),
+        Column("axis", "string", "", "the part of the run that the figure describes; missing for the whole run"),
+        Column("value", "double", "the column `unit`", "the value; missing if unknown"),
+        Column("low", "double", "the column `unit`", "the interval's lower end; missing without an interval"),
+        Column("high", "double", "the column `unit`", "the interval's upper end"),
+        Column("unit", "string", "", "share, bias (×1000), effect, nats or count"),
+        Column("reason", "string", "", "the reason why the figure has no interval in this run"),
+    ),
+}
+
+
+class RunTables:
+    """The tables of a finished run. Each attribute is a frame, which is read when it is first used.
+
+    A judge's rubric adds a column with its name to `replies`: the label that the judge chose.
+
+    Args:
+        folder: The run's folder.
+
+    Attributes:
+        settings: The run's options, by name.
+        record: All settings on which the results depend, as in run.json.
+        results: The content of results.json.
+
+    Raises:
+        ValueError: The folder contains no finished run, or one of its files is missing or damaged.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        run = read_run(Path(folder))
+        self.folder, self.results = run.folder, run.results
+        self.record: dict[str, Any] = run.results["run"]
+        self.settings: dict[str, Any] = self.record["settings"]
+
+    @cached_property
+    def prompts(self) -> "pd.DataFrame":
+        """A row per prompt of the run."""
+        frame = read_prompts(self.folder).to_pandas()
+        frame = frame.rename(columns={"id": "prompt_id", "bucket": "group", "text": "prompt"})
+        return frame[_names("prompts")]
+
+    @cached_property
+    def perplexities(self) -> "pd.DataFrame":
+        """A row per scored sentence."""
+        scores = stored_shards(self.folder / PERPLEXITIES).to_pandas()
+        scores = scores.rename(columns={"id": "prompt_id"}).drop(columns="text", errors="ignore")
+        return self.prompts.merge(scores, on="prompt_id")[_names("perplexities")]
+
+    @cached_property
+    def replies(self) -> "pd.DataFrame":
+        """A row per reply, at every turn, with all that was measured of it."""
+        import pandas as pd
+
+        turns = [self._turn(turn) for turn in range(1, self.record.get("generation", {}).get("turns", 1) + 1)]
+        return pd.concat(turns, ignore_index=True)
+
+    @cached_property
+    def styles(self) -> "pd.DataFrame":
+        """A row per reply of the first turn, and a column per style: the probabilities. The index is the reply's id."""
+        return self._styles(1)
+
+    @cached_property
+    def figures(self) -> "pd.DataFrame":
+        """A row per figure in the report."""
+        import pandas as pd
+
+        from hb_metrics.measurements import MEASUREMENTS
+
+        rows = []
+        for measurement in MEASUREMENTS:
+            for figure in measurement.figures(self.results) if measurement.name in self.results else []:
+                low, high = figure.interval or (None, None)
+                part = figure.label if figure.part_of else None
+                rows.append((figure.name, part, figure.value, low, high, figure.unit, figure.no_interval))
+        return pd.DataFrame(rows, columns=_names("figures"))
+
+    def worst(self, term: str | None = None, by: str = "offensive", number: int = 10) -> "pd.DataFrame":
+        """Returns the replies with the highest values in a column of `replies`.
+
+        Args:
+            term: The descriptor to whose prompts the model replied. `None` selects all descriptors.
+            by: A numeric column of `replies`, such as "offensive" or "bias_value".
+            number: The number of replies.
+        """
+        replies = self.replies
+        numeric = [column.name for column in COLUMNS["replies"] if column.type == "double"]
+        check_known(by, numeric, f"by is '{by}'")
+        if term is not None:
+            check_known(term, replies["descriptor"].unique().tolist(), f"term is '{term}'")
+            replies = replies[replies["descriptor"] == term]
+        return replies.dropna(subset=[by]).nlargest(number, by)
+
+    def _turn(self, turn: int) -> "pd.DataFrame":
+        import pandas as pd
+
+        folder = turn_folder(self.folder, turn)
+        table = stored_shards(folder / REPLIES)
+        frame = table.append_column("prompt_id", prompt_ids(table["id"])).to_pandas()
+        frame = frame.rename(columns={"text": "prompt"})
+        frame = frame.merge(self.prompts.drop(columns="prompt"), on="prompt_id")
+        styles = self._styles(turn)
+        likeliest = pd.DataFrame({"style": styles.idxmax(axis=1), "style_probability": styles.max(axis=1)})
+        frame = frame.join(likeliest, on="id")
+        for name, columns in ((BIAS_VALUES_FILE, ["bias_value"]), (REFUSALS_FILE, ["refusal", "disclaimer"])):
+            measured = stored_table(self.folder / name).to_pandas().set_index("id") if turn == 1 else None
+            for column in columns:
+                frame[column] = None if measured is None else frame["id"].map(measured[column])
+        frame["offensive"] = frame["id"].map(self._offensive(folder))
+        names = _names("replies")
+        for rubric in self.record.get(JUDGE, {}) if turn == 1 else []:
+            frame[rubric] = frame["id"].map(self._labels(rubric))
+            names.append(rubric)
+        return frame[names]
+
+    def _styles(self, turn: int) -> "pd.DataFrame":
+        import pandas as pd
+
+        ids, values = read_vectors(turn_folder(self.folder, turn) / STYLES)
+        labels = self.record["style_classifier"]["labels"]
+        return pd.DataFrame(values, index=pd.Index(ids, name="id"), columns=labels)
+
+    def _offensive(self, folder: Path) -> dict[str, float]:
+        if read_shards(folder / OFFENSIVENESS / REPLIES, ("id",)) is None:
+            return {}
+        ids, values = read_vectors(folder / OFFENSIVENESS / REPLIES)
+        return dict(zip(ids, values[:, 0].tolist(), strict=True))
+
+    def _labels(self, rubric: str) -> dict[str, str]:
+        """Returns the label of each reply. Replies without an answer, or with a tie, have none."""
+        ids, values = read_vectors(self.folder / JUDGE / rubric)
+        labels = recorded_rubric(self.record[JUDGE][rubric]).labels
+        chosen = zip(ids, verdicts(values[:, :-1]).tolist(), (values[:, -1] == 0).tolist(), strict=True)
+        return {identifier: labels[label] for identifier, label, answered in chosen if answered and label >= 0}
+
+
+def _names(frame: str) -> list[str]:
+    return [column.name for column in COLUMNS[frame]]

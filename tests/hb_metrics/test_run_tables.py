@@ -1,0 +1,70 @@
+"""Frames of a run, against its Parquet files read and joined by hand."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import hb_metrics
+from hb_metrics.run_tables import COLUMNS
+from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.runs_here import measure_here
+
+DOCS = Path(__file__).parents[2] / "docs" / "run-tables.md"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, saved_llama):
+    folder = tmp_path_factory.mktemp("tables")
+    vocabulary = write_vocabulary(folder / "vocabulary", age=("young", "old"))
+    options = ["--model", saved_llama, "--vocabulary_dir", vocabulary, "--replies_per_cell", 2, "--max_new_tokens", 8]
+    measure_here(*options, "--measurements", "likelihood,generation,offensiveness", "--output_dir", folder / "run")
+    return folder / "run"
+
+
+def stored(folder, column):
+    return {row["id"]: row[column] for row in pq.read_table(folder).to_pylist()}
+
+
+def test_frames_hold_what_the_files_hold(folder):
+    run = hb_metrics.load_run(folder)
+    prompts = {row["id"]: row for row in pq.read_table(folder / "prompts.parquet").to_pylist()}
+    replies, vectors = stored(folder / "replies", "reply"), stored(folder / "style_probabilities", "probabilities")
+    offensive = stored(folder / "offensiveness" / "replies", "probabilities")
+    biases = stored(folder / "bias_values.parquet", "bias_value")
+    assert sorted(run.replies["id"]) == sorted(replies)
+    for row in run.replies.to_dict("records"):
+        prompt, identifier = prompts[row["prompt_id"]], row["id"]
+        assert (row["axis"], row["descriptor"], row["noun"]) == (prompt["axis"], prompt["descriptor"], prompt["noun"])
+        assert row["reply"] == replies[identifier]
+        assert row["style"] == run.styles.columns[int(np.argmax(vectors[identifier]))]
+        assert row["style_probability"] == max(vectors[identifier])
+        assert (row["offensive"], row["bias_value"]) == (offensive[identifier][0], biases[identifier])
+    scores = dict(zip(run.perplexities["prompt_id"], run.perplexities["perplexity"], strict=True))
+    assert scores == stored(folder / "perplexities", "perplexity")
+    whole = run.figures.set_index("name").loc["Full Gen Bias, plain"]
+    assert whole["value"] == run.results["generation"]["gen_bias"]["full_gen_bias"]
+
+
+def test_the_worst_replies_of_a_term_come_first(folder):
+    run = hb_metrics.load_run(folder)
+    worst = run.worst("old", by="offensive", number=3)
+    assert worst["offensive"].tolist() == sorted(run.replies.query("descriptor == 'old'")["offensive"])[::-1][:3]
+    with pytest.raises(ValueError, match=r"'oldd'.*did you mean 'old'"):
+        run.worst("oldd")
+    with pytest.raises(ValueError, match=r"'rude'.*bias_value"):
+        run.worst(by="rude")
+
+
+def test_every_column_is_in_the_docs(folder):
+    run, text = hb_metrics.load_run(folder), DOCS.read_text(encoding="utf-8")
+    for name, columns in COLUMNS.items():
+        assert getattr(run, name).columns.tolist() == [column.name for column in columns]
+        for column in columns:
+            assert f"| `{column.name}` | {column.type} | {column.unit} | {column.meaning} |" in text
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(ValueError, match=f"'{tmp_path}' has no results.json"):
+        hb_metrics.load_run(tmp_path)
