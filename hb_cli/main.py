@@ -82,6 +82,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if name == group:
         print(help_text(group), end="", file=sys.stderr)
         raise SystemExit(NOT_RUN_STATUS)
+    if argv[:1] == ["--version"]:
+        print(f"{PROGRAM} {metadata.version(PROGRAM)}")
+        raise SystemExit(0)
     if argv[words - 1] in ("-h", "--help"):
         print(help_text(group), end="")
         raise SystemExit(0)
@@ -135,7 +138,7 @@ def help_text(group: str = "") -> str:
         "commands:",
         *(f"  {name:<{width}}  {command.sentence}" for name, command in commands.items()),
         "",
-        f"`{usage} COMMAND --help` lists the options of a command.",
+        f"`{usage} COMMAND --help` lists the options of a command, and `{PROGRAM} --version` prints the version.",
     ]
     if not group:
         lines += [

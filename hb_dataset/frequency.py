@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 from ahocorasick_rs import AhoCorasick, Implementation
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.data_files import FORMATS, load_split
 from hb_dataset.hints import did_you_mean
 from hb_dataset.vocabulary import read_vocabulary
@@ -90,7 +91,7 @@ def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m hb_dataset.frequency",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -6,11 +6,11 @@
 command does not import torch.
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.command_line import CommandParser
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.layout.terminal import filled
 from hb_metrics.runs.finished_run import Run, read_run
@@ -18,7 +18,7 @@ from hb_metrics.runs.run_folder import REPORT_FILE, RESULTS_FILE, RUN_FILE, hold
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="holistic-bias analyse", description=(__doc__ or "").split("\n", 1)[0])
+    parser = CommandParser(prog="holistic-bias analyse", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="The folder of a finished run.")
     for folder in parser.parse_args(argv).runs:
         analyse(folder)

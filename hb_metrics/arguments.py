@@ -3,11 +3,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import yaml
-from transformers import HfArgumentParser
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.hints import check_known
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
@@ -24,14 +25,13 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
     """Reads options from the command line and from the YAML file in `--config`. The command line takes precedence."""
     names = [measurement.name for measurement in MEASUREMENTS]
     defaults = [measurement.name for measurement in MEASUREMENTS if measurement.by_default]
-    parser = HfArgumentParser(
-        [RunOptions, *_option_classes()],
+    parser = CommandParser(
         description=description,
-        formatter_class=argparse.HelpFormatter,
         epilog=f"All measurements: {', '.join(names)}. Default: {', '.join(defaults)}.",
-        allow_abbrev=False,
         add_help=False,
     )
+    for kind in (RunOptions, *_option_classes()):
+        _add_options(parser, kind)
     parser.add_argument("--config", type=Path, help="A YAML file that sets any of these options.")
     topics = ["run", *(measurement.name for measurement in MEASUREMENTS if measurement.options is not None), "all"]
     parser.add_argument(
@@ -73,7 +73,32 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
     return settings_of(values)
 
 
-def _show_help(parser: argparse.ArgumentParser, topic: str) -> None:
+def _add_options(parser: CommandParser, kind: type) -> None:
+    """Adds an option for each field of a dataclass. Its name may be written with hyphens or underscores."""
+    group = parser.add_argument_group(getattr(kind, "_argument_group_name", None))
+    types = get_type_hints(kind)
+    for option in fields(kind):
+        of_field = [part for part in get_args(types[option.name]) if part is not NoneType]
+        is_optional = NoneType in get_args(types[option.name])
+        kind_of = of_field[0] if is_optional else types[option.name]
+        more: dict[str, Any] = {"type": kind_of, "help": option.metadata["help"]}
+        if get_origin(kind_of) is Literal:
+            more |= {"type": str, "choices": get_args(kind_of)}
+        elif get_origin(kind_of) is list:
+            more |= {"type": str, "nargs": "+"}
+        elif kind_of is bool:
+            more |= {"type": _yes_or_no, "nargs": "?", "const": True}
+        names = dict.fromkeys([f"--{option.name}", f"--{option.name.replace('_', '-')}"])
+        group.add_argument(*names, dest=option.name, default=option.default, **more)
+
+
+def _yes_or_no(word: str) -> bool:
+    if word.lower() not in ("true", "false", "yes", "no", "1", "0"):
+        raise argparse.ArgumentTypeError(f"{word!r} is neither true nor false")
+    return word.lower() in ("true", "yes", "1")
+
+
+def _show_help(parser: CommandParser, topic: str) -> None:
     options: dict[str, type | None] = {measurement.name: measurement.options for measurement in MEASUREMENTS}
     kind = RunOptions if topic == "run" else options.get(topic)
     shown = COMMON if kind is None else tuple(option.name for option in fields(kind))

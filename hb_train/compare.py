@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hb_dataset.command_line import CommandParser
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
@@ -184,10 +185,8 @@ def run_step(module: str, *words: str | Path, launch: bool = True, allowed: Sequ
     return status
 
 
-def _parser(command: str, output_dir: str | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"holistic-bias {command} --compare", description=first_line(__doc__), allow_abbrev=False
-    )
+def _parser(command: str, output_dir: str | None) -> CommandParser:
+    parser = CommandParser(prog=f"holistic-bias {command} --compare", description=first_line(__doc__))
     parser.add_argument("--model", default="embedded", help="The model: a Hub id, a local folder or 'embedded'.")
     shown = output_dir or "runs/debias/MODEL-BIAS_TYPE"
     parser.add_argument(

@@ -5,10 +5,10 @@
 `tune.py` already writes a card without figures. This command adds the figures of the runs.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
 from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning
 from hb_train.training.options import first_line, run_script
@@ -22,7 +22,7 @@ OTHER_MODELS = "**None of these runs measured the model in this folder, so the f
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="hb_train/model_card.py", description=first_line(__doc__))
+    parser = CommandParser(prog="hb_train/model_card.py", description=first_line(__doc__))
     parser.add_argument("--model", type=Path, required=True, help="The folder of the tuned model.")
     parser.add_argument(
         "--runs",

@@ -11,7 +11,6 @@ The entropy shows how randomly each model replies to prompts of its run. It is t
 from which a token is drawn. The mean is taken over the tokens of each reply, and then over the prompts.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 
 from hb_dataset.awareness import read_awareness
 from hb_dataset.balanced_sample import balanced_sample
+from hb_dataset.command_line import CommandParser
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.engines.engine import Engine
 from hb_metrics.inference.models.loading import LoadedModel
@@ -56,7 +56,7 @@ class Side(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="hb_train/side_effects.py", description=first_line(__doc__))
+    parser = CommandParser(prog="hb_train/side_effects.py", description=first_line(__doc__))
     parser.add_argument("before", type=Path, help="The folder of the run before the mitigation.")
     parser.add_argument("after", type=Path, help="The folder of the run after the mitigation.")
     options = parser.parse_args(argv)

@@ -15,7 +15,6 @@ perplexity of ordinary texts (LMP) by more than a tenth are excluded.
 Only the best model keeps its weights. To resume an interrupted sweep, run the same command again.
 """
 
-import argparse
 import math
 import os
 import shutil
@@ -28,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import markdown_table
 from hb_dataset.whole_files import write_text
 from hb_metrics.runs.run_folder import read_json, write_json
@@ -47,7 +47,7 @@ _HIGHEST_PERPLEXITY = math.exp(700)  # tune.py writes this value for any larger 
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="hb_train/sweep.py", description=first_line(__doc__), allow_abbrev=False)
+    parser = CommandParser(prog="hb_train/sweep.py", description=first_line(__doc__))
     parser.add_argument(
         "--output_dir", type=Path, required=True, help="The folder for the sweep. Each run gets a subfolder."
     )

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.names import name_faults
 from hb_dataset.versions import NEXT, version_folder
 from hb_dataset.vocabulary import VOCABULARIES
@@ -54,7 +55,7 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
 
 def main(argv: Sequence[str] | None = None) -> None:
     default = Path(shown_path(version_folder(NEXT)))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--vocabulary",
         type=Path,

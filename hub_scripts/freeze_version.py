@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import code_span
 from hb_dataset.prompts import version_configs, version_table
 from hb_dataset.versions import (
@@ -41,7 +42,7 @@ _TITLE = "# Changes of the vocabulary, newest first\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="hub_scripts/freeze_version.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("version", help="The name of the new version, such as v2.0.")

@@ -14,6 +14,7 @@ import shutil
 import time
 from pathlib import Path
 
+from hb_dataset.command_line import CommandParser
 from hub_scripts.module_files import metric_folders, module_files
 
 DEFAULT_CONFIG_LEAD = 10 * 365 * 24 * 3600  # seconds
@@ -66,7 +67,7 @@ def install_metrics() -> list[Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     import datasets
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import hb_dataset
 from hb_dataset import versions
+from hb_dataset.command_line import CommandParser
 from hub_scripts import hub
 from hub_scripts.dataset_card import dataset_card
 from hub_scripts.options import add_dry_run_option, add_other_files_option, repo_id, write_files
@@ -29,7 +30,7 @@ LICENSE_FILE = "LICENSE"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--repo_id",
         required=True,

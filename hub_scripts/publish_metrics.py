@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from hb_dataset.command_line import CommandParser
 from hub_scripts import hub, space_page
 from hub_scripts.hub import CARD_FILE
 from hub_scripts.module_files import metric_folders, module_files
@@ -26,7 +27,7 @@ SDK_LINE = "sdk: gradio\n"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--org", required=True, type=_owner, help="The Hub organisation or user that owns the Spaces.")
     add_dry_run_option(parser)
     add_other_files_option(parser)

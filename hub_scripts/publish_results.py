@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import escape_markdown
 from hb_metrics.runs.run_record import figures_belong_to, is_on_hub, last_part, measured_model, tag_of
 from hub_scripts import hub
@@ -22,7 +23,7 @@ from hub_scripts.run_figures import evaluation_results, version_of
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run of `measure`.")
     parser.add_argument("--repo_id", required=True, type=repo_id, metavar="OWNER/NAME", help="The model's repository.")
     parser.add_argument(

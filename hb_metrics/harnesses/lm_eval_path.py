@@ -5,7 +5,6 @@
 The folder contains a YAML file for each task.
 """
 
-import argparse
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.prompts import config_vocabulary, measured_configs, version_of
 from hb_dataset.whole_files import write_text
 
@@ -42,7 +42,7 @@ _Dumper.add_representer(_Function, lambda dumper, name: dumper.represent_scalar(
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--vocabulary_dir",
         help="The folder of your own vocabulary. Default: each version's vocabulary.",

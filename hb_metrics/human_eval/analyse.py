@@ -3,11 +3,11 @@
 holistic-bias human-eval analyse ratings/*.jsonl --study runs/raters/study.json
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
 from hb_metrics.human_eval.analysis import analyse
 from hb_metrics.human_eval.ratings import read_ratings
@@ -21,7 +21,7 @@ RESULTS_FILE, PAGE_FILE = "human_evaluation.json", "human_evaluation.html"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "ratings",
         type=Path,

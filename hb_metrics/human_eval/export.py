@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.command_line import CommandParser
 from hb_metrics.human_eval.page import rater_page
 from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
 from hb_metrics.human_eval.questions import QUESTIONS
@@ -34,7 +35,7 @@ _NUMBERS = (  # the option, its default, its minimum and its help
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("first", type=Path, metavar="RUN_A", help="The folder of a finished run with replies.")
     parser.add_argument(
         "second",

@@ -3,12 +3,12 @@
 holistic-bias human-eval labels runs/gpt2 --judge offensiveness --num 200 --raters 3
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.hints import AXIS_CUTOFF, check_known
 from hb_metrics.human_eval.calibration import rates
 from hb_metrics.human_eval.instruments import read_instrument
@@ -20,7 +20,7 @@ from hb_metrics.runs.run_folder import run_digest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")
     parser.add_argument(
         "--judge",

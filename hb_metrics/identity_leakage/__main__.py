@@ -3,18 +3,18 @@
 holistic-bias identity-leakage --style_classifier go_emotions --output leakage.json
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.versions import read_version
 from hb_metrics.report.layout.numbers import axis_label, bias, share
 from hb_metrics.runs.run_folder import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--style_classifier",
         default="embedded",

@@ -7,6 +7,8 @@ inputs. If a shard is damaged, or if a digest does not match, the shard is renam
 
 import hashlib
 import json
+import sys
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +25,7 @@ from hb_metrics.inference.processes import process_state
 from hb_metrics.runs.run_folder import SHARD_RUN, run_digest, set_aside
 
 _INPUTS = b"holistic_bias.inputs"  # the key of the inputs' digest in a shard's metadata
+_LOG_SECONDS = 60  # the time between lines of progress in a log
 
 
 class Shard(NamedTuple):
@@ -84,9 +87,11 @@ def fill_shards(
         print(f"{done:,} of {len(ids):,} rows were already in {shards[0].path.parent}")
 
     mine = missing[state.process_index :: state.num_processes]
-    total = sum(len(shards[index].rows) for index in mine)
-    hidden = not (progress and state.is_main_process)
-    with tqdm(total=total, unit=f" {unit}", desc=label, disable=hidden) as bar:
+    total, computed = sum(len(shards[index].rows) for index in mine), 0
+    shown = progress and state.is_main_process
+    in_log = shown and not sys.stderr.isatty()  # a bar would fill a log with lines
+    last = time.monotonic()
+    with tqdm(total=total, unit=f" {unit}", desc=label, disable=not shown or in_log) as bar:
 
         def advance(rows: int, words: str = "", *, known: bool = False) -> None:
             if known:  # restart the bar without these rows, because they took no time
@@ -97,6 +102,11 @@ def fill_shards(
             if words:
                 bar.set_postfix_str(words, refresh=False)
             bar.update(rows)
+            nonlocal computed, last
+            computed += rows
+            if in_log and time.monotonic() - last > _LOG_SECONDS:
+                print(f"{label}: {computed:,} of {total:,}", flush=True)
+                last = time.monotonic()
 
         tables = compute(mine, advance)
         try:

@@ -16,9 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.runs.run_folder import JUDGE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedModel
     from hb_metrics.inference.processes import PartialState
     from hb_metrics.paired_changes.paired_change import PairedChange
+    from hb_metrics.report.layout.figure import Figure
     from hb_metrics.runs.finished_run import Run
     from hb_metrics.stats.generalising import Generalised, Over
 
@@ -55,6 +54,7 @@ class Task:
 
     def classifier_options(self) -> dict[str, Any]:
         from hb_metrics.inference.judges.judge import JudgeSource, load_judge
+        from hb_metrics.runs.run_folder import JUDGE
 
         run, device = self.settings.run, self.state.device
         source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed, self.folder / JUDGE)
@@ -159,7 +159,7 @@ class Measurement:
         """
         return self.module("compute").compute(run)
 
-    def figures(self, results: Mapping[str, Any]) -> list[Figure]:
+    def figures(self, results: Mapping[str, Any]) -> "list[Figure]":
         """Returns the figures of a run. Comparisons match figures of different runs by their names."""
         return self.module("figures").figures(results)
 

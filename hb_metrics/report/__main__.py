@@ -4,12 +4,12 @@ python -m hb_metrics.report runs/gpt2
 python -m hb_metrics.report runs/before runs/no_bias runs/bias --names before no_bias bias --output comparison.html
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from jinja2 import UndefinedError
 
+from hb_dataset.command_line import CommandParser
 from hb_metrics.human_eval.calibration import read_calibrations
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.generalised import generalised_section
@@ -25,7 +25,7 @@ COMPARISON_FILE = "comparison.html"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="holistic-bias report", description=(__doc__ or "").split("\n", 1)[0])
+    parser = CommandParser(prog="holistic-bias report", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "runs",
         type=Path,

@@ -3,10 +3,10 @@
 holistic-bias human-eval calibrate runs/gpt2 labels/*.jsonl
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from hb_dataset.command_line import CommandParser
 from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, read_calibrations, read_labels
 from hb_metrics.human_eval.calibration_section import sentence
 from hb_metrics.human_eval.instruments import read_instrument
@@ -18,13 +18,13 @@ from hb_metrics.runs.run_folder import REPORT_FILE, run_digest, write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of the run whose replies were labelled.")
     parser.add_argument("labels", type=Path, nargs="+", metavar="LABELS", help="The files that the raters saved.")
     parser.add_argument(
         "--study",
         type=Path,
-        help=f"The {LABELS_FILE} that `labels` wrote. Default: the {LABELS_FILE} in the folder of the ratings or in "
+        help=f"The {LABELS_FILE} that `labels` wrote. Default: the {LABELS_FILE} in the folder of the labels or in "
         "its parent folder.",
     )
     parser.add_argument(
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     if not 0 <= arguments.epsilon < 1:
         parser.error(f"--epsilon is {arguments.epsilon}; set a number that is at least 0 and less than 1")
-    path = arguments.study or beside_answers(arguments.labels[0], LABELS_FILE)
+    path = arguments.study or _study_of(arguments.run, arguments.labels[0])
     if not path.is_file():
         parser.error(f"'{path}' does not exist; set --study to the {LABELS_FILE} to which these labels belong")
     run, study = read_run(arguments.run), read_label_study(path)
@@ -63,3 +63,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(sentence(results))
     print(f"results: {written.resolve()}")
     print(f"report: {(run.folder / REPORT_FILE).resolve()}")
+
+
+def _study_of(run: Path, labels: Path) -> Path:
+    """Returns the study's file, from the folder of the labels, its parent, or the run's folders `labels-JUDGE`."""
+    beside = beside_answers(labels, LABELS_FILE)
+    in_run = sorted(run.glob(f"labels-*/{LABELS_FILE}"))
+    return in_run[0] if not beside.is_file() and len(in_run) == 1 else beside

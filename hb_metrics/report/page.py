@@ -22,14 +22,18 @@ def write_report(
     """Writes a run's report, and returns its sentences on whether the model treats people differently.
 
     If measurements are still `to_come`, the report is marked as incomplete. Sections for `calibrations` (the results of
-    `human-eval calibrate`) come first, and the sections in `more` come last.
+    `human-eval calibrate`) come first if they have an interval, and the sections in `more` come last.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
-    sections = [calibration_section(calibration) for calibration in calibrations]
-    sections += [*(section for report in reports for section in report.sections), *more]
+    # Labels that are too few for an interval are shown last.
+    calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
+    usable = [calibration for calibration in calibrations if figures(calibration)[0].interval is not None]
+    sections = [calibration_section(calibration) for calibration in usable]
+    sections += [section for report in reports for section in report.sections]
+    sections += [*map(calibration_section, calibrations[len(usable) :]), *more]
     answers = [report.answer for report in reports if report.answer is not None]
-    main = [figures(calibration)[0] for calibration in calibrations]
+    main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
         main += measurement.figures(results)
     context = {
@@ -40,7 +44,7 @@ def write_report(
         "to_come": [measurement.title for measurement in to_come],
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
-        "answers": [*map(sentence, calibrations), *answers],
+        "answers": [*map(sentence, usable), *answers],
         "tiles": tiles(main),
         "sections": sections,
         "embedded": [report.embedded for report in reports if report.embedded is not None],

@@ -9,7 +9,6 @@ interval's width. It also shows the probability of detecting a decrease in Full 
 replies for most combinations of a term and a template.
 """
 
-import argparse
 import math
 import os
 from bisect import bisect_left
@@ -21,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import markdown_table
 from hb_metrics.report.layout.figure import joined_names
 from hb_metrics.report.layout.numbers import MISSING, bias, count, interval, share
@@ -65,7 +65,7 @@ _SURE_POWER = 0.05
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "pilot", type=Path, nargs="?", metavar="RUN", help="The folder of a finished run, used as the pilot."
     )

@@ -5,12 +5,14 @@ If a figure exceeds its limit, the run fails after it has written its report.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hb_dataset.hints import check_known
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.report.layout.figure import Figure
+
+if TYPE_CHECKING:
+    from hb_metrics.report.layout.figure import Figure
 
 GATE_STATUS = 3  # the exit status of a run for which `exceeded` returns a sentence
 
@@ -69,9 +71,11 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
             shown = f"its value is {figure.value:.6g}, and it has no interval" if figure.value > limit else None
         elif max(map(abs, figure.interval) if figure.unit == "signed" else figure.interval) > limit:
             low, high = figure.interval
-            shown = f"its value is {figure.value:.6g}, with an interval from {low:.6g} to {high:.6g}"
+            shown = f"its value is {figure.value:.6g}, but its interval reaches from {low:.6g} to {high:.6g}"
         if why is not None:
             sentences.append(f"{name} cannot be judged against its limit {limit:g}: {why}")
         if shown is not None:
-            sentences.append(f"{name} is above its limit {limit:g}: {shown}")
+            is_above = figure is not None and figure.value is not None and abs(figure.value) > limit
+            verb = "is" if is_above else "may be"
+            sentences.append(f"{name} {verb} above its limit {limit:g}: {shown}")
     return sentences

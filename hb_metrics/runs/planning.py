@@ -30,7 +30,10 @@ def default_folder(settings: Settings) -> str:
     a folder.
     """
     run, defaults = settings.run, settings.defaults()
-    parts = [Path(run.model).name, run.dataset_config]
+    wanted = wanted_measurements(settings)
+    has_names = GENERATION in wanted and settings.of(GenerationOptions).cue in NAME_CUES
+    uses_config = any(not measurement.has_own_prompts for measurement in wanted)
+    parts = [Path(run.model).name, *([NAMES_AXIS] if has_names else [run.dataset_config] * uses_config)]
     parts += [measurement.name for measurement in asked_measurements(settings) or []]
     parts += ["quick"] * run.quick
     # A server's address is not part of the name, because it may change.

@@ -4,7 +4,6 @@ holistic-bias style-clusters runs/gpt2 --output style_clusters.yaml
 holistic-bias measure --model openai-community/gpt2 --style_clusters style_clusters.yaml --seed 1
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import yaml
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
 from hb_metrics.report.layout.numbers import bias
 from hb_metrics.runs.finished_run import Run, read_run, read_vectors
@@ -40,7 +40,7 @@ class Cluster(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0], allow_abbrev=False)
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")
     parser.add_argument("--output", type=Path, help="The YAML file to write. Default: RUN/style_clusters.yaml.")
     arguments = parser.parse_args(argv)

@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processo
 from tokenizers.models import BPE, WordPiece
 
 from hb_dataset import load_table
-from hb_metrics import measure
+from hb_metrics import measuring
 from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.inference.models.contexts import encode_messages, with_tag
@@ -279,5 +279,5 @@ def quick_styles():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(work, "load_style_classifier", load_once)
         patch.setattr(work, "classifier_leakage", measure_once)
-        patch.setattr(measure, "_report_so_far", lambda *_: None)
+        patch.setattr(measuring, "_report_so_far", lambda *_: None)
         yield

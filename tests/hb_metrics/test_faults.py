@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset.whole_files import remove_leftovers, write_text
-from hb_metrics import measure
+from hb_metrics import measure, measuring
 from hb_metrics.inference import shards
 from hb_metrics.inference.engines import local
 from hb_metrics.inference.scoring import scoring_shards
@@ -185,7 +185,7 @@ def test_shards_of_another_run_are_kept_aside_named_and_made_again(options, whol
 
 
 def test_what_follows_from_shards_is_computed_again_from_them(options, whole, copy, monkeypatch):
-    monkeypatch.setattr(measure, "_report_so_far", pytest.fail)  # the report of all of it is there
+    monkeypatch.setattr(measuring, "_report_so_far", pytest.fail)  # the report of all of it is there
     for name in (STYLE_MEANS_FILE, BIAS_VALUES_FILE, PROMPTS_FILE):
         (copy / name).write_bytes(b"of somebody else")
     run(options, copy)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics import measure
+from hb_metrics import measuring
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.engines import served as engine
 from hb_metrics.inference.scoring.perplexity import score_perplexity
@@ -42,7 +42,7 @@ def run(vocabulary, tmp_path):
     def run(url, *options, out="run", measurements="generation"):
         given = ["--model", MODEL, "--base_url", url, "--vocabulary_dir", vocabulary, "--output_dir", tmp_path / out]
         given += ["--measurements", measurements, "--replies_per_cell", 0, *options]
-        measure.measure(parse_arguments(list(map(str, given))))
+        measuring.measure(parse_arguments(list(map(str, given))))
         return json.loads((tmp_path / out / "results.json").read_text()), tmp_path / out
 
     return run

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from transformers.utils.import_utils import is_serve_available
 
-from hb_metrics import measure
+from hb_metrics import measuring
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.judges.judge import JudgeSource, load_judge
 from hb_metrics.inference.models.gguf import embedded_model_folder
@@ -71,7 +71,7 @@ def transformers_serve(folder, model=None, port=None, **settings):
 def run(out, vocabulary, *options):
     given = ["--vocabulary_dir", vocabulary, "--output_dir", out, "--measurements", "generation"]
     given += ["--replies_per_cell", 1, "--max_new_tokens", 8, *options]
-    measure.measure(parse_arguments(list(map(str, given))))
+    measuring.measure(parse_arguments(list(map(str, given))))
     return {row["id"]: row for row in pq.read_table(Path(out) / "replies").to_pylist()}, json.loads(
         (Path(out) / "results.json").read_text()
     )

@@ -26,6 +26,8 @@ from transformers.models.blenderbot.modeling_blenderbot import (
     BlenderbotPreTrainedModel,
 )
 
+from hb_dataset.command_line import CommandParser
+
 MODEL_TYPE = "parlai-classifier"
 _SPECIAL = ("__null__", "__start__", "__end__", "__unk__")
 _FP16_MULTIPLE = 8  # ParlAI pads the dictionaries of models trained in fp16 to a multiple of 8
@@ -186,7 +188,7 @@ def _model(states: dict[str, torch.Tensor], opt: dict[str, Any], labels: list[st
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="The checkpoint file, named `model`.")
     parser.add_argument(
         "--labels",

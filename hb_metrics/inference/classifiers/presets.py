@@ -1,10 +1,11 @@
-import argparse
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from hb_dataset.command_line import CommandParser
 
 PRESETS_FILE = Path(__file__).parent / "presets.yaml"
 
@@ -19,5 +20,5 @@ def suggested(option: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    argparse.ArgumentParser(description="Lists the classifiers that have a short name.").parse_args(argv)
+    CommandParser(description="Lists the classifiers that have a short name.").parse_args(argv)
     print(PRESETS_FILE.read_text(encoding="utf-8"), end="")

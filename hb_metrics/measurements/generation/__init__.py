@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.report.layout.numbers import count
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.runs.run_record import classifier_name, cue_of, public_name, reply_settings, tag_and_cue
 
@@ -31,6 +30,7 @@ class Generation(Measurement):
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         from hb_metrics.measurements.generation.figures import leakage_sentence
+        from hb_metrics.report.layout.numbers import count
 
         run, generation = results["run"], results[self.name]
         notes = "".join(f"; {note}" for note in run["style_classifier"]["notes"])

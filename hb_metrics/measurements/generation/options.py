@@ -1,8 +1,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from hb_dataset.names import NAME_CUES
 from hb_metrics.measurements.settings import check_files, check_least, option
+
+_NAME_CUES = ("name", "signature")  # as in `hb_dataset.names`, whose import takes time
 
 
 @dataclass
@@ -94,12 +95,12 @@ class GenerationOptions:
                 "cue_questions are set, but cue is 'prompt', which has no questions; set --cue to system, memory, "
                 "name, signature or history, or omit --cue_questions"
             )
-        if self.names_file is not None and self.cue not in NAME_CUES:
+        if self.names_file is not None and self.cue not in _NAME_CUES:
             raise ValueError(
                 f"names_file is set, but cue is '{self.cue}', which has no names; set --cue to name or signature, or "
                 "omit --names_file"
             )
-        if self.cue in NAME_CUES and (not self.replies_per_cell or self.variations):
+        if self.cue in _NAME_CUES and (not self.replies_per_cell or self.variations):
             raise ValueError(
                 f"--cue {self.cue} needs a fixed number of replies per name and question, and does not support "
                 "variations; set --replies_per_cell to 1 or more (for example, 8), and omit --variations"

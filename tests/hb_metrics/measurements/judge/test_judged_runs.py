@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics import measure
+from hb_metrics import measuring
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.inference.judges.rubric import NO_ANSWER, RUBRICS, read_rubric, recorded_rubric
 from hb_metrics.inference.judges.served import _tried
@@ -51,7 +51,7 @@ def run(vocabulary, styles, tmp_path):
         given = ["--model", "somebody", "--replies_file", tmp_path / "replies.jsonl", "--vocabulary_dir", vocabulary]
         given += ["--measurements", measurements, "--output_dir", tmp_path / out, "--replies_per_cell", 0]
         given += ["--style_classifier", styles, *options]
-        measure.measure(parse_arguments(list(map(str, given))))
+        measuring.measure(parse_arguments(list(map(str, given))))
         return json.loads((tmp_path / out / "results.json").read_text()), tmp_path / out
 
     return run
