@@ -13,8 +13,9 @@ import torch
 
 from hb_metrics.arguments import settings_of
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA
-from hb_metrics.measure import main, measure
+from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
+from hb_metrics.measuring import measure
 from hb_metrics.runs.answer_files import (
     GivenReply,
     read_log_probabilities_file,

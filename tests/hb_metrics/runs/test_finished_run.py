@@ -172,10 +172,10 @@ def test_missing_files_are_named_and_missing_styles_are_none(run):
     assert read_styles(finished) is None
     (finished.folder / PROMPTS_FILE).unlink()
     for read, name in (
-        (lambda: read_stored_replies(finished.folder), PROMPTS_FILE),
-        (lambda: read_vectors(finished.folder), "style vectors"),
+        (lambda: read_stored_replies(finished.folder), f"{finished.folder / PROMPTS_FILE}' does not exist"),
+        (lambda: read_vectors(finished.folder), f"'{finished.folder}' has no style vectors"),
     ):
-        with pytest.raises(ValueError, match=re.escape(f"'{finished.folder}' has no {name}")):
+        with pytest.raises(ValueError, match=re.escape(name)):
             read()
 
 

@@ -24,7 +24,12 @@ class OneFigure:
         (1.0, None, 1.0, []),
         (1.5, None, 1.0, ["one_figure is above its limit 1: its value is 1.5, and it has no interval"]),
         (1.0, (0.5, 2.0), 2.0, []),
-        (1.0, (0.5, 2.5), 2.0, ["one_figure is above its limit 2: its value is 1, with an interval from 0.5 to 2.5"]),
+        (
+            1.0,
+            (0.5, 2.5),
+            2.0,
+            ["one_figure may be above its limit 2: its value is 1, but its interval reaches from 0.5 to 2.5"],
+        ),
         (-3.0, None, -2.0, []),
         (None, None, 100.0, ["one_figure cannot be judged against its limit 100: this run has no value for it"]),
         (float("nan"), None, 1.0, ["one_figure cannot be judged against its limit 1: this run has no value for it"]),
