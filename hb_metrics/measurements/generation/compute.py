@@ -32,7 +32,7 @@ from hb_metrics.runs.finished_run import (
     stored_shards,
     stored_table,
 )
-from hb_metrics.runs.replies import FlaggedReplies, Replies, nonempty_replies, replied_prompts
+from hb_metrics.runs.replies import FlaggedReplies, Replies, nonempty_replies
 from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
     FREQUENCIES_FILE,
@@ -75,7 +75,7 @@ def compute(run: Run) -> dict[str, Any]:
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
-    kernels = noun_kernels(vectors, nouns_of(replied_prompts(prompts, table), replies.ids), replies.templates, terms)
+    kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
     is_of_names = cue_of(run.results) in NAME_CUES
     tables = [table, *_later_tables(run)]
     styles = stored_shards(folder / STYLES, ("truncated",))
