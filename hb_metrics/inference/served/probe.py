@@ -31,6 +31,7 @@ TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf
 _UNFINISHED = ("The cat sat on the", "I went to the shop and")
 _SAME = 0.05  # the largest difference that rounding can cause between two log-likelihoods of a text
 _SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
+_LOWER: Mapping[str, Any] = {"temperature": 0.7}
 _TRIES = 3  # the maximum number of tries per request; it is small so that a wrong address is detected soon
 _SELDOM = 0.005  # the largest accepted number of differences per word between answers that should be the same
 _SINGLE = "max_tokens"
@@ -58,6 +59,7 @@ class Probe:
         fingerprint: The server's identifier of its configuration.
         greedy: Whether all answers to a question are the same at temperature 0.
         samples: Whether answers at temperature 1 differ between seeds.
+        temperature_kept: Whether the server accepts temperatures other than 1.
         seed_repeats: Whether the same seed leads to the same answer while other requests run.
         neutral: The fields that every request contains, with neutral values.
         not_set: The fields that the server rejects. It uses its own defaults for them.
@@ -73,6 +75,7 @@ class Probe:
     token_counts: bool
     greedy: bool
     samples: bool
+    temperature_kept: bool
     seed_repeats: bool | None
     top_p_kept: bool | None
     top_k_kept: bool | None
@@ -153,7 +156,7 @@ class _Prober:
             drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
             words = [_all(answer).split() for answer in drawn]
             enough = num_shared(words) + _BEYOND
-            cut = [said for said, answer in zip(words, drawn, strict=True) if answer.finish_reason == "length"]
+            cut = [said for said, answer in zip(words, drawn, strict=True) if answer.ending == "cut"]
             if min(map(len, cut), default=enough) >= enough:
                 break
         texts = [_all(answer) for answer in drawn]
@@ -190,6 +193,7 @@ class _Prober:
             token_counts=all(answer.num_tokens is not None for answer in seen),
             greedy=greedy,
             samples=samples,
+            temperature_kept=greedy or await self._takes(_LOWER),
             seed_repeats=repeats,
             top_p_kept=top_p,
             top_k_kept=top_k,
@@ -215,12 +219,12 @@ class _Prober:
 
     async def _set_neutral(self) -> list[str]:
         everything = {name: values[0] for name, values in _NEUTRAL.items()}
-        if await self._takes(everything):
+        if await self._takes({**_SAMPLED, **everything}):  # some servers reject top_p beside a temperature
             self.neutral = everything
             return []
         for name, values in _NEUTRAL.items():
             for value in values:
-                if await self._takes({name: value}):
+                if await self._takes({**_SAMPLED, name: value}):
                     self.neutral[name] = value
                     break
         return [name for name in _NEUTRAL if name not in self.neutral]
@@ -232,6 +236,8 @@ class _Prober:
         short = await self._prompt_length(user, assistant)
         longer = await self._prompt_length(("user", SYSTEM), assistant)
         longest = await self._prompt_length(user, ("assistant", SYSTEM))
+        if len({answer.num_prompt_tokens for answer, _ in self.seen}) == 1:  # not the lengths of the prompts
+            return None, None
         return _longer(first.num_prompt_tokens, system), _longer(short, longer, longest)
 
     async def _prompt_length(self, *earlier: tuple[str, str]) -> int | None:
@@ -334,7 +340,7 @@ def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:
     """Returns whether all answers respect their maximum length, or `None` if no answer reached it."""
     if any((answer.num_tokens or 0) > tokens or len(_all(answer).split()) > tokens for answer, tokens in answers):
         return False
-    return True if any(answer.finish_reason == "length" for answer, _ in answers) else None
+    return True if any(answer.ending == "cut" for answer, _ in answers) else None
 
 
 def _reasoning(answers: Sequence[ServedAnswer]) -> str:

@@ -25,6 +25,7 @@ from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
     generation_results,
+    match_refusals,
     refusals_results,
     refusals_table,
     reply_counts,
@@ -34,7 +35,7 @@ from hb_metrics.measurements.generation.turns import converse, groups_of_names, 
 from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules, read_refusal_rules
+from hb_metrics.reply_checks.refusal_rules import RefusalRules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.runs.finished_run import PAIRS_REASON, has_pairs_of_terms, read_vectors
 from hb_metrics.runs.replies import FlaggedReplies, Replies, no_replies, nonempty_replies, replied_prompts
@@ -186,7 +187,7 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
     for of_turn in tables:
         _note_marks(of_turn)
     level, terms = task.settings.run.confidence_level, list(zip(replies.axes, replies.descriptors, strict=True))
-    refusals = match_rules(replies.texts, work.rules)
+    refusals = match_refusals(table, replies, work.rules)
     questions = dict(zip(table["id"].to_pylist(), table["question"].to_pylist(), strict=True))
     asked = [questions[id] or prompt for id, prompt in zip(replies.ids, replies.prompts, strict=True)]
     vectors = read_vectors(folder / STYLES).values
@@ -227,7 +228,7 @@ def _note_marks(table: pa.Table) -> None:
         tag, rows = found
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())
         print(
-            f"warning: {len(rows):,} replies begin with the unknown tag {tag}. If this tag marks a thought, the "
+            f"warning: {len(rows):,} replies begin with the unknown tag {tag!r}. If this tag marks a thought, the "
             f"thought was measured as part of the reply. To find out, read some of these replies in the run folder: "
             f"{shown}"
         )
