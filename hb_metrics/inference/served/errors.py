@@ -44,7 +44,7 @@ def parsed(content: bytes, key: Key | None) -> Any:
 
 
 def hide(text: str, key: Key | None) -> str:
-    return text if key is None else text.replace(key.value, f"[{key}]")
+    return text if key is None else text.replace(key.value, f"[{key.variable}]")
 
 
 def printable(text: str) -> str:

@@ -155,6 +155,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault == "filtered":
             content["choices"][0] |= {"finish_reason": "content_filter", "message": {"role": "a", "content": None}}
             return self.send(200, content)
+        elif fault == "refused":
+            content["choices"][0]["message"] = {"role": "a", "content": None, "refusal": "Not this one."}
+            return self.send(200, content)
         elif fault == "a page":
             return self.send_raw(200, b"<html>Sign in</html>", content_type="text/html")
         elif fault in ("packed", "a bomb"):
@@ -177,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def send(self, status, content, **headers):
-        self.send_raw(status, json.dumps(content).encode(), **headers)
+        self.send_raw(status, content if isinstance(content, bytes) else json.dumps(content).encode(), **headers)
 
     def send_raw(self, status, data, **headers):
         self.send_response(status)

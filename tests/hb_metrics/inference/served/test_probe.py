@@ -34,6 +34,7 @@ HONEST = {
     "token_counts": True,
     "greedy": True,
     "samples": True,
+    "temperature_kept": True,
     "seed_repeats": True,
     "top_p_kept": True,
     "top_k_kept": True,
@@ -86,6 +87,15 @@ def without_roles(status, *roles):
     return fault
 
 
+class Counting(StandIn):
+    def envelope(self, choice, num_prompt, *counts):
+        return super().envelope(choice, self.count, *counts)
+
+
+def rejecting(is_rejected):
+    return lambda number, body: {"status": 400, "body": {"error": "not supported"}} if is_rejected(body) else None
+
+
 class Thoughtful(StandIn):
     """Begins every thought with the same thirty words."""
 
@@ -110,6 +120,18 @@ def test_a_server_that_does_what_it_is_asked():
         # transformers serve, as long as its model's generation_config has no do_sample
         (StandIn(temperature=0), {"samples": False, "seed_repeats": None, "top_p_kept": None, "top_k_kept": None}),
         (StandIn(ignores={"temperature"}), {"greedy": False}),
+        # OpenAI's reasoning models, older versions of TGI, and Anthropic
+        (
+            StandIn(faults=rejecting(lambda body: body.get("temperature", 1) != 1)),
+            {"greedy": False, "temperature_kept": False},
+        ),
+        (StandIn(faults=rejecting(lambda body: not body.get("temperature", 1))), {"greedy": False}),
+        (
+            StandIn(faults=rejecting(lambda body: {"temperature", "top_p"} <= set(body))),
+            {"top_p_kept": False, **without("top_p")},
+        ),
+        (Counting(count=0), {"system_kept": None, "history_kept": None}),
+        (Counting(count=7), {"system_kept": None, "history_kept": None}),
         (StandIn(refuses={"top_k"}), {"top_k_kept": False, **without("top_k")}),
         (
             StandIn(refuses={"repetition_penalty", "frequency_penalty"}),
