@@ -134,14 +134,10 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
             f"end{within}; raise --max_reasoning_tokens, or turn thinking off (for many models, with "
             "--chat_template_kwargs '{\"enable_thinking\": false}')"
         )
-    if "ending" in replies.column_names and "filtered" in replies["ending"].to_pylist():
-        return ValueError(
-            f"all replies to {len(replies):,} prompts are empty, or were removed by a content filter of the server; "
-            "measure the model on a server without a filter"
-        )
     return ValueError(
-        f"all replies to {len(replies):,} prompts are empty, because the model stops before its first word; set "
-        "--context plain if the model only continues text, and check that the chat template is the model's own"
+        f"all replies to {len(replies):,} prompts are empty, because the model stops before its first word, or because "
+        "a server's filter removes the text; set --context plain if the model only continues text, check that the chat "
+        "template is the model's own, and measure it on a server without a filter"
     )
 
 

@@ -18,9 +18,9 @@ from hb_metrics.inference.replies.presets import ALL_TOKENS, Extent
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
-from hb_metrics.inference.served.answers import FILTERED, ServedAnswer, check_model, read_served_answer
+from hb_metrics.inference.served.answers import ServedAnswer, check_model, read_served_answer
 from hb_metrics.inference.served.asking import answers_of
-from hb_metrics.inference.served.client import Client, FilteredError, Server
+from hb_metrics.inference.served.client import Client, Server
 from hb_metrics.inference.served.connect import extra_fields
 from hb_metrics.inference.served.journal import remove_journals, request_key
 from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
@@ -217,15 +217,13 @@ class ServedEngine(Engine):
 
         def read(content: Any) -> ServedAnswer:
             answer = read_served_answer(content, max_tokens=most)
-            check_model(answer.model, self.probe.model)
+            if answer.ending != "filtered":  # a filter may answer in place of the model
+                check_model(answer.model, self.probe.model)
             return answer
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
             what = f"turn {requests.turn} of prompt '{requests.ids[row]}'"
-            try:
-                answer = await client.post(path, asked[row], read, what=what)
-            except FilteredError:
-                answer = FILTERED
+            answer = await client.post(path, asked[row], read, what=what)
             client.cost.tokens_in += answer.num_prompt_tokens or 0
             client.cost.tokens_out += answer.num_tokens or 0
             reasons.append("" if answer.text else answer.finish_reason)

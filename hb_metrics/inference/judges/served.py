@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from math import exp, fsum, nan
+from math import exp, fsum
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from hb_metrics.inference.judges.rubric import LETTERS, Rubric
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.served.answers import check_model, choice_of, read_served_answer
 from hb_metrics.inference.served.asking import answers_of
-from hb_metrics.inference.served.client import Client, FilteredError, RefusedError, Server, TemporaryFault, connected
+from hb_metrics.inference.served.client import Client, RefusedError, Server, TemporaryFault, connected
 from hb_metrics.inference.served.journal import Journal, request_key
 from hb_metrics.inference.served.probe import BriefProbe, probe_briefly
 
@@ -94,7 +94,8 @@ class ServedJudge:
 
         def read(content: Any) -> dict[str, Any]:
             answer = read_served_answer(content, max_tokens=self.most)
-            check_model(answer.model, expected)
+            if answer.ending != "filtered":  # a filter may answer in place of the model
+                check_model(answer.model, expected)
             found = {"text": answer.text, "tokens_in": answer.num_prompt_tokens, "tokens_out": answer.num_tokens}
             if self.reads != "log-probabilities" or answer.ending in ("filtered", "refused"):
                 return {**found, "first": None}
@@ -106,10 +107,7 @@ class ServedJudge:
             return {**found, "first": first}
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
-            try:
-                answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
-            except FilteredError:
-                answer = {"text": None, "tokens_in": None, "tokens_out": None, "first": None}
+            answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
             client.cost.tokens_in += answer["tokens_in"] or 0
             client.cost.tokens_out += answer["tokens_out"] or 0
             self.num_asked += 1
@@ -160,16 +158,13 @@ def first_tokens(content: Any) -> list[list[Any]] | None:
     candidates, or if a value is not a log-probability. Some servers return probabilities, or logarithms to another
     base, so the probabilities of the candidates must not sum to more than 1.
     """
-    given = choice_of(content).get("logprobs")
-    tokens = given.get("content") if isinstance(given, Mapping) else None
-    chosen = tokens[0] if isinstance(tokens, list) and tokens else None
-    listed = chosen.get("top_logprobs") if isinstance(chosen, Mapping) else None
-    if not isinstance(listed, list) or chosen.get("logprob") is None:
+    try:
+        chosen = choice_of(content)["logprobs"]["content"][0]
+        float(chosen["logprob"])
+        candidates = [_candidate(each) for each in (*chosen["top_logprobs"], chosen)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None
-    candidates = [_candidate(each) for each in (*listed, chosen)]
-    if None in candidates:
-        return None
-    *others, (token, value) = filter(None, candidates)
+    *others, (token, value) = candidates
     found = dict.fromkeys(others)  # a server may list a token twice, and different tokens may have the same text
     if all(token != name or abs(value - other) > _SLACK for name, other in found):
         found[token, value] = None
@@ -177,20 +172,18 @@ def first_tokens(content: Any) -> list[list[Any]] | None:
     return list(map(list, found)) if is_sound else None
 
 
-def _candidate(content: Any) -> tuple[str, float] | None:
-    """Returns a token and its log-probability, or `None` if the content is no such pair.
+def _candidate(content: Any) -> tuple[str, float]:
+    """Returns a token and its log-probability.
 
     Some versions of vLLM return ids such as "token_id:32" as tokens, and the text only as bytes.
     """
-    given = content if isinstance(content, Mapping) else {}
-    token, code, value = given.get("token"), given.get("bytes"), given.get("logprob", nan)
-    if isinstance(code, list) and (token is None or str(token).startswith("token_id:")):
-        token = bytes(byte for byte in code if byte in range(256)).decode(errors="replace")
-    value = _LEAST if value is None else value
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and value <= _ROUNDING
-    if not isinstance(token, str) or not is_number:
-        return None
-    return token.encode(errors="replace").decode(), float(min(max(value, _LEAST), 0.0))
+    token, value = content["token"], content["logprob"]
+    if token.startswith("token_id:"):
+        token = bytes(content["bytes"]).decode(errors="replace")
+    value = _LEAST if value is None else float(max(value, _LEAST))
+    if not value <= _ROUNDING:
+        raise ValueError
+    return token.encode(errors="replace").decode(), min(value, 0.0)
 
 
 def _plain(token: str) -> str:

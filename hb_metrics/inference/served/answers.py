@@ -170,7 +170,3 @@ def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
 def _whole(text: str) -> str:
     """Replaces unpaired surrogates, which JSON may contain, with question marks."""
     return text.encode(errors="replace").decode()
-
-
-# The answer to a prompt that a filter blocked.
-FILTERED = read_served_answer({"choices": [{"message": {}, "finish_reason": "content_filter"}]}, max_tokens=0)

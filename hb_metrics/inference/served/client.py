@@ -67,10 +67,6 @@ class RefusedError(ValueError):
         self.said = said
 
 
-class FilteredError(RefusedError):
-    """The server's filter blocked the prompt."""
-
-
 @dataclass
 class Cost:
     tokens_in: int = 0
@@ -183,7 +179,9 @@ class Client:
         said = printable(sentences)
         fault += f" ({said})" if said else ""
         status = status if status >= 300 else code_of(error)
-        if status in _TEMPORARY and not is_of_filter(sentences):
+        if is_of_filter(sentences):
+            return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
+        if status in _TEMPORARY:
             wait = retry_after(response.headers.get("retry-after"))
             if wait is not None and wait > LONGEST_ASKED:
                 raise ValueError(
@@ -191,11 +189,10 @@ class Client:
                     "saved; run the same command again after that time"
                 )
             raise TemporaryFault(fault, wait)
-        hint = hint_for(status, said)
+        hint = hint_for(f"{status} {said}")
         if location := response.headers.get("location"):
             hint = f"; it redirects to {printable(hide(location, key)).partition('?')[0]}; use this address instead"
-        rejection = FilteredError if is_of_filter(sentences) else RefusedError
-        raise rejection(f"{url} rejects {what}: {fault}{hint}", said)
+        raise RefusedError(f"{url} rejects {what}: {fault}{hint}", said)
 
 
 @asynccontextmanager

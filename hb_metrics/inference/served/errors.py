@@ -63,19 +63,17 @@ def error_in(answer: Any) -> Any:
 
 def code_of(error: Any) -> int:
     """Returns the HTTP status that an error contains, or 500 if it contains none."""
-    error = error[0] if isinstance(error, list) and error else error
-    error = error.get("error", error) if isinstance(error, dict) else error
-    code = str(error.get("code")) if isinstance(error, dict) else ""
-    return int(code) if re.fullmatch("[45][0-9][0-9]", code) else 500
+    content = error if isinstance(error, dict) else {}
+    content = content["error"] if isinstance(content.get("error"), dict) else content
+    return int(content["code"]) if re.fullmatch("[45][0-9]{2}", str(content.get("code"))) else 500
 
 
 def sentences_of(error: Any, key: Key | None) -> str:
     return hide("; ".join(dict.fromkeys(_sentences(error))), key)
 
 
-def hint_for(status: int, sentences: str) -> str:
-    hints = (hint for pattern, hint in _HINTS.items() if re.search(pattern, f"{status} {sentences}", re.IGNORECASE))
-    return "".join(f"; {hint}" for hint in hints)
+def hint_for(fault: str) -> str:
+    return "".join(f"; {hint}" for pattern, hint in _HINTS.items() if re.search(pattern, fault, re.IGNORECASE))
 
 
 def is_of_filter(sentences: str) -> bool:

@@ -56,7 +56,6 @@ class Probe:
 
     Attributes:
         base_url: The server's address, or `None` for an Inference Provider.
-        fingerprint: The server's identifier of its configuration.
         greedy: Whether all answers to a question are the same at temperature 0.
         samples: Whether answers at temperature 1 differ between seeds.
         temperature_kept: Whether the server accepts temperatures other than 1.
@@ -69,10 +68,8 @@ class Probe:
 
     base_url: str | None
     model: str | None
-    fingerprint: str | None
     max_tokens_field: str
     max_tokens_kept: bool | None
-    token_counts: bool
     greedy: bool
     samples: bool
     temperature_kept: bool
@@ -123,7 +120,7 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Prob
 
 
 # Results that may differ between two probes of the same server.
-_MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "reasoning", "writes", "token_counts")
+_MAY_DIFFER = ("base_url", "seed_repeats", "max_tokens_kept", "reasoning", "writes")
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
@@ -187,10 +184,8 @@ class _Prober:
         return Probe(
             base_url=None if self.client.server.provider else self.client.server.url,
             model=first.model,
-            fingerprint=first.fingerprint,
             max_tokens_field=self.bound,
             max_tokens_kept=_kept(self.seen),
-            token_counts=all(answer.num_tokens is not None for answer in seen),
             greedy=greedy,
             samples=samples,
             temperature_kept=greedy or await self._takes(_LOWER),

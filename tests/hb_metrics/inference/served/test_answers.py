@@ -3,7 +3,7 @@
 import pytest
 
 from hb_metrics.inference.engines.served import reply_of
-from hb_metrics.inference.served.answers import check_model, read_served_answer
+from hb_metrics.inference.served.answers import read_served_answer
 from hb_metrics.inference.served.client import TemporaryFault
 
 
@@ -159,10 +159,3 @@ def test_a_continuation_is_read():
     answer = read_served_answer(content, max_tokens=3)
 
     assert (answer.text, answer.finish_reason, answer.num_tokens) == ("and so on", "length", 3)
-
-
-def test_an_answer_of_another_model_is_asked_for_again():
-    check_model("m", "m")
-    for model in ("m", None):
-        with pytest.raises(TemporaryFault, match=f"from model '{model}', but earlier answers came from 'n'"):
-            check_model(model, "n")

@@ -15,7 +15,6 @@ from hb_metrics.inference.served.answers import check_model, read_served_answer
 from hb_metrics.inference.served.client import (
     TRIES,
     Client,
-    FilteredError,
     RefusedError,
     Server,
     TemporaryFault,
@@ -171,6 +170,7 @@ TOO_LONG = [
 @pytest.mark.parametrize(
     ("status", "body", "said", "hint"),
     [
+        (307, {}, None, "https://else.where/v1; use"),
         (400, {"error": {"message": "bad temperature", "code": "bad"}}, "bad temperature; bad", None),
         (400, {"error": {"message": "bad \x1b[2J\u202e\ud83d\nwords"}}, "bad [2J words", None),
         (401, {"error": "a fault"}, "a fault", KEY),
@@ -191,7 +191,8 @@ TOO_LONG = [
     ],
 )  # fmt: skip
 def test_what_will_not_pass_is_asked_once_and_its_reason_is_shown(status, body, said, hint):
-    stand_in = StandIn(faults=lambda number, content: {"status": status, "body": body})
+    header = {"location": "https://else.where/v1?key=s3cret"} if status == 307 else {}
+    stand_in = StandIn(faults=lambda number, content: {"status": status, "body": body, **header})
     with serving(stand_in) as url, pytest.raises(RefusedError) as error:
         ask(url)
 
@@ -202,17 +203,7 @@ def test_what_will_not_pass_is_asked_once_and_its_reason_is_shown(status, body, 
     assert ("; " in shown.partition(said or fault)[2]) == (hint is not None)
     assert (hint or "") in shown
     assert shown.isprintable()
-    assert not isinstance(error.value, FilteredError)
-
-
-def test_a_redirect_is_named_without_its_query():
-    fault = {"status": 307, "location": "https://else.where/v1?key=s3cret"}
-    with (
-        serving(StandIn(faults=lambda number, body: dict(fault))) as url,
-        pytest.raises(RefusedError, match=r"https://else.where/v1; use") as error,
-    ):
-        ask(url)
-    assert "s3cret" not in str(error.value)
+    assert "s3cret" not in shown
 
 
 @pytest.mark.parametrize(
@@ -228,8 +219,9 @@ def test_a_redirect_is_named_without_its_query():
 )
 def test_a_filter_is_not_taken_for_a_fault(status, error):
     stand_in = StandIn(faults=lambda number, body: {"status": status, "body": {"error": error}})
-    with serving(stand_in) as url, pytest.raises(FilteredError):
-        ask(url)
+    with serving(stand_in) as url:
+        answers, _ = ask(url, reader=partial(read_served_answer, max_tokens=20))
+    assert [(answer.text, answer.ending) for answer in answers] == [(None, "filtered")]
     assert len(stand_in.requests) == 1
 
 

@@ -28,10 +28,8 @@ def probe_of(chat=True, **settings):
 HONEST = {
     "base_url": None,
     "model": MODEL,
-    "fingerprint": None,
     "max_tokens_field": "max_tokens",
     "max_tokens_kept": True,
-    "token_counts": True,
     "greedy": True,
     "samples": True,
     "temperature_kept": True,
@@ -155,7 +153,7 @@ def test_a_server_that_does_what_it_is_asked():
         (Thoughtful(), {"reasoning": "apart"}),
         (
             StandIn(faults=lambda number, body: "bad counts"),
-            {"token_counts": False, "system_kept": None, "history_kept": None},
+            {"system_kept": None, "history_kept": None},
         ),
     ],
 )
