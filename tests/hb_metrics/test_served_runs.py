@@ -358,14 +358,6 @@ def test_a_key_is_sent_and_written_nowhere(run, monkeypatch, capsys):
     assert shown.count("warning: this is not the requested name") == 2
 
 
-@pytest.mark.parametrize("key", ["EMPTY", "apple", "marble"])
-def test_a_key_that_is_only_a_word_changes_no_reply(key, run, monkeypatch):
-    monkeypatch.setenv("HOLISTIC_BIAS_API_KEY", key)
-    with serving(StandIn()) as url:
-        _, folder = run(url)
-    assert "HOLISTIC" not in str(pq.read_table(folder / "replies").to_pylist())
-
-
 @pytest.mark.long
 def test_a_run_killed_at_random_ends_in_the_same_results(vocabulary, forked_programs, tmp_path):
     """Two turns, alternately in two processes and in one, which goes on with what the two had."""

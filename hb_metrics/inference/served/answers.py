@@ -92,11 +92,12 @@ def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
 
 
 def _ending(finish_reason: str) -> Ending:
-    name = finish_reason.casefold()
-    ending = next((ending for parts, ending in _ENDINGS.items() if re.search(parts, name)), "unknown")
-    if ending == "fault":
-        raise TemporaryFault(f"the answer ended early, with the finish reason {finish_reason!r}")
-    return ending
+    for parts, ending in _ENDINGS.items():
+        if re.search(parts, finish_reason.casefold()):
+            if ending == "fault":
+                raise TemporaryFault(f"the answer ended early, with the finish reason {finish_reason!r}")
+            return ending
+    return "unknown"
 
 
 def _joined(parts: Iterable[tuple[str, str]], kind: str) -> str:

@@ -47,7 +47,7 @@ TRIES = 8  # the maximum number of tries per request
 _TIMEOUT_COST = 3  # a timeout counts as this many tries, because it takes minutes
 _TEMPORARY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
 # The maximum number of bytes per answer: a constant, and for each requested token. Valid answers are far smaller.
-_LARGEST, _LARGEST_TOKEN = 2**18, 2**10
+_LARGEST, _LARGEST_TOKEN = 2**18, 2**8
 
 
 class TemporaryFault(Exception):
@@ -170,15 +170,16 @@ class Client:
         except httpx.HTTPError as error:
             raise TemporaryFault(f"{type(error).__name__} {printable(hide(str(error), key))}".strip()) from None
         status, answer = response.status_code, parsed(content, key)
-        error = answer if status >= 300 else error_in(answer)
-        if error is None:
+        rejection = answer if status >= 300 else error_in(answer)
+        if rejection is None:
             return answer
-        sentences = sentences_of(error, key)
+        if status < 300 and isinstance(answer, str):
+            raise TemporaryFault("an answer that is not JSON")
+        sentences = sentences_of(rejection, key)
         fault = f"HTTP status {status}" if status >= 300 else "an error instead of an answer"
-        fault = "an answer that is not JSON" if status < 300 and isinstance(answer, str) else fault
         said = printable(sentences)
         fault += f" ({said})" if said else ""
-        status = status if status >= 300 else code_of(error)
+        status = status if status >= 300 else code_of(rejection)
         if is_of_filter(sentences):
             return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
         if status in _TEMPORARY:

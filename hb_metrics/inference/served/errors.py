@@ -13,8 +13,8 @@ from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key
 
 _SHOWN = 300  # the maximum number of characters that are quoted from a message
 _SECRET = 8  # a shorter key is not a secret but a word that the server requires, such as "EMPTY"
-# The keys of the sentences in an error, in the order in which they are quoted. Other keys may repeat the prompt.
-_SENTENCES = ("error", "errors", "message", "msg", "loc", "detail", "details", "title", "reason", "metadata", "raw")
+# The keys under which an error contains its sentences. Other keys may contain prompts or replies.
+_SENTENCES = re.compile("errors?|message|msg|loc|details?|title|reason|metadata|raw|code")
 # Hints, by a pattern for the statuses and sentences of the errors to which they apply.
 _HINTS = {
     r"context.?(?:length|window|size)|too (?:long|large|many tokens)|reduce the length"
@@ -34,7 +34,7 @@ _FILTERED = (
 
 
 def parsed(content: bytes, key: Key | None) -> Any:
-    """Returns the content of a JSON text, without the key. Returns other texts as they are, except for web pages."""
+    """Returns the content of a JSON text, or of a text that is not JSON, without the key and without a web page."""
     try:
         answer = json.loads(content)
     except ValueError:
@@ -83,9 +83,9 @@ def is_of_filter(sentences: str) -> bool:
 
 def _sentences(error: Any) -> Iterator[str]:
     if isinstance(error, dict):
-        names = [name for name in _SENTENCES if name in error] or [name for name in error if "input" not in name]
-        for name in (*names, "code"):
-            yield from _sentences(error.get(name))
+        fields = [name for name, value in error.items() if isinstance(value, list)]  # lists of faults by field
+        for name in list(filter(_SENTENCES.fullmatch, error)) or fields:
+            yield from _sentences(error[name])
     elif isinstance(error, list):
         for part in error:
             yield from _sentences(part)

@@ -167,12 +167,13 @@ class _Handler(BaseHTTPRequestHandler):
             return self.send_raw(200, b"x", content_encoding="br")
         elif fault == "nested":
             return self.send_raw(200, b"[" * 30_000)
-        elif fault == "endless":
+        elif fault in ("endless", "slow"):
             self.send_response(200)
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
             while True:  # until the client has gone away
-                self.wfile.write(b"10000\r\n" + bytes(2**16) + b"\r\n")
+                self.wfile.write(b"10000\r\n" + bytes(2**16) + b"\r\n" if fault == "endless" else b"1\r\n \r\n")
+                time.sleep(0.02 * (fault == "slow"))
         elif fault == "empty":
             return self.send_raw(200, b"")
         self.close_connection = True
