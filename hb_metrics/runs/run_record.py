@@ -47,30 +47,13 @@ def figures_belong_to(model: Mapping[str, Any]) -> Mapping[str, Any]:
     return model.get("adapter") or model
 
 
-def served_sentences(run: Mapping[str, Any]) -> list[str]:
+def served_sentence(run: Mapping[str, Any]) -> str:
     served = run["model"].get("served")
     if not served:
-        return []
+        return ""
     where = served["base_url"] or f"the Inference Provider {served['provider']}"
     where += served_name(run["model"]["name"], served["model"])
-    if not served["samples"]:
-        samples = "does not sample, so its answers do not depend on the seed"
-    elif served["seed_repeats"]:
-        samples = "samples, and repeats its answers for the same seed"
-    else:
-        samples = "samples, and does not repeat its answers for the same seed, so another run would have other replies"
-    likelihoods = "all prompt tokens" if served["likelihoods"] else "no prompt tokens"
-    reasoning = {
-        "apart": "returns the model's thoughts separately",
-        "in the text": "returns the model's thoughts in the text, from which the run removed them",
-    }.get(served["reasoning"], "returned none of the model's thoughts")
-    kept = {True: "observes", False: "exceeds", None: "did not reach"}[served["max_tokens_kept"]]
-    return [
-        f"The model was served by {where}. No weights were loaded here, so all information about the model "
-        "comes from the server.",
-        f"Before the run, a probe tested the server. The server {samples}. It returns log-probabilities of "
-        f"{likelihoods}. It {kept} the token limit, and {reasoning}.",
-    ]
+    return f"The model was served by {where}. All information about the model comes from the server."
 
 
 def served_name(requested: str, answered: str | None) -> str:

@@ -35,7 +35,6 @@ SERVED_REPLY_SCHEMA = pa.schema(
         ("finish_reason", pa.string()),
         ("ending", pa.string()),
         ("served_model", pa.string()),
-        ("fingerprint", pa.string()),
         ("tokens_in", pa.int64()),
         ("tokens_out", pa.int64()),
     ]
@@ -241,7 +240,6 @@ class ServedEngine(Engine):
                 "finish_reason": [answer.finish_reason for answer in served],
                 "ending": [answer.ending for answer in served],
                 "served_model": [answer.model for answer in served],
-                "fingerprint": [answer.fingerprint for answer in served],
                 "tokens_in": [answer.num_prompt_tokens for answer in served],
                 "tokens_out": [answer.num_tokens for answer in served],
             }

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from hb_metrics.inference.models.thoughts import Written, read_written
-from hb_metrics.inference.served.client import TemporaryFault, printable
+from hb_metrics.inference.served.client import TemporaryFault
+from hb_metrics.inference.served.errors import printable
 
 Ending = Literal["ended", "cut", "filtered", "refused", "unknown"]
 # The parts of finish reasons, by what they mean. The first pattern that matches a finish reason counts. The names are
@@ -39,7 +40,6 @@ class ServedAnswer(NamedTuple):
         ending: The meaning of this reason. "filtered": a filter removed the text. "refused": the server marks the text
             as a refusal.
         num_tokens: The number of tokens in the text and the thought together.
-        fingerprint: The server's identifier of its configuration.
     """
 
     text: str | None
@@ -53,7 +53,6 @@ class ServedAnswer(NamedTuple):
     num_reasoning_tokens: int | None
     num_prompt_tokens: int | None
     model: str | None
-    fingerprint: str | None
 
 
 def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
@@ -86,7 +85,6 @@ def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
         finish_reason=finish_reason,
         ending=ending,
         model=text_of(content.get("model")),
-        fingerprint=text_of(content.get("system_fingerprint")),
         **_counts(content.get("usage"), written, max_tokens),
     )
 

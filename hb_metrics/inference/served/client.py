@@ -21,17 +21,8 @@ from urllib.parse import urlsplit
 
 import huggingface_hub
 
+from hb_metrics.inference.served import errors
 from hb_metrics.inference.served.addresses import Key, is_local_host
-from hb_metrics.inference.served.errors import (
-    code_of,
-    error_in,
-    hide,
-    hint_for,
-    is_of_filter,
-    parsed,
-    printable,
-    sentences_of,
-)
 
 if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # huggingface_hub installs one of these packages
     import httpx2 as httpx
@@ -168,19 +159,19 @@ class Client:
             fault = f"the server did not answer within {self.server.timeout:g} seconds"
             raise TemporaryFault(fault, cost=_TIMEOUT_COST) from None
         except httpx.HTTPError as error:
-            raise TemporaryFault(f"{type(error).__name__} {printable(hide(str(error), key))}".strip()) from None
-        status, answer = response.status_code, parsed(content, key)
-        rejection = answer if status >= 300 else error_in(answer)
+            raise TemporaryFault(f"{type(error).__name__} {errors.printable(str(error), key)}".strip()) from None
+        status, answer = response.status_code, errors.parsed(content, key)
+        rejection = answer if status >= 300 else errors.error_in(answer)
         if rejection is None:
             return answer
         if status < 300 and isinstance(answer, str):
             raise TemporaryFault("an answer that is not JSON")
-        sentences = sentences_of(rejection, key)
+        sentences = errors.sentences_of(rejection)
         fault = f"HTTP status {status}" if status >= 300 else "an error instead of an answer"
-        said = printable(sentences)
+        said = errors.printable(sentences, key)
         fault += f" ({said})" if said else ""
-        status = status if status >= 300 else code_of(rejection)
-        if is_of_filter(sentences):
+        status = status if status >= 300 else errors.code_of(rejection)
+        if response.status_code < 500 and errors.is_of_filter(sentences):
             return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
         if status in _TEMPORARY:
             wait = retry_after(response.headers.get("retry-after"))
@@ -190,9 +181,9 @@ class Client:
                     "saved; run the same command again after that time"
                 )
             raise TemporaryFault(fault, wait)
-        hint = hint_for(f"{status} {said}")
+        hint = errors.hint_for(f"{status} {said}")
         if location := response.headers.get("location"):
-            hint = f"; it redirects to {printable(hide(location, key)).partition('?')[0]}; use this address instead"
+            hint = f"; it redirects to {errors.printable(location, key).partition('?')[0]}; use this address instead"
         raise RefusedError(f"{url} rejects {what}: {fault}{hint}", said)
 
 
@@ -226,7 +217,7 @@ def _http_client(server: Server) -> httpx.AsyncClient:
 async def _read(response: httpx.Response, largest: int) -> bytes:
     encoding = response.headers.get("content-encoding", "identity")
     if encoding not in ("identity", "gzip"):  # other encodings may expand to any size before the check below
-        raise TemporaryFault(f"the answer is compressed as {printable(encoding)}")
+        raise TemporaryFault(f"the answer is compressed as {errors.printable(encoding)}")
     content = bytearray()
     async for part in response.aiter_bytes():
         content += part

@@ -12,7 +12,8 @@ from typing import Any
 from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key
 
 _SHOWN = 300  # the maximum number of characters that are quoted from a message
-_SECRET = 8  # a shorter key is not a secret but a word that the server requires, such as "EMPTY"
+# A shorter key is not a secret but a word that the server requires, such as "EMPTY". The second number is for letters.
+_SECRET, _SECRET_LETTERS = 8, 20
 # The keys under which an error contains its sentences. Other keys may contain prompts or replies.
 _SENTENCES = re.compile("errors?|message|msg|loc|details?|title|reason|metadata|raw|code")
 # Hints, by a pattern for the statuses and sentences of the errors to which they apply.
@@ -39,17 +40,14 @@ def parsed(content: bytes, key: Key | None) -> Any:
         answer = json.loads(content)
     except ValueError:
         answer = content.decode(errors="replace").partition("<")[0]
-    is_secret = key is not None and len(key.value) >= _SECRET and not key.value.isalpha()
-    return _without(key, answer) if is_secret else answer
+    if key is None or len(key.value) < (_SECRET_LETTERS if key.value.isalpha() else _SECRET):
+        return answer
+    return _without(key, answer)
 
 
-def hide(text: str, key: Key | None) -> str:
-    return text if key is None else text.replace(key.value, f"[{key.variable}]")
-
-
-def printable(text: str) -> str:
-    """Returns the beginning of a text on one line, without control characters and unpaired surrogates."""
-    kept = (letter if letter.isprintable() else " " for letter in text[: 2 * _SHOWN])
+def printable(text: str, key: Key | None = None) -> str:
+    """Returns the beginning of a text on one line, without the key, control characters and unpaired surrogates."""
+    kept = (letter if letter.isprintable() else " " for letter in _hide(text, key)[: 2 * _SHOWN])
     return " ".join("".join(kept).split())[:_SHOWN]
 
 
@@ -68,8 +66,8 @@ def code_of(error: Any) -> int:
     return int(content["code"]) if re.fullmatch("[45][0-9]{2}", str(content.get("code"))) else 500
 
 
-def sentences_of(error: Any, key: Key | None) -> str:
-    return hide("; ".join(dict.fromkeys(_sentences(error))), key)
+def sentences_of(error: Any) -> str:
+    return "; ".join(dict.fromkeys(_sentences(error)))
 
 
 def hint_for(fault: str) -> str:
@@ -93,9 +91,13 @@ def _sentences(error: Any) -> Iterator[str]:
         yield error
 
 
-def _without(key: Key | None, content: Any) -> Any:
+def _without(key: Key, content: Any) -> Any:
     if isinstance(content, Mapping):
         return {name: _without(key, value) for name, value in content.items()}
     if isinstance(content, list):
         return [_without(key, value) for value in content]
-    return hide(content, key) if isinstance(content, str) else content
+    return _hide(content, key) if isinstance(content, str) else content
+
+
+def _hide(text: str, key: Key | None) -> str:
+    return text if key is None else text.replace(key.value, f"[{key.variable}]")

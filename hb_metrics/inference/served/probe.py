@@ -59,7 +59,6 @@ class Probe:
         greedy: Whether all answers to a question are the same at temperature 0.
         samples: Whether answers at temperature 1 differ between seeds.
         temperature_kept: Whether the server accepts temperatures other than 1.
-        seed_repeats: Whether the same seed leads to the same answer while other requests run.
         neutral: The fields that every request contains, with neutral values.
         not_set: The fields that the server rejects. It uses its own defaults for them.
         reasoning: The position of thoughts in the answers: "apart", "in the text" or "none".
@@ -73,7 +72,6 @@ class Probe:
     greedy: bool
     samples: bool
     temperature_kept: bool
-    seed_repeats: bool | None
     top_p_kept: bool | None
     top_k_kept: bool | None
     neutral: dict[str, Any]
@@ -120,7 +118,7 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Prob
 
 
 # Results that may differ between two probes of the same server.
-_MAY_DIFFER = ("base_url", "seed_repeats", "max_tokens_kept", "reasoning", "writes")
+_MAY_DIFFER = ("base_url", "max_tokens_kept", "reasoning", "writes")
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
@@ -156,14 +154,9 @@ class _Prober:
             cut = [said for said, answer in zip(words, drawn, strict=True) if answer.ending == "cut"]
             if min(map(len, cut), default=enough) >= enough:
                 break
-        texts = [_all(answer) for answer in drawn]
-        samples = len(set(texts)) > 1
-        repeats = None
+        samples = len(set(map(_all, drawn))) > 1
         if not samples:  # all answers are the same, so longer answers would not differ either
             self.tokens = _LENGTHS[0]
-        else:
-            again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
-            repeats = [_all(answer) for answer in again] == texts
         others = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS[:2]], other)
         greedy = await self._is_fixed({"temperature": 0}, [(question, drawn), (other, others)])
         likeliest = {**_SAMPLED, "top_p": _NEXT_TO_NOTHING}
@@ -189,7 +182,6 @@ class _Prober:
             greedy=greedy,
             samples=samples,
             temperature_kept=greedy or await self._takes(_LOWER),
-            seed_repeats=repeats,
             top_p_kept=top_p,
             top_k_kept=top_k,
             neutral=self.neutral,

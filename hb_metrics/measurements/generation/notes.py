@@ -76,11 +76,6 @@ def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
             "whole conversation needs, so it may have dropped messages. Lower --turns, or give the server a longer "
             "context."
         )
-    if len(served["fingerprints"]) > 1:
-        notes.append(
-            f"The server returned {len(served['fingerprints'])} different fingerprints of its model. Either the model "
-            "changed during the run, or several machines serve it."
-        )
     return notes
 
 

@@ -107,12 +107,10 @@ def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
     if "finish_reason" not in table.column_names:
         return {}
     tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}
-    fingerprints = Counter(each for each in table["fingerprint"].to_pylist() if each is not None)
     return {
         "served": {
             "finish_reasons": dict(sorted(Counter(table["finish_reason"].to_pylist()).items())),
             "endings": dict(sorted(Counter(table["ending"].to_pylist()).items())),
-            "fingerprints": dict(sorted(fingerprints.items())),
             "num_without_counts": sum(number is None for number in tokens["tokens_out"]),
             "num_shortened": _num_shortened(tables),
             **{name: sum(number or 0 for number in numbers) for name, numbers in tokens.items()},

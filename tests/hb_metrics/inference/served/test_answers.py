@@ -7,9 +7,9 @@ from hb_metrics.inference.served.answers import read_served_answer
 from hb_metrics.inference.served.client import TemporaryFault
 
 
-def chat(message, finish_reason="stop", usage=None, **more):
+def chat(message, finish_reason="stop", usage=None):
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish_reason}
-    return {"model": "m", "choices": [choice], "usage": usage, **more}
+    return {"model": "m", "choices": [choice], "usage": usage}
 
 
 def usage(prompt, number, reasoning=None):
@@ -18,9 +18,7 @@ def usage(prompt, number, reasoning=None):
 
 
 def test_an_answer_is_read():
-    answer = read_served_answer(
-        chat({"content": " Hello. \n"}, usage=usage(9, 3), system_fingerprint="fp_1"), max_tokens=5
-    )
+    answer = read_served_answer(chat({"content": " Hello. \n"}, usage=usage(9, 3)), max_tokens=5)
 
     assert answer._asdict() == {
         "text": "Hello.",
@@ -34,7 +32,6 @@ def test_an_answer_is_read():
         "num_reasoning_tokens": None,
         "num_prompt_tokens": 9,
         "model": "m",
-        "fingerprint": "fp_1",
     }
 
 
@@ -121,9 +118,8 @@ def test_what_is_no_whole_answer_is_asked_for_again(content):
 def test_half_a_character_can_be_written():
     assert read_served_answer(chat({"content": "a\ud83d"}), max_tokens=9).text == "a?"
     name = f"stop\ud83d\x1b[2J\u202e\n{'x' * 999}"
-    named = {**chat({"content": "a"}, name), "model": name, "system_fingerprint": name}
-    answer = read_served_answer(named, max_tokens=9)
-    for name in (answer.finish_reason, answer.model, answer.fingerprint):
+    answer = read_served_answer({**chat({"content": "a"}, name), "model": name}, max_tokens=9)
+    for name in (answer.finish_reason, answer.model):
         assert name.isprintable()
         assert len(name) <= 300
 

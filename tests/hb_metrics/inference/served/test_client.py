@@ -76,7 +76,7 @@ def test_answers_are_those_to_what_was_asked_however_many_are_in_flight():
     "fault",
     [
         partial(dict, status=500),
-        partial(dict, status=503, body={"error": {"message": "busy"}}),
+        partial(dict, status=503, body={"error": {"message": "busy", "code": "content_filter_error"}}),
         lambda: "half",
         lambda: "torn",
         lambda: "empty",

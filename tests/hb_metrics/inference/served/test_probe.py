@@ -33,7 +33,6 @@ HONEST = {
     "greedy": True,
     "samples": True,
     "temperature_kept": True,
-    "seed_repeats": True,
     "top_p_kept": True,
     "top_k_kept": True,
     "neutral": {
@@ -116,7 +115,7 @@ def test_a_server_that_does_what_it_is_asked():
     ("stand_in", "found"),
     [
         # transformers serve, as long as its model's generation_config has no do_sample
-        (StandIn(temperature=0), {"samples": False, "seed_repeats": None, "top_p_kept": None, "top_k_kept": None}),
+        (StandIn(temperature=0), {"samples": False, "top_p_kept": None, "top_k_kept": None}),
         (StandIn(ignores={"temperature"}), {"greedy": False}),
         # OpenAI's reasoning models, older versions of TGI, and Anthropic
         (
@@ -149,7 +148,7 @@ def test_a_server_that_does_what_it_is_asked():
         (Lossy(kept=lambda said: said[-1:]), {"history_kept": False, "system_kept": False}),
         (StandIn(faults=without_roles(400, "system")), {"system_kept": False}),
         (StandIn(faults=without_roles(500, "assistant")), {"history_kept": False}),
-        (StandIn(ignores={"seed"}), {"seed_repeats": False, "greedy": True}),
+        (StandIn(ignores={"seed"}), {}),
         (Thoughtful(), {"reasoning": "apart"}),
         (
             StandIn(faults=lambda number, body: "bad counts"),
@@ -216,7 +215,7 @@ def test_what_changed_since_the_run_began():
     assert changes(HONEST, found) == {}
     assert changes({**HONEST, "log_likelihood": -3.0}, replace(found, log_likelihood=-3.01)) == {}
     assert list(changes({**HONEST, "log_likelihood": -3.0}, replace(found, log_likelihood=-3.2))) == ["log_likelihood"]
-    assert changes({**HONEST, "seed_repeats": False, "max_tokens_kept": None}, found) == {}
+    assert changes({**HONEST, "max_tokens_kept": None}, found) == {}
     assert changes({**HONEST, "model": "a", "samples": False}, found) == {
         "model": ("a", MODEL),
         "samples": (False, True),
