@@ -85,7 +85,6 @@ class ServedJudge:
             "num_answers": len(counts),
             "tokens_in": sum(tokens_in or 0 for tokens_in, _ in counts),
             "tokens_out": sum(tokens_out or 0 for _, tokens_out in counts),
-            "num_without_counts": sum(None in count for count in counts),
         }
 
     def _answers(self, bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

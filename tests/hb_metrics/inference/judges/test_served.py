@@ -92,7 +92,7 @@ def test_answers_are_paid_for_once(tmp_path):
         assert judge.probabilities(texts).tobytes() == whole.tobytes()
         assert judge.probabilities(texts[::-1])[::-1].tobytes() == whole.tobytes()
         assert num_asked(stand_in) - before <= len(texts) - 8
-        assert judge.cost() == {"num_answers": 30, "tokens_in": 3000, "tokens_out": 30, "num_without_counts": 0}
+        assert judge.cost() == {"num_answers": 30, "tokens_in": 3000, "tokens_out": 30}
 
 
 @pytest.mark.parametrize(
