@@ -8,7 +8,7 @@ from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.report.layout.figure import Figure
 from hb_metrics.report.layout.parts import Section, Tile
 from hb_metrics.report.layout.rendering import write_page
-from hb_metrics.runs.run_record import measured_model, model_title, served_sentences
+from hb_metrics.runs.run_record import measured_model, model_title, served_sentence
 
 
 def write_report(
@@ -38,7 +38,7 @@ def write_report(
         main += measurement.figures(results)
     context = {
         "run": results["run"],
-        "served": served_sentences(results["run"]),
+        "served": served_sentence(results["run"]),
         "title": model_title(results["run"]["model"]),
         "measured": measured_model(results["run"]),
         "to_come": [measurement.title for measurement in to_come],

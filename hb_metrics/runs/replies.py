@@ -135,8 +135,9 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
             "--chat_template_kwargs '{\"enable_thinking\": false}')"
         )
     return ValueError(
-        f"all replies to {len(replies):,} prompts are empty, because the model stops before its first word; set "
-        "--context plain if the model only continues text, and check that the chat template is the model's own"
+        f"all replies to {len(replies):,} prompts are empty, because the model stops before its first word, or because "
+        "a server's filter removes the text; set --context plain if the model only continues text, check that the chat "
+        "template is the model's own, and measure it on a server without a filter"
     )
 
 

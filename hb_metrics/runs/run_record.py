@@ -47,30 +47,24 @@ def figures_belong_to(model: Mapping[str, Any]) -> Mapping[str, Any]:
     return model.get("adapter") or model
 
 
-def served_sentences(run: Mapping[str, Any]) -> list[str]:
+def served_sentence(run: Mapping[str, Any]) -> str:
     served = run["model"].get("served")
     if not served:
-        return []
+        return ""
     where = served["base_url"] or f"the Inference Provider {served['provider']}"
-    called = f" under the name {served['model']}" if served["model"] not in (None, run["model"]["name"]) else ""
-    if not served["samples"]:
-        samples = "does not sample, so its answers do not depend on the seed"
-    elif served["seed_repeats"]:
-        samples = "samples, and repeats its answers for the same seed"
-    else:
-        samples = "samples, and does not repeat its answers for the same seed, so another run would have other replies"
-    likelihoods = "all prompt tokens" if served["likelihoods"] else "no prompt tokens"
-    reasoning = {
-        "apart": "returns the model's thoughts separately",
-        "in the text": "returns the model's thoughts in the text, from which the run removed them",
-    }.get(served["reasoning"], "returned none of the model's thoughts")
-    kept = {True: "observes", False: "exceeds", None: "did not reach"}[served["max_tokens_kept"]]
-    return [
-        f"The model was served by {where}{called}. No weights were loaded here, so all information about the model "
-        "comes from the server.",
-        f"Before the run, a probe tested the server. The server {samples}. It returns log-probabilities of "
-        f"{likelihoods}. It {kept} the token limit, and {reasoning}.",
-    ]
+    where += served_name(run["model"]["name"], served["model"])
+    return f"The model was served by {where}. All information about the model comes from the server."
+
+
+def served_name(requested: str, answered: str | None) -> str:
+    """Returns words for the name under which a server answers. They warn if it is unlike the requested name."""
+    if answered in (None, requested):
+        return ""
+    short, long = sorted(
+        (re.sub("[^a-z0-9]", "", last_part(name).casefold()) for name in (requested, answered)), key=len
+    )
+    warning = " (warning: this is not the requested name, so check which model the server runs)"
+    return f" under the name {answered}{'' if short and short in long else warning}"
 
 
 def is_on_hub(model: Mapping[str, Any]) -> bool:

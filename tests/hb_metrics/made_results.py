@@ -239,7 +239,7 @@ def add_judge(results, seed=0):
     results["run"]["judge"] = {"condescending": {**judge, "reads": "5 answers", **rubric.description()}}
     judged = judged_results(replies, rubric, probabilities, 0.95)
     judged |= {"num_suspected": 2, "num_cut_for_judge": 1, "identity_leakage": {"leakage": 2.5, "num_sentences": 4}}
-    judged["served"] = {"num_answers": 5000, "tokens_in": 10_000, "tokens_out": 5000, "num_without_counts": 0}
+    judged["served"] = {"num_answers": 5000, "tokens_in": 10_000, "tokens_out": 5000}
     results["judge"] = as_stored({"condescending": judged})
     return results
 

@@ -97,7 +97,6 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert measured_model(results["run"]) == f"{MODEL}, queried over HTTP (an OpenAI-compatible server)"
     model = {**results["run"]["model"], "name": "/home/me/weights"}
     assert measured_model({"model": model}).startswith("weights, queried over")
-    assert "repeats its answers for the same seed" in page
     assert not list(folder.rglob(".journal*"))
 
 
@@ -118,21 +117,29 @@ def test_faults_lose_nothing_and_count_nothing_twice(run):
     assert len(asked_prompts(stand_in)) > 68
 
 
-def test_bad_counts_and_filtered_replies_are_counted(run):
+def test_bad_counts_filtered_replies_and_refusals_are_counted(run):
     stand_in = StandIn()
-    faults = {"young": "bad counts", "deaf": "filtered"}
-    stand_in.faults = lambda number, body: next((faults[word] for word in faults if word in str(body)), None)
+    blocked = {"status": 400, "body": {"error": {"code": "content_filter", "message": "x"}}}
+    faults = {"young": "bad counts", "deaf": "filtered", "blind": blocked, "old": "refused"}
+    stand_in.faults = lambda number, body: next((copy(faults[word]) for word in faults if word in str(body)), None)
     with serving(stand_in) as url:
         results, folder = run(url)
 
     replies = pq.read_table(folder / "replies").to_pylist()
     assert all((row["num_tokens"] is None) == ("young" in row["text"]) for row in replies)
-    served = results["generation"]["served"]
-    assert served["num_without_counts"] == sum("young" in row["text"] for row in replies) == 4
-    assert served["finish_reasons"]["content_filter"] == results["generation"]["num_empty_replies"] == 4
+    generation = results["generation"]
+    counts = [generation[f"num_{name}"] for name in ("replies", "empty_replies", "filtered_replies")]
+    assert counts == [20, 0, 8]
+    assert generation["served"]["finish_reasons"] == {"content_filter": 8, "stop": 20}
+    assert generation["served"]["endings"] == {"ended": 16, "filtered": 8, "refused": 4}
+    refusals = generation["refusals"]["refusals"]
+    assert (refusals["num"], refusals["num_replies"], refusals["by_axis"]["age"]["num"]) == (4, 20, 4)
+    assert refusals["by_rule"] == {"(marked as a refusal by the server)": 4}
+    flags = pq.read_table(folder / "refusals.parquet").to_pylist()
+    assert {row["id"] for row in flags if row["refusal"]} == {row["id"] for row in replies if "old" in row["text"]}
     page = (folder / "report.html").read_text()
-    assert "For 4 replies, the server did not return a valid token count" in page
-    assert "content_filter 4." in page
+    assert "A content filter of the server removed 8 replies" in page
+    assert "content_filter 8, stop 20." in page
 
 
 class LaterFaults(StandIn):
@@ -176,7 +183,7 @@ def test_what_later_turns_lack_is_counted(run, capsys):
     page = (folder / "report.html").read_text()
     assert "For 16 requests after the first turn, the server counted fewer input tokens" in page
     assert "in 4 conversations, because a thought did not end" in page
-    assert "content_filter 4." in page
+    assert "content_filter 4, length 4," in page
     assert "4 replies contained a user turn, which was removed" in capsys.readouterr().out
 
 
@@ -203,20 +210,24 @@ def test_what_a_server_does_not_do_is_refused_by_name(run):
     with serving(StandIn(temperature=0)) as url:
         with pytest.raises(ValueError, match="the same answer at temperature 1 for every seed"):
             run(url)
-        results, folder = run(url, "--decoding", "greedy")
+        results, _ = run(url, "--decoding", "greedy")
         with pytest.raises(ValueError, match="remove likelihood from --measurements, or serve"):
             run(url, measurements="likelihood")
     neutral = results["run"]["model"]["served"]["neutral"]
     assert results["run"]["generation"]["fields_sent"] == {**neutral, "max_tokens": 256, "temperature": 0}
-    assert "does not sample" in (folder / "report.html").read_text()
+
+
+TEMPERATURE_1 = StandIn(faults=lambda number, body: {"status": 400} if body.get("temperature", 1) != 1 else None)
 
 
 @pytest.mark.parametrize(
     ("stand_in", "options", "match"),
     [
         (StandIn(ignores={"temperature"}), ["--decoding", "greedy"], "different answers at temperature 0"),
-        (StandIn(ignores={"top_p"}), [], "ignores top_p, .*--top_p 1$"),
-        (StandIn(refuses={"top_k"}), ["--top_k", 20], "ignores top_k, .*--top_k 0$"),
+        (TEMPERATURE_1, [], "only a temperature of 1; set --decoding sample and --temperature 1"),
+        (TEMPERATURE_1, ["--decoding", "greedy"], "only a temperature of 1; set --decoding sample and --temperature 1"),
+        (StandIn(ignores={"top_p"}), [], "rejects top_p, .*--top_p 1$"),
+        (StandIn(refuses={"top_k"}), ["--top_k", 20], "rejects top_k, .*--top_k 0$"),
         (StandIn(), ["--decoding", "dialogpt"], "num_beams is 10"),
         (StandIn(), ["--context", "dialogpt"], "needs the model's tokenizer"),
         (StandIn(), ["--measurements", "dialogue"], "needs the model's weights"),
@@ -319,9 +330,17 @@ def test_options_that_do_not_go_together_are_refused(options, match):
     assert "s3cret" not in str(error.value)
 
 
+class Echo(StandIn):
+    """Repeats the key wherever it can."""
+
+    def envelope(self, choice, *counts):
+        choice["message"]["content"] += "s3cret-key"
+        return super().envelope(choice, *counts)
+
+
 def test_a_key_is_sent_and_written_nowhere(run, monkeypatch, capsys):
     monkeypatch.setenv("HOLISTIC_BIAS_API_KEY", "s3cret-key")
-    stand_in = StandIn()
+    stand_in = Echo(model="org/s3cret-key")
     stand_in.faults = lambda number, body: {"status": 500, "body": {"error": "s3cret-key"}} if number == 30 else None
     with serving(stand_in) as url:
         _, folder = run(url)
@@ -329,7 +348,12 @@ def test_a_key_is_sent_and_written_nowhere(run, monkeypatch, capsys):
     assert {headers["authorization"] for _, _, headers in stand_in.requests} == {"Bearer s3cret-key"}
     for path in folder.rglob("*"):
         assert not path.is_file() or b"s3cret" not in path.read_bytes()
-    assert "s3cret" not in "".join(capsys.readouterr())
+    for row in pq.read_table(folder / "replies").to_pylist():
+        assert "s3cret" not in str(row)
+        assert row["reply"].endswith("[HOLISTIC_BIAS_API_KEY]")
+    shown = " ".join("".join([*capsys.readouterr(), (folder / "report.html").read_text()]).split())
+    assert "s3cret" not in shown
+    assert shown.count("warning: this is not the requested name") == 2
 
 
 @pytest.mark.long

@@ -2,15 +2,12 @@
 
 import json
 import os
-import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -23,9 +20,7 @@ from hb_metrics.inference.judges.judge import JudgeSource, load_judge
 from hb_metrics.inference.models.gguf import embedded_model_folder
 from hb_metrics.runs.run_folder import turn_folder
 from tests.forked_programs import free_port
-from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 from tests.hb_metrics.conftest import write_vocabulary
-from tests.hb_metrics.test_killed_runs import Runs
 
 pytestmark = [
     pytest.mark.embedded,
@@ -33,7 +28,6 @@ pytestmark = [
     pytest.mark.skipif(not is_serve_available(), reason="needs the extra 'serving'"),
 ]
 STARTS = 240  # seconds
-KILLS = 10
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +36,12 @@ def vocabulary(tmp_path_factory):
 
 
 @contextmanager
-def transformers_serve(folder, model=None, port=None, **settings):
-    """A model, served from a copy with these settings in its generation_config. By default, the embedded model."""
-    shutil.copytree(model or embedded_model_folder(), folder, dirs_exist_ok=True)
+def transformers_serve(folder, **settings):
+    """The embedded model, served from a copy with these settings in its generation_config."""
+    shutil.copytree(embedded_model_folder(), folder)
     path = folder / "generation_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
-    port = port or free_port()
+    port = free_port()
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", str(folder), "--port", str(port)]
     command += ["--host", "127.0.0.1", "--device", "cpu", "--dtype", "float32"]
     with (folder.parent / "log").open("wb") as log:
@@ -112,49 +106,3 @@ def test_a_served_judge_answers_the_letters_of_the_model(tmp_path):
     answered = judge.answered(served)
     assert answered.any()
     assert served[answered].argmax(axis=1).tolist() == ours[answered].argmax(axis=1).tolist()
-
-
-def test_conversations_outlive_kills_of_the_run_and_of_the_server(vocabulary, forked_programs, tmp_path):
-    """Ten kills of the run at random answers of both turns. Between them, the server dies in mid-run."""
-    tokenizer, killed, whole = chat_tokenizer("llama3"), tmp_path / "killed", tmp_path / "whole"
-    for part in (tokenizer, untrained_model(tokenizer)):
-        part.save_pretrained(tmp_path / "small")
-    port, model = free_port(), tmp_path / "model"
-    options = ["--model", model, "--base_url", f"http://127.0.0.1:{port}/v1", "--vocabulary_dir", vocabulary]
-    options += ["--measurements", "generation", "--replies_per_cell", 0, "--max_new_tokens", 8, "--decoding", "greedy"]
-    runs = Runs([*options, "--concurrency", 2, "--turns", 2, "--cue", "history"], forked_programs)
-
-    def asked():
-        return (tmp_path / "log").read_text().count("Request received")
-
-    def start(number):
-        """Starts the run, and waits until it has asked for so many replies."""
-        before, (started, log) = asked(), runs.start(killed, 1)
-        while asked() < before + probed + number:
-            time.sleep(0.002)
-        return started, log
-
-    def kill(started, log, codes=(-signal.SIGKILL,)):
-        os.killpg(started[0], signal.SIGKILL)
-        assert runs.wait(started)[0] in codes, log.read_text()
-
-    with transformers_serve(model, tmp_path / "small", port, do_sample=False):
-        runs.finish(whole, 1)
-        replies = sum(pq.read_table(turn_folder(whole, turn) / "replies").num_rows for turn in (1, 2))
-        probed = asked() - replies
-        with pytest.raises(ValueError, match="the same answer at temperature 1 for every seed"):
-            run(tmp_path / "refused", vocabulary, *options[:4], "--decoding", "sample")
-        moments = [0, *sorted(random.Random(KILLS).sample(range(1, replies), KILLS))]
-        steps = [later - earlier for earlier, later in pairwise(moments)]
-        for step in steps[: KILLS // 2]:
-            kill(*start(step))
-        started, log = start(1)
-    with transformers_serve(model, tmp_path / "small", port, do_sample=False):
-        while "tries" not in log.read_text() and not asked():  # it resumes by itself, unless the start took too long
-            time.sleep(0.002)
-        kill(started, log, (1, -signal.SIGKILL))
-        for step in steps[KILLS // 2 :]:
-            kill(*start(step))
-        runs.finish(killed, 1)
-
-    assert (killed / "results.json").read_bytes() == (whole / "results.json").read_bytes()

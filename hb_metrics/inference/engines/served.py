@@ -18,7 +18,7 @@ from hb_metrics.inference.replies.presets import ALL_TOKENS, Extent
 from hb_metrics.inference.replies.prompt_replies import REASONING_TOKENS
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
 from hb_metrics.inference.scoring.scoring_shards import PERPLEXITY_SCHEMA
-from hb_metrics.inference.served.answers import ENDED, ServedAnswer, check_model, read_served_answer
+from hb_metrics.inference.served.answers import ServedAnswer, check_model, read_served_answer
 from hb_metrics.inference.served.asking import answers_of
 from hb_metrics.inference.served.client import Client, Server
 from hb_metrics.inference.served.connect import extra_fields
@@ -26,14 +26,15 @@ from hb_metrics.inference.served.journal import remove_journals, request_key
 from hb_metrics.inference.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
 from hb_metrics.inference.served.probe import Probe
 from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
+from hb_metrics.runs.run_record import served_name
 
 # The usual columns of replies, and columns with the server's data about each reply.
 SERVED_REPLY_SCHEMA = pa.schema(
     [
         *REPLY_SCHEMA,
         ("finish_reason", pa.string()),
+        ("ending", pa.string()),
         ("served_model", pa.string()),
-        ("fingerprint", pa.string()),
         ("tokens_in", pa.int64()),
         ("tokens_out", pa.int64()),
     ]
@@ -42,7 +43,7 @@ SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string(
 _FIRST_REPLIES = 32  # the run stops if this many initial replies are all empty, because requests may cost money
 _IF_EMPTY = (
     "If the model thinks, raise --max_reasoning_tokens. If it has no chat template, set --context plain. If the "
-    "server's filter removes the replies (finish reason content_filter), the model cannot be measured there"
+    "server's filter removes the replies (such as the finish reason content_filter), the model cannot be measured there"
 )
 
 
@@ -114,7 +115,8 @@ class ServedEngine(Engine):
 
     @property
     def words(self) -> str:
-        return f"served by {self.where}, {self.server.concurrency} requests at a time"
+        name = served_name(self.name, self.probe.model)
+        return f"served by {self.where}{name}, {self.server.concurrency} requests at a time"
 
     def identity(self) -> dict[str, Any]:
         return {**super().identity(), "served": {"provider": self.server.provider, **asdict(self.probe)}}
@@ -145,6 +147,8 @@ class ServedEngine(Engine):
                 f"num_beams is {decoding.num_beams}, but servers with this interface do not support beam search; set "
                 "--decoding sample or --decoding greedy"
             )
+        if not self.probe.temperature_kept and not (decoding.sample and decoding.temperature == 1):
+            raise ValueError(f"{self.where} accepts only a temperature of 1; set --decoding sample and --temperature 1")
         if decoding.sample and not self.probe.samples:
             raise ValueError(
                 f"{self.where} returns the same answer at temperature 1 for every seed, so its samples would be "
@@ -161,8 +165,8 @@ class ServedEngine(Engine):
         if drops_top_p or (drops_top_k and changes.get("top_k") is not None):
             name, without = ("top_p", 1) if drops_top_p else ("top_k", 0)
             raise ValueError(
-                f"{self.where} ignores {name}, so replies would not be sampled with the recorded settings; set "
-                f"--{name} {without}"
+                f"{self.where} ignores or rejects {name}, so replies would not be sampled with the recorded "
+                f"settings; set --{name} {without}"
             )
         asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False, "no_repeat_ngram_size": 0}
         if drops_top_k:
@@ -212,7 +216,8 @@ class ServedEngine(Engine):
 
         def read(content: Any) -> ServedAnswer:
             answer = read_served_answer(content, max_tokens=most)
-            check_model(answer.model, self.probe.model)
+            if answer.ending != "filtered":  # a filter may answer in place of the model
+                check_model(answer.model, self.probe.model)
             return answer
 
         async def ask(client: Client, row: int) -> dict[str, Any]:
@@ -233,8 +238,8 @@ class ServedEngine(Engine):
             return {
                 **reply_columns(requests, rows, [reply_of(answer, extent=requests.extent) for answer in served]),
                 "finish_reason": [answer.finish_reason for answer in served],
+                "ending": [answer.ending for answer in served],
                 "served_model": [answer.model for answer in served],
-                "fingerprint": [answer.fingerprint for answer in served],
                 "tokens_in": [answer.num_prompt_tokens for answer in served],
                 "tokens_out": [answer.num_tokens for answer in served],
             }
@@ -307,7 +312,7 @@ def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
     """
     text = answer.text or ""
     is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn
-    is_open = answer.is_open or (not text and answer.finish_reason == "length")
+    is_open = answer.is_open or (not text and answer.ending == "cut")
     thought, number = answer.num_reasoning_tokens, answer.num_tokens
     if thought is None and (is_open or answer.reasoning is None):
         thought = number if is_open else 0
@@ -316,6 +321,6 @@ def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
         Written(text, answer.reasoning, is_open, answer.invents_turn),
         extent,
         num_tokens=0 if not text else number - thought if known else None,  # type: ignore[operator]
-        truncated=is_whole and answer.finish_reason not in ENDED,
+        truncated=None if answer.ending == "unknown" else is_whole and answer.ending == "cut",
         num_reasoning_tokens=thought,
     )

@@ -16,6 +16,7 @@ from hb_metrics.inference.judges.prompt import VERSION, Prompt, prompt_for
 from hb_metrics.inference.judges.rubric import NO_ANSWER, Rubric, read_rubric
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.inference.models.sources import EMBEDDED
+from hb_metrics.runs.run_record import served_name
 
 _CUT = 0.75  # a text that is too long is repeatedly shortened by this factor until it fits
 # The folder for a server's answers if no run stores them.
@@ -83,6 +84,7 @@ def load_judge(
         notes=(
             f"it is a language model that applies the rubric {rubric.name}; its probabilities come from {reader.reads} "
             "and were not compared with people's labels",
+            *([f"the server answers{name}"] if (name := served_name(source.model, about["served_model"])) else []),
         ),
         judge=about,
         classify_distinct=lambda texts: by_key(texts, texts),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from math import exp
+from math import exp, fsum
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ _TRIAL = "Answer with the letter A and nothing else."
 _FIRST = 32  # the run stops if none of this many initial answers is a letter, because requests may cost money
 _SPACES = "▁Ġ"  # symbols that tokenizers use for a space; some servers do not decode them
 _ROUNDING = 1e-3  # the largest accepted log-probability; rounding on a server may raise one above 0
+_SLACK = 1e-2  # the amount by which rounding may change a log-probability, or raise a sum of probabilities above 1
+_LEAST = -9999.0  # the log-probability of an impossible token, for which JSON has no number
 _LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
 
 
@@ -83,7 +85,6 @@ class ServedJudge:
             "num_answers": len(counts),
             "tokens_in": sum(tokens_in or 0 for tokens_in, _ in counts),
             "tokens_out": sum(tokens_out or 0 for _, tokens_out in counts),
-            "num_without_counts": sum(None in count for count in counts),
         }
 
     def _answers(self, bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -92,14 +93,15 @@ class ServedJudge:
 
         def read(content: Any) -> dict[str, Any]:
             answer = read_served_answer(content, max_tokens=self.most)
-            check_model(answer.model, expected)
+            if answer.ending != "filtered":  # a filter may answer in place of the model
+                check_model(answer.model, expected)
             found = {"text": answer.text, "tokens_in": answer.num_prompt_tokens, "tokens_out": answer.num_tokens}
-            if self.reads != "log-probabilities":
+            if self.reads != "log-probabilities" or answer.ending in ("filtered", "refused"):
                 return {**found, "first": None}
             first = first_tokens(content)
             if first is None:
                 raise TemporaryFault(
-                    "the answer has no log-probabilities, although the server's first answers had them"
+                    "the answer has no valid log-probabilities, although the server's first answer had them"
                 )
             return {**found, "first": first}
 
@@ -134,28 +136,57 @@ def _tried(server: Server) -> tuple[BriefProbe, int | None]:
             for number in () if probe.thinks else _ALTERNATIVES:
                 with suppress(RefusedError):
                     asked = {**body, **_likeliest(number)}
-                    if await client.post("chat/completions", asked, first_tokens, what="a trial of log-probabilities"):
+                    if await client.post("chat/completions", asked, _is_sound, what="a trial of log-probabilities"):
                         return probe, number
         return probe, None
 
     return asyncio.run(tried())
 
 
+def _is_sound(content: Any) -> bool:
+    """Returns whether an answer begins with its likeliest token, as every answer at temperature 0 does."""
+    first = first_tokens(content)
+    likeliest = "" if first is None else _plain(max(first, key=lambda each: each[1])[0])
+    return bool(likeliest) and (read_served_answer(content, max_tokens=1).text or "").startswith(likeliest)
+
+
 def first_tokens(content: Any) -> list[list[Any]] | None:
     """Returns the candidates for an answer's first token, as pairs of a token and its log-probability.
 
-    Returns `None` if there are fewer than two candidates.
+    The chosen token is a candidate even if the server does not list it. Returns `None` if there are fewer than two
+    candidates, or if a value is not a log-probability. Some servers return probabilities, or logarithms to another
+    base, so the probabilities of the candidates must not sum to more than 1.
     """
-    given = choice_of(content).get("logprobs")
-    tokens = given.get("content") if isinstance(given, Mapping) else None
-    first = tokens[0] if isinstance(tokens, list) and tokens else None
-    listed = first.get("top_logprobs") if isinstance(first, Mapping) else None
-    found = []
-    for each in listed if isinstance(listed, list) else []:
-        token, value = (each.get("token"), each.get("logprob")) if isinstance(each, Mapping) else (None, None)
-        if isinstance(token, str) and isinstance(value, int | float) and -1e300 < value < _ROUNDING:
-            found.append([token.encode(errors="replace").decode(), min(float(value), 0.0)])
-    return found if len(found) > 1 else None
+    try:
+        chosen = choice_of(content)["logprobs"]["content"][0]
+        float(chosen["logprob"])
+        candidates = [_candidate(each) for each in (*chosen["top_logprobs"], chosen)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+    *others, (token, value) = candidates
+    found = dict.fromkeys(others)  # a server may list a token twice, and different tokens may have the same text
+    if all(token != name or abs(value - other) > _SLACK for name, other in found):
+        found[token, value] = None
+    is_sound = len(found) > 1 and fsum(exp(number) for _, number in found) <= 1 + _SLACK
+    return list(map(list, found)) if is_sound else None
+
+
+def _candidate(content: Any) -> tuple[str, float]:
+    """Returns a token and its log-probability.
+
+    Some versions of vLLM return ids such as "token_id:32" as tokens, and the text only as bytes.
+    """
+    token, value = content["token"], content["logprob"]
+    if token.startswith("token_id:"):
+        token = bytes(content["bytes"]).decode(errors="replace")
+    value = _LEAST if value is None else float(max(value, _LEAST))
+    if not value <= _ROUNDING:
+        raise ValueError
+    return token.encode(errors="replace").decode(), min(value, 0.0)
+
+
+def _plain(token: str) -> str:
+    return token.strip().lstrip(_SPACES)
 
 
 def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
@@ -171,7 +202,7 @@ def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
         if match is not None and match[1] in letters:
             masses[letters.index(match[1])] = 1.0
         return masses
-    tokens = [(token.strip().lstrip(_SPACES), value) for token, value in answer["first"]]
+    tokens = [(_plain(token), value) for token, value in answer["first"]]
     if max(tokens, key=lambda each: each[1])[0] in (*letters,):
         for token, value in tokens:
             if token in (*letters,):

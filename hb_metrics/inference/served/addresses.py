@@ -17,9 +17,6 @@ class Key:
     value: str = field(repr=False)
     variable: str
 
-    def __str__(self) -> str:
-        return f"the key in {self.variable}"
-
 
 def check_address(url: str) -> str:
     """Returns the address without white space around it, and without a slash at its end.

@@ -3,17 +3,30 @@
 An invalid answer raises `TemporaryFault`, so that it is requested again. `None` replaces an impossible token count.
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
 
 from hb_metrics.inference.models.thoughts import Written, read_written
-from hb_metrics.inference.served.client import NO_ANSWER, TemporaryFault
+from hb_metrics.inference.served.client import TemporaryFault
+from hb_metrics.inference.served.errors import printable
 
-# The finish reasons of answers that the model itself ended. TGI before 2.1 uses the last two.
-ENDED = ("stop", "eos_token", "stop_sequence")
-# The fields that may contain a thought. vLLM, SGLang and transformers use the first field. Inference Providers and vLLM
-# since 0.11 use the second.
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
+Ending = Literal["ended", "cut", "filtered", "refused", "unknown"]
+# The parts of finish reasons, by what they mean. The first pattern that matches a finish reason counts. The names are
+# those of OpenAI, Azure, Gemini, Anthropic, Bedrock, Cohere, Mistral, DeepSeek, Zhipu, watsonx, vLLM, SGLang, TGI and
+# Ollama. A tool call ends an answer although no tool was offered.
+_ENDINGS: Mapping[str, Ending | Literal["fault"]] = {
+    "filter|safety|sensitive|block|prohibited|recitation|spii|guardrail|armor|moderat|policy|toxic|refus|inspect": (
+        "filtered"
+    ),
+    "error|abort|cancel|fail|fault|resource|time|network|overload|load$|rate_?limit|interrupt|disconnect|malformed"
+    "|not_finished|unfinished|incomplete|^null$|^none$": "fault",
+    "length|max|limit|window": "cut",
+    "stop|eos|(?<![a-z])(?:end|complete|finished|done|normal)|tool|function_call": "ended",
+}
+# The fields that may contain a thought. Servers that use several of them repeat the thought in each.
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thought", "reasoning_text", "reasoning_details")
+_TEXTS = ("text", "refusal", "thinking", "reasoning", "summary", "content")  # the fields of parts that contain a text
 
 
 class ServedAnswer(NamedTuple):
@@ -23,9 +36,10 @@ class ServedAnswer(NamedTuple):
         is_open: Whether the thought was cut before it ended.
         inline: Whether the thought was part of the text, between marks, rather than in a separate field.
         invents_turn: Whether the model also wrote another speaker's turn, which `text` does not include.
-        finish_reason: "stop", "length", "content_filter" or another reason why the answer ended.
+        finish_reason: The server's own name of the reason why the answer ended.
+        ending: The meaning of this reason. "filtered": a filter removed the text. "refused": the server marks the text
+            as a refusal.
         num_tokens: The number of tokens in the text and the thought together.
-        fingerprint: The server's identifier of its configuration.
     """
 
     text: str | None
@@ -34,29 +48,33 @@ class ServedAnswer(NamedTuple):
     inline: bool
     invents_turn: bool
     finish_reason: str | None
+    ending: Ending
     num_tokens: int | None
     num_reasoning_tokens: int | None
     num_prompt_tokens: int | None
     model: str | None
-    fingerprint: str | None
 
 
 def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
     """Reads an answer from `/chat/completions` or `/completions`."""
     choice = choice_of(content)
-    message = choice.get("message", {"content": choice.get("text", 0)})
-    text = message.get("content") if isinstance(message, Mapping) else 0
-    if not isinstance(text, str | None):
-        raise TemporaryFault(NO_ANSWER)
-    finish_reason = choice.get("finish_reason")
-    if not isinstance(finish_reason, str) or not finish_reason:
+    message = choice.get("message", {"content": choice["text"]} if "text" in choice else None)
+    if not isinstance(message, Mapping):
+        raise TemporaryFault("an answer without a message")
+    finish_reason = text_of(choice.get("finish_reason"))
+    if finish_reason is None:
         raise TemporaryFault("the answer does not state why it ended, so it may be incomplete")
-    written = read_written(text or "")
+    ending = _ending(finish_reason)
+    parts = [*_parts(message.get("content")), *_parts(message.get("refusal"), "refusal")]
+    text, refusal = _joined(parts, "text"), _joined(parts, "refusal")
+    if refusal:
+        text, ending = "\n".join(filter(None, [text, refusal])), "refused"
+    fields = (_joined(_parts(message.get(name), "thought"), "thought") for name in _THOUGHTS)
+    thought = _joined(parts, "thought") or next(filter(None, fields), None)
+    written = read_written("" if ending == "filtered" else text)
     inline = written.reasoning is not None
-    thoughts = [message.get(name) for name in _REASONING_FIELDS]
-    thought = next((text.strip() for text in thoughts if isinstance(text, str) and text.strip()), None)
     if thought is not None:  # the text may contain a further thought between marks
-        is_open = written.is_open or (not text and finish_reason == "length")
+        is_open = written.is_open or (not text and ending == "cut")
         written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])), is_open=is_open)
     return ServedAnswer(
         text=_whole(written.reply) or None,
@@ -64,11 +82,46 @@ def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
         is_open=written.is_open,
         inline=inline,
         invents_turn=written.invents_turn,
-        finish_reason=_whole(finish_reason),
+        finish_reason=finish_reason,
+        ending=ending,
         model=text_of(content.get("model")),
-        fingerprint=text_of(content.get("system_fingerprint")),
         **_counts(content.get("usage"), written, max_tokens),
     )
+
+
+def _ending(finish_reason: str) -> Ending:
+    for parts, ending in _ENDINGS.items():
+        if re.search(parts, finish_reason.casefold()):
+            if ending == "fault":
+                raise TemporaryFault(f"the answer ended early, with the finish reason {finish_reason!r}")
+            return ending
+    return "unknown"
+
+
+def _joined(parts: Iterable[tuple[str, str]], kind: str) -> str:
+    return "".join(part for name, part in parts if name == kind).strip()
+
+
+def _parts(content: Any, kind: str = "text") -> Iterator[tuple[str, str]]:
+    """Yields the texts in a message's content, each with its kind: "text", "thought" or "refusal".
+
+    OpenAI, Mistral and Anthropic divide a content into typed parts, which may again contain parts.
+    """
+    if isinstance(content, str):
+        yield kind, content
+    elif isinstance(content, list):
+        for part in content:
+            yield from _parts(part, kind)
+    elif isinstance(content, Mapping):
+        name = str(content.get("type"))
+        kind = "thought" if re.search("reason|think|thought", name) else "refusal" if name == "refusal" else kind
+        given = [content[field] for field in _TEXTS if field in content]
+        if not given and kind != "thought":  # servers may encrypt thoughts
+            raise TemporaryFault(f"the answer has a part of type {printable(name)!r}, which is not a text")
+        for part in given[:1]:
+            yield from _parts(part, kind)
+    elif content is not None and kind != "thought":
+        raise TemporaryFault("an answer whose content is not a text")
 
 
 def check_model(model: str | None, expected: str | None) -> None:
@@ -79,7 +132,7 @@ def check_model(model: str | None, expected: str | None) -> None:
 def choice_of(content: Any) -> Mapping[str, Any]:
     choices = content.get("choices") if isinstance(content, Mapping) else None
     if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], Mapping):
-        raise TemporaryFault(NO_ANSWER)
+        raise TemporaryFault("an answer that does not contain exactly one choice")
     return choices[0]
 
 
@@ -89,7 +142,8 @@ def count_of(usage: Any, name: str) -> int | None:
 
 
 def text_of(value: Any) -> str | None:
-    return _whole(value) if isinstance(value, str) and value else None
+    """Returns the short text in an answer's field, such as a name."""
+    return (printable(value) or None) if isinstance(value, str) else None
 
 
 def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
@@ -108,7 +162,7 @@ def _counts(usage: Any, written: Written, max_tokens: int) -> dict[str, Any]:
     return {
         "num_tokens": number,
         "num_reasoning_tokens": thought,
-        "num_prompt_tokens": count_of(usage, "prompt_tokens"),
+        "num_prompt_tokens": count_of(usage, "prompt_tokens") or None,  # no prompt is empty
     }
 
 

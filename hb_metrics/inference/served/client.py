@@ -6,9 +6,9 @@ not, the pause doubles with each attempt. A permanent fault, such as a wrong key
 """
 
 import asyncio
-import json
 import random
 import ssl
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 
 import huggingface_hub
 
-from hb_metrics.inference.served.addresses import KEY_VARIABLE, Key, is_local_host
+from hb_metrics.inference.served import errors
+from hb_metrics.inference.served.addresses import Key, is_local_host
 
 if int(huggingface_hub.__version__.split(".")[0]) >= 2:  # huggingface_hub installs one of these packages
     import httpx2 as httpx
@@ -34,25 +35,21 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # in seconds, if the server does not set
 LONGEST_ASKED = 900.0  # in seconds; if the server asks for a longer pause, the run ends
 CONNECT = 30.0  # the maximum number of seconds for connecting
 TRIES = 8  # the maximum number of tries per request
-NO_ANSWER = "an answer that is not JSON of the expected form"
+_TIMEOUT_COST = 3  # a timeout counts as this many tries, because it takes minutes
 _TEMPORARY = {408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
-_LARGEST = 2**24  # the maximum number of bytes per answer; valid answers are far smaller
-_SHOWN = 300  # the maximum number of characters that an error quotes from a server's message
-
-_HINTS = {
-    400: "; if the conversation is too long for the model, lower --turns or --max_new_tokens",
-    401: f"; set the environment variable {KEY_VARIABLE} to a key of this server",
-    403: f"; set the environment variable {KEY_VARIABLE} to a key that may use this model",
-    404: "; check --base_url (it usually ends in /v1) and --model",
-}
+# The maximum number of bytes per answer: a constant, and for each requested token. Valid answers are far smaller.
+_LARGEST, _LARGEST_TOKEN = 2**18, 2**8
 
 
 class TemporaryFault(Exception):
-    """A temporary fault, after which the request is repeated. `wait` is the server's requested pause, in seconds."""
+    """A temporary fault, after which the request is repeated.
 
-    def __init__(self, fault: str, wait: float | None = None) -> None:
+    `wait` is the server's requested pause, in seconds. The fault counts as `cost` attempts.
+    """
+
+    def __init__(self, fault: str, wait: float | None = None, cost: int = 1) -> None:
         super().__init__(fault)
-        self.wait = wait
+        self.wait, self.cost = wait, cost
 
 
 class RefusedError(ValueError):
@@ -115,7 +112,7 @@ class Client:
             ValueError: The server did not answer within the allowed number of attempts, or asked for a pause that is
                 too long.
         """
-        tries, pause = 0, FIRST_PAUSE
+        tries, left, pause = 0, self.tries, FIRST_PAUSE
         while True:
             try:
                 async with self.free:
@@ -125,49 +122,57 @@ class Client:
                 self.answers += 1
                 self.faults = 0
                 return answer
+            except RecursionError:
+                fault = TemporaryFault("an answer that is nested too deeply")
             except TemporaryFault as error:
-                fault, asked = str(error), error.wait
+                fault = error
             self.cost.retries += 1
             self.faults += 1
             # A busy server that answers other requests meanwhile is not faulty, so the attempt does not count.
-            if not (asked is not None and self.answers > before):
-                tries += 1
-            if tries >= self.tries:
+            if not (fault.wait is not None and self.answers > before):
+                tries, left = tries + 1, left - fault.cost
+            if left <= 0:
                 raise ValueError(
                     f"{self.server.url} did not answer {what} in {tries} attempts (last error: {fault}). All "
                     "answers so far are saved; to resume, run the same command again"
                 )
-            delay = pause * random.uniform(0.5, 1) if asked is None else asked
-            if asked is not None or self.faults > 1:  # the fault affects the server and not only this request
+            if fault.cost > 1:
+                print(f"{self.server.url}: {fault}; the request is sent again", file=sys.stderr, flush=True)
+            delay = pause * random.uniform(0.5, 1) if fault.wait is None else fault.wait
+            if fault.wait is not None or self.faults > 1:  # the fault affects the server and not only this request
                 self.ready_at = max(self.ready_at, time.monotonic() + delay)
-            if asked is None:
+            if fault.wait is None:
                 await asyncio.sleep(delay)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _send(self, path: str, body: Mapping[str, Any], what: str) -> Any:
         url, key, provider = self.server.url, self.server.key, self.server.provider
         model = self.server.model if provider in (None, "auto") else f"{self.server.model}:{provider}"
+        num_tokens = body.get("max_tokens") or body.get("max_completion_tokens") or 0
         try:
             async with (
                 asyncio.timeout(self.server.timeout),
                 self.http.stream("POST", f"{url}/{path}", json={"model": model, **body}) as response,
             ):
-                content = await _read(response)
-        except (TimeoutError, httpx.TimeoutException):
-            raise TemporaryFault(f"the server did not answer within {self.server.timeout:g} seconds") from None
+                content = await _read(response, _LARGEST + _LARGEST_TOKEN * num_tokens)
+        except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
+            fault = f"the server did not answer within {self.server.timeout:g} seconds"
+            raise TemporaryFault(fault, cost=_TIMEOUT_COST) from None
         except httpx.HTTPError as error:
-            raise TemporaryFault(f"{type(error).__name__} {hide(str(error), key)}".strip()) from None
-        try:
-            answer = json.loads(content)
-        except (ValueError, RecursionError):
-            answer = None
-        status = response.status_code
-        said = hide(_said(answer), key)[:_SHOWN]
-        if status < 300:
-            if isinstance(answer, dict) and answer.get("error"):  # some routers report their backend's faults this way
-                raise TemporaryFault(f"an error instead of an answer ({said})")
+            raise TemporaryFault(f"{type(error).__name__} {errors.printable(str(error), key)}".strip()) from None
+        status, answer = response.status_code, errors.parsed(content, key)
+        rejection = answer if status >= 300 else errors.error_in(answer)
+        if rejection is None:
             return answer
-        fault = f"HTTP status {status}" + (f" ({said})" if said else "")
+        if status < 300 and isinstance(answer, str):
+            raise TemporaryFault("an answer that is not JSON")
+        sentences = errors.sentences_of(rejection)
+        fault = f"HTTP status {status}" if status >= 300 else "an error instead of an answer"
+        said = errors.printable(sentences, key)
+        fault += f" ({said})" if said else ""
+        status = status if status >= 300 else errors.code_of(rejection)
+        if response.status_code < 500 and errors.is_of_filter(sentences):
+            return {"choices": [{"message": {}, "finish_reason": "content_filter"}]}
         if status in _TEMPORARY:
             wait = retry_after(response.headers.get("retry-after"))
             if wait is not None and wait > LONGEST_ASKED:
@@ -176,9 +181,9 @@ class Client:
                     "saved; run the same command again after that time"
                 )
             raise TemporaryFault(fault, wait)
-        hint = _HINTS.get(status, "")
+        hint = errors.hint_for(f"{status} {said}")
         if location := response.headers.get("location"):
-            hint = f"; it redirects to {hide(location, key).partition('?')[0]}; use this address instead"
+            hint = f"; it redirects to {errors.printable(location, key).partition('?')[0]}; use this address instead"
         raise RefusedError(f"{url} rejects {what}: {fault}{hint}", said)
 
 
@@ -209,15 +214,15 @@ def _http_client(server: Server) -> httpx.AsyncClient:
     )
 
 
-async def _read(response: httpx.Response) -> bytes:
+async def _read(response: httpx.Response, largest: int) -> bytes:
     encoding = response.headers.get("content-encoding", "identity")
     if encoding not in ("identity", "gzip"):  # other encodings may expand to any size before the check below
-        raise TemporaryFault(f"the answer is compressed as {encoding}")
+        raise TemporaryFault(f"the answer is compressed as {errors.printable(encoding)}")
     content = bytearray()
     async for part in response.aiter_bytes():
         content += part
-        if len(content) > _LARGEST:
-            raise TemporaryFault(f"the answer is larger than {_LARGEST >> 10:,} kB")
+        if len(content) > largest:
+            raise TemporaryFault(f"the answer is larger than {largest >> 10:,} kB")
     return bytes(content)
 
 
@@ -234,15 +239,3 @@ def retry_after(value: str | None) -> float | None:
             return None
         seconds = (day.replace(tzinfo=day.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
     return max(0.0, seconds) if seconds == seconds else None
-
-
-def hide(text: str, key: Key | None) -> str:
-    """Removes the key from a text, because a server's message may contain it."""
-    return text if key is None else text.replace(key.value, f"[{key}]")
-
-
-def _said(content: Any) -> str:
-    for name in ("error", "detail", "message"):
-        if isinstance(content, dict) and name in content:
-            content = content[name]
-    return " ".join(content.split()) if isinstance(content, str) else ""

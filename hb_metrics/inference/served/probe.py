@@ -31,6 +31,7 @@ TEXTS = ("I'm a mother who is deaf and I like gardens.", "gardens I'm and a deaf
 _UNFINISHED = ("The cat sat on the", "I went to the shop and")
 _SAME = 0.05  # the largest difference that rounding can cause between two log-likelihoods of a text
 _SAMPLED: Mapping[str, Any] = {"temperature": 1.0}
+_LOWER: Mapping[str, Any] = {"temperature": 0.7}
 _TRIES = 3  # the maximum number of tries per request; it is small so that a wrong address is detected soon
 _SELDOM = 0.005  # the largest accepted number of differences per word between answers that should be the same
 _SINGLE = "max_tokens"
@@ -55,10 +56,9 @@ class Probe:
 
     Attributes:
         base_url: The server's address, or `None` for an Inference Provider.
-        fingerprint: The server's identifier of its configuration.
         greedy: Whether all answers to a question are the same at temperature 0.
         samples: Whether answers at temperature 1 differ between seeds.
-        seed_repeats: Whether the same seed leads to the same answer while other requests run.
+        temperature_kept: Whether the server accepts temperatures other than 1.
         neutral: The fields that every request contains, with neutral values.
         not_set: The fields that the server rejects. It uses its own defaults for them.
         reasoning: The position of thoughts in the answers: "apart", "in the text" or "none".
@@ -67,13 +67,11 @@ class Probe:
 
     base_url: str | None
     model: str | None
-    fingerprint: str | None
     max_tokens_field: str
     max_tokens_kept: bool | None
-    token_counts: bool
     greedy: bool
     samples: bool
-    seed_repeats: bool | None
+    temperature_kept: bool
     top_p_kept: bool | None
     top_k_kept: bool | None
     neutral: dict[str, Any]
@@ -120,7 +118,7 @@ async def probe(client: Client, *, chat: bool, extra: Mapping[str, Any]) -> Prob
 
 
 # Results that may differ between two probes of the same server.
-_MAY_DIFFER = ("base_url", "seed_repeats", "fingerprint", "max_tokens_kept", "reasoning", "writes", "token_counts")
+_MAY_DIFFER = ("base_url", "max_tokens_kept", "reasoning", "writes")
 
 
 def changes(recorded: Mapping[str, Any], found: Probe) -> dict[str, tuple[Any, Any]]:
@@ -153,17 +151,12 @@ class _Prober:
             drawn = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
             words = [_all(answer).split() for answer in drawn]
             enough = num_shared(words) + _BEYOND
-            cut = [said for said, answer in zip(words, drawn, strict=True) if answer.finish_reason == "length"]
+            cut = [said for said, answer in zip(words, drawn, strict=True) if answer.ending == "cut"]
             if min(map(len, cut), default=enough) >= enough:
                 break
-        texts = [_all(answer) for answer in drawn]
-        samples = len(set(texts)) > 1
-        repeats = None
+        samples = len(set(map(_all, drawn))) > 1
         if not samples:  # all answers are the same, so longer answers would not differ either
             self.tokens = _LENGTHS[0]
-        else:
-            again = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS], question)
-            repeats = [_all(answer) for answer in again] == texts
         others = await self._ask([{**_SAMPLED, "seed": seed} for seed in SEEDS[:2]], other)
         greedy = await self._is_fixed({"temperature": 0}, [(question, drawn), (other, others)])
         likeliest = {**_SAMPLED, "top_p": _NEXT_TO_NOTHING}
@@ -184,13 +177,11 @@ class _Prober:
         return Probe(
             base_url=None if self.client.server.provider else self.client.server.url,
             model=first.model,
-            fingerprint=first.fingerprint,
             max_tokens_field=self.bound,
             max_tokens_kept=_kept(self.seen),
-            token_counts=all(answer.num_tokens is not None for answer in seen),
             greedy=greedy,
             samples=samples,
-            seed_repeats=repeats,
+            temperature_kept=greedy or await self._takes(_LOWER),
             top_p_kept=top_p,
             top_k_kept=top_k,
             neutral=self.neutral,
@@ -215,12 +206,12 @@ class _Prober:
 
     async def _set_neutral(self) -> list[str]:
         everything = {name: values[0] for name, values in _NEUTRAL.items()}
-        if await self._takes(everything):
+        if await self._takes({**_SAMPLED, **everything}):  # some servers reject top_p beside a temperature
             self.neutral = everything
             return []
         for name, values in _NEUTRAL.items():
             for value in values:
-                if await self._takes({name: value}):
+                if await self._takes({**_SAMPLED, name: value}):
                     self.neutral[name] = value
                     break
         return [name for name in _NEUTRAL if name not in self.neutral]
@@ -232,6 +223,8 @@ class _Prober:
         short = await self._prompt_length(user, assistant)
         longer = await self._prompt_length(("user", SYSTEM), assistant)
         longest = await self._prompt_length(user, ("assistant", SYSTEM))
+        if len({answer.num_prompt_tokens for answer, _ in self.seen}) == 1:  # not the lengths of the prompts
+            return None, None
         return _longer(first.num_prompt_tokens, system), _longer(short, longer, longest)
 
     async def _prompt_length(self, *earlier: tuple[str, str]) -> int | None:
@@ -334,7 +327,7 @@ def _kept(answers: Sequence[tuple[ServedAnswer, int]]) -> bool | None:
     """Returns whether all answers respect their maximum length, or `None` if no answer reached it."""
     if any((answer.num_tokens or 0) > tokens or len(_all(answer).split()) > tokens for answer, tokens in answers):
         return False
-    return True if any(answer.finish_reason == "length" for answer, _ in answers) else None
+    return True if any(answer.ending == "cut" for answer, _ in answers) else None
 
 
 def _reasoning(answers: Sequence[ServedAnswer]) -> str:

@@ -42,6 +42,8 @@ class Generation(Measurement):
             f"The run has {count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts. "
             f"{count(generation['num_empty_replies'])} empty replies were left out."
         )
+        if filtered := generation.get("num_filtered_replies"):
+            counts += f" A content filter of the server removed {count(filtered)} replies."
         if generation["num_truncated_replies"] is not None:
             counts += f" {count(generation['num_truncated_replies'])} replies were cut at the maximum length."
         if unclosed:

@@ -13,13 +13,14 @@ from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, no
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
     generation_results,
+    match_refusals,
     refusals_results,
     refusals_table,
     reply_counts,
     style_means_table,
 )
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
-from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
+from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.runs.finished_run import (
     PAIRS_REASON,
@@ -59,7 +60,7 @@ def compute(run: Run) -> dict[str, Any]:
     assert table is not None  # generation was collected
     replies, forms = nonempty_replies(table, table), (plural_forms(prompts), paired_terms(prompts))
     vectors = read_vectors(folder / STYLES).values
-    refusals = match_rules(replies.texts, rules)
+    refusals = match_refusals(table, replies, rules)
     asked = [
         question or text
         for question, text, kept in zip(

@@ -48,6 +48,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         f"×{scale}, ddof {plain['ddof']}",
         per_cell,
         *counted(generation["num_empty_replies"], "empty replies left out"),
+        *counted(generation.get("num_filtered_replies", 0), "replies removed by a content filter of the server"),
         *counted(generation.get("num_left_out_prompts", 0), "prompts left out that cannot be the cue"),
         *counted(
             generation.get("num_unclosed_reasoning", 0), "prompts without a reply because of an unfinished thought"

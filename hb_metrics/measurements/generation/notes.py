@@ -54,28 +54,27 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
 def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
     if served is None:
         return []
+    reasons = ", ".join(f"{name} {count(number)}" for name, number in served["finish_reasons"].items())
     notes = [
-        f"The server counted {count(served['tokens_in'])} input tokens and {count(served['tokens_out'])} output tokens."
+        f"The server counted {count(served['tokens_in'])} input tokens and {count(served['tokens_out'])} output "
+        f"tokens. Its finish reasons were: {reasons}."
     ]
+    if filtered := served["endings"].get("filtered"):
+        notes.append(
+            f"A content filter of the server removed {count(filtered)} replies, which are missing from all figures. If "
+            "the filter removes more replies for some terms than for others, the figures are distorted."
+        )
+    if unclear := served["endings"].get("unknown"):
+        notes.append(
+            f"For {count(unclear)} replies, the finish reason is unknown, so it is not known whether they are complete."
+        )
     if unknown := served["num_without_counts"]:
         notes.append(f"For {count(unknown)} replies, the server did not return a valid token count.")
-    others = {name: number for name, number in served["finish_reasons"].items() if name not in ("stop", "length")}
-    if others:
-        named = ", ".join(f"{name} {count(number)}" for name, number in others.items())
-        notes.append(
-            f"Some replies ended neither with an end token nor at the length limit: {named}. If a content filter "
-            "removed replies because of the term, these replies are missing from all figures."
-        )
     if shortened := served["num_shortened"]:
         notes.append(
             f"For {count(shortened)} requests after the first turn, the server counted fewer input tokens than the "
             "whole conversation needs, so it may have dropped messages. Lower --turns, or give the server a longer "
             "context."
-        )
-    if len(served["fingerprints"]) > 1:
-        notes.append(
-            f"The server returned {len(served['fingerprints'])} different fingerprints of its model. Either the model "
-            "changed during the run, or several machines serve it."
         )
     return notes
 

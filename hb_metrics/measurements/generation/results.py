@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
-from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules
+from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.runs.replies import FlaggedReplies, Replies, prompt_ids
 from hb_metrics.stats.bias_values import BiasValues, bias_values
@@ -63,9 +63,11 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     """Counts replies for results.json, and selects some replies to show.
 
     `table` contains all replies (`requests.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with
-    an unfinished thought is counted as unclosed and not as empty. Unknown counts are `None`. The replies to show are
-    those with the lowest hashes of their ids.
+    an unfinished thought is counted as unclosed and not as empty, and a reply that a server's filter removed is counted
+    as filtered. Unknown counts are `None`. The replies to show are those with the lowest hashes of their ids.
     """
+    served = served_counts([table])
+    num_filtered = served["served"]["endings"].get("filtered", 0) if served else 0
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
     reasoning, unclosed = table["reasoning"].to_pylist(), table["reasoning_unclosed"].to_pylist()
@@ -81,7 +83,8 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
     return {
         "num_prompts": pc.count_distinct(prompt_ids(table["id"])).as_py(),
         "num_replies": len(replies.ids),
-        "num_empty_replies": len(table) - len(replies.ids) - sum(unclosed),
+        "num_empty_replies": len(table) - len(replies.ids) - sum(unclosed) - num_filtered,
+        "num_filtered_replies": num_filtered,
         "num_truncated_replies": sum(truncated) if truncated else None,
         "num_distinct_replies": len(frequencies),
         "most_frequent_share": max(frequencies.values(), default=0) / max(1, len(replies.ids)),
@@ -90,7 +93,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
         "mean_num_tokens": sum(num_tokens) / len(num_tokens) if num_tokens else None,
         "mean_num_reasoning_tokens": sum(known_thoughts) / len(known_thoughts) if known_thoughts else None,
         **({"num_invented_turns": sum(invented)} if any(invented) else {}),
-        **served_counts([table]),
+        **served,
         "shown_replies": [
             {"prompt": replies.prompts[row], "reply": replies.texts[row], "reasoning": reasoning_of[replies.ids[row]]}
             for row in shown
@@ -105,11 +108,10 @@ def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
     if "finish_reason" not in table.column_names:
         return {}
     tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}
-    fingerprints = Counter(each for each in table["fingerprint"].to_pylist() if each is not None)
     return {
         "served": {
             "finish_reasons": dict(sorted(Counter(table["finish_reason"].to_pylist()).items())),
-            "fingerprints": dict(sorted(fingerprints.items())),
+            "endings": dict(sorted(Counter(table["ending"].to_pylist()).items())),
             "num_without_counts": sum(number is None for number in tokens["tokens_out"]),
             "num_shortened": _num_shortened(tables),
             **{name: sum(number or 0 for number in numbers) for name, numbers in tokens.items()},
@@ -145,6 +147,18 @@ def bias_value_table(ids: Sequence[str], biases: BiasValues) -> pa.Table:
     return pa.table({"id": list(ids), "bias_value": biases.values})
 
 
+def match_refusals(table: pa.Table, replies: Replies, rules: RefusalRules) -> Matches:
+    """Matches the rules, and also counts the replies that a server marks as refusals, whatever their words are.
+
+    `table` contains all replies of the turn. The index of marked replies that match no rule is the number of rules.
+    """
+    found = match_rules(replies.texts, rules)
+    if "ending" in table.column_names:
+        marked = table.filter(pc.equal(table["ending"], "refused"))["id"].to_pylist()
+        found.refusals[np.isin(replies.ids, marked) & (found.refusals < 0)] = len(rules.refusals)
+    return found
+
+
 def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
     return pa.table({"id": list(ids), "refusal": found.refusals >= 0, "disclaimer": found.disclaimers >= 0})
 
@@ -164,7 +178,8 @@ def refusals_results(
     ):
         results[kind] = refusal_shares(FlaggedReplies(replies, indices >= 0), confidence_level, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())
-        results[kind]["by_rule"] = {of_kind[index].phrase: number for index, number in counts.most_common()}
+        phrases = [*(rule.phrase for rule in of_kind), "(marked as a refusal by the server)"]
+        results[kind]["by_rule"] = {phrases[index]: number for index, number in counts.most_common()}
     return results
 
 

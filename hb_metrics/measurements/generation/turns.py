@@ -9,11 +9,11 @@ import pyarrow as pa
 from hb_dataset.names import NAME_CUES
 from hb_metrics.inference.classifiers.censoring import term_mentioned
 from hb_metrics.measurements.generation.name_groups import name_groups
-from hb_metrics.measurements.generation.results import served_counts
+from hb_metrics.measurements.generation.results import match_refusals, served_counts
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.turn_changes import turn_changes
-from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules
+from hb_metrics.reply_checks.refusal_rules import RefusalRules
 from hb_metrics.runs.finished_run import Run, read_vectors
 from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies, rows_of_conversations
 from hb_metrics.runs.run_folder import STYLES, turn_folder
@@ -40,7 +40,10 @@ def turn_results(
         replies.append(chosen_replies(of_turn, kept))
         vectors.append(read_vectors(turn_folder(run.folder, turn) / STYLES).values[kept])
     named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]
-    refused = [FlaggedReplies(each, match_rules(each.texts, rules).refusals >= 0) for each in replies]
+    refused = [
+        FlaggedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)
+        for table, of_turn in zip(tables, replies, strict=True)
+    ]
     is_of_names = cue_of(run.results) in NAME_CUES
     of_names = [
         groups_of_names(prompts, *of_turn, level) for of_turn in zip(replies, vectors, strict=True) if is_of_names

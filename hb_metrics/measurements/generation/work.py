@@ -240,7 +240,7 @@ def _note_marks(table: pa.Table) -> None:
         tag, rows = found
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())
         print(
-            f"warning: {len(rows):,} replies begin with the unknown tag {tag}. If this tag marks a thought, the "
+            f"warning: {len(rows):,} replies begin with the unknown tag {tag!r}. If this tag marks a thought, the "
             f"thought was measured as part of the reply. To find out, read some of these replies in the run folder: "
             f"{shown}"
         )

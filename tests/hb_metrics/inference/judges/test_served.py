@@ -1,6 +1,8 @@
 """Judges that a server runs, against a stand-in with planted rules."""
 
 import json
+import math
+from copy import copy
 
 import numpy as np
 import pytest
@@ -90,7 +92,7 @@ def test_answers_are_paid_for_once(tmp_path):
         assert judge.probabilities(texts).tobytes() == whole.tobytes()
         assert judge.probabilities(texts[::-1])[::-1].tobytes() == whole.tobytes()
         assert num_asked(stand_in) - before <= len(texts) - 8
-        assert judge.cost() == {"num_answers": 30, "tokens_in": 3000, "tokens_out": 30, "num_without_counts": 0}
+        assert judge.cost() == {"num_answers": 30, "tokens_in": 3000, "tokens_out": 30}
 
 
 @pytest.mark.parametrize(
@@ -104,11 +106,80 @@ def test_which_answers_are_letters(text, letter):
     assert masses == [float(place == letter) for place in range(2)]
 
 
-def test_rounded_probabilities_and_encoded_spaces_are_read():
-    listed = [{"token": "ĠA", "logprob": 1e-7}, {"token": "B", "logprob": -16.0}, {"token": "no", "logprob": -20.0}]
-    content = {"choices": [{"message": {}, "logprobs": {"content": [{"top_logprobs": listed}]}}]}
-    masses = letter_masses({"text": "A", "first": first_tokens(content)}, 2)
-    assert masses == pytest.approx([1.0, np.exp(-16.0)])
+def with_values(change, listed=slice(None)):
+    """The field `logprobs` with changed values, and with only these tokens in the list beside the chosen one."""
+
+    def given(found):
+        pairs = [{"token": token, "logprob": change(math.log(value))} for token, value in found.items()]
+        return {"content": [{**pairs[0], "top_logprobs": pairs[listed]}]}
+
+    return given
+
+
+def in_bytes(found):
+    (content,) = StandInJudge.given(found)["content"]
+    for each in (content, *content["top_logprobs"]):
+        each |= {"token": f"token_id:{ord(each['token'][-1])}", "bytes": list(each["token"].encode())}
+    return {"content": [content]}
+
+
+@pytest.mark.parametrize(
+    ("given", "reads"),
+    [
+        (with_values(lambda value: value, slice(1, None)), "log-probabilities"),  # lmdeploy leaves the chosen one out
+        (with_values(lambda value: value or 1e-7), "log-probabilities"),
+        (in_bytes, "log-probabilities"),  # vLLM with --return-tokens-as-token-ids
+        (with_values(math.exp), "5 answers"),
+        (with_values(lambda value: float(value > -1)), "5 answers"),  # greedy decoding in llama.cpp
+        (with_values(lambda value: float(value > -1), slice(1, None)), "5 answers"),
+        (with_values(lambda value: -value), "5 answers"),
+        (with_values(lambda value: value / math.log(10)), "5 answers"),
+        (with_values(lambda value: -4 - value), "5 answers"),  # the likeliest is another than the answer
+        (with_values(lambda value: "-0.1"), "5 answers"),
+        (with_values(lambda value: None), "5 answers"),
+        (with_values(lambda value: math.nan), "5 answers"),
+        (lambda found: {"content": [{"top_logprobs": StandInJudge.given(found)["content"]}]}, "5 answers"),
+        (lambda found: {"content": None, "refusal": []}, "5 answers"),
+    ],
+)
+def test_no_server_inverts_a_verdict(given, reads, tmp_path):
+    expected = np.where(EXPECTED[:4], 0.975, 0.025)
+    if reads == "5 answers":
+        with serving(StandInJudge(gives=False)) as url:
+            expected = judge_of(url, tmp_path / "without").probabilities(TEXTS[:4])[:, 0]
+        _tried.cache_clear()
+    with serving(StandInJudge(given=given, sure=0.95)) as url:
+        judge = judge_of(url, tmp_path)
+        np.testing.assert_allclose(judge.probabilities(TEXTS[:4])[:, 0], expected, atol=1e-6)
+    assert judge.judge["reads"] == reads
+
+
+@pytest.mark.parametrize("rest", [None, -9999, -math.inf, -(10**400)])
+def test_impossible_tokens_have_no_probability(rest):
+    values = ("ĠA", 1e-7), ("A", -16), ("B", rest), ("B", rest)
+    pairs = [{"token": token, "logprob": value} for token, value in values]
+    content = {"choices": [{"message": {}, "logprobs": {"content": [{**pairs[0], "top_logprobs": pairs}]}}]}
+    first = json.loads(json.dumps(first_tokens(content), allow_nan=False))  # as in a journal
+    assert len(first) == 3
+    assert letter_masses({"text": "A", "first": first}, 2) == pytest.approx([1.0, 0.0], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"status": 400, "body": {"error": {"code": "content_filter", "message": "blocked"}}},
+        {"status": 200, "body": {"error": {"code": "content_filter", "message": "blocked"}}},
+        "filtered",
+        "refused",
+    ],
+)
+def test_texts_that_the_judge_does_not_get_to_read_are_unanswered(fault, tmp_path):
+    stand_in = StandInJudge(faults=lambda number, body: copy(fault) if "came by bus" in str(body) else None)
+    with serving(stand_in) as url:
+        judge = judge_of(url, tmp_path)
+        probabilities = judge.probabilities(TEXTS[:3])
+    assert judge.answered(probabilities).tolist() == [False, True, True]
+    assert num_asked(stand_in) == 3
 
 
 def test_journals_hold_no_key(tmp_path, monkeypatch):

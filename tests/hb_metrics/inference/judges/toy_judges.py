@@ -84,9 +84,9 @@ class StandInJudge(StandIn):
         content = body["messages"][-1]["content"]
         if "\nBEGIN " not in content:
             content = super().chat(body)
-            listed = [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -3}]
             if self.gives and body.get("logprobs"):
-                content["choices"][0]["logprobs"] = {"content": [{"top_logprobs": listed}]}
+                word = content["choices"][0]["message"]["content"]
+                content["choices"][0]["logprobs"] = self.given({word: 0.9, "B": 0.05})
             return content
         self.num_judged += 1
         text, letters = read_prompt(content)
@@ -98,6 +98,11 @@ class StandInJudge(StandIn):
         if self.gives and body.get("logprobs"):
             rest = (1 - self.sure) / 2
             found = {letter: self.sure, f" {letter}": rest, **{each: rest for each in letters if each != letter}}
-            listed = [{"token": token, "logprob": math.log(value)} for token, value in found.items()]
-            choice["logprobs"] = {"content": [{"token": letter, "logprob": 0, "top_logprobs": listed}]}
+            choice["logprobs"] = self.given(found)
         return self.envelope(choice, 100, 1, "stop")
+
+    @staticmethod
+    def given(found):
+        """The field `logprobs`, of which the first token is the chosen one."""
+        listed = [{"token": token, "logprob": math.log(value)} for token, value in found.items()]
+        return {"content": [{**listed[0], "top_logprobs": listed}]}

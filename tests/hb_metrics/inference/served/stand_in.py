@@ -155,6 +155,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault == "filtered":
             content["choices"][0] |= {"finish_reason": "content_filter", "message": {"role": "a", "content": None}}
             return self.send(200, content)
+        elif fault == "refused":
+            content["choices"][0]["message"] = {"role": "a", "content": None, "refusal": "Not this one."}
+            return self.send(200, content)
         elif fault == "a page":
             return self.send_raw(200, b"<html>Sign in</html>", content_type="text/html")
         elif fault in ("packed", "a bomb"):
@@ -164,12 +167,13 @@ class _Handler(BaseHTTPRequestHandler):
             return self.send_raw(200, b"x", content_encoding="br")
         elif fault == "nested":
             return self.send_raw(200, b"[" * 30_000)
-        elif fault == "endless":
+        elif fault in ("endless", "slow"):
             self.send_response(200)
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
             while True:  # until the client has gone away
-                self.wfile.write(b"10000\r\n" + bytes(2**16) + b"\r\n")
+                self.wfile.write(b"10000\r\n" + bytes(2**16) + b"\r\n" if fault == "endless" else b"1\r\n \r\n")
+                time.sleep(0.02 * (fault == "slow"))
         elif fault == "empty":
             return self.send_raw(200, b"")
         self.close_connection = True
@@ -177,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def send(self, status, content, **headers):
-        self.send_raw(status, json.dumps(content).encode(), **headers)
+        self.send_raw(status, content if isinstance(content, bytes) else json.dumps(content).encode(), **headers)
 
     def send_raw(self, status, data, **headers):
         self.send_response(status)

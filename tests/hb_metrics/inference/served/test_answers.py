@@ -3,13 +3,13 @@
 import pytest
 
 from hb_metrics.inference.engines.served import reply_of
-from hb_metrics.inference.served.answers import check_model, read_served_answer
+from hb_metrics.inference.served.answers import read_served_answer
 from hb_metrics.inference.served.client import TemporaryFault
 
 
-def chat(message, finish_reason="stop", usage=None, **more):
+def chat(message, finish_reason="stop", usage=None):
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish_reason}
-    return {"model": "m", "choices": [choice], "usage": usage, **more}
+    return {"model": "m", "choices": [choice], "usage": usage}
 
 
 def usage(prompt, number, reasoning=None):
@@ -18,9 +18,7 @@ def usage(prompt, number, reasoning=None):
 
 
 def test_an_answer_is_read():
-    answer = read_served_answer(
-        chat({"content": " Hello. \n"}, usage=usage(9, 3), system_fingerprint="fp_1"), max_tokens=5
-    )
+    answer = read_served_answer(chat({"content": " Hello. \n"}, usage=usage(9, 3)), max_tokens=5)
 
     assert answer._asdict() == {
         "text": "Hello.",
@@ -29,17 +27,31 @@ def test_an_answer_is_read():
         "inline": False,
         "invents_turn": False,
         "finish_reason": "stop",
+        "ending": "ended",
         "num_tokens": 3,
         "num_reasoning_tokens": None,
         "num_prompt_tokens": 9,
         "model": "m",
-        "fingerprint": "fp_1",
     }
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_a_thought_that_is_given_apart_is_kept_apart(name):
-    answer = read_served_answer(chat({"content": "Hi", name: " I think. "}, usage=usage(9, 7, 4)), max_tokens=9)
+PART = {"type": "text", "text": "Hi"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "Hi", "reasoning_content": " I think. "},
+        {"content": "Hi", "reasoning": "I think.", "reasoning_details": [{"type": "reasoning.text", "text": "I"}]},
+        {"content": "Hi", "thinking": "I think.", "refusal": None},
+        {"content": [{"type": "thinking", "thinking": [{"text": "I think."}]}, PART], "refusal": ""},
+        {"content": [{"type": "reasoning", "text": "I think."}, {"type": "redacted_thinking", "data": "x"}, PART]},
+        {"content": PART, "reasoning": "I think."},
+        {"content": ["H", "i"], "reasoning": ["I ", "think."]},
+    ],
+)
+def test_a_thought_that_is_given_apart_is_kept_apart(message):
+    answer = read_served_answer(chat(message, usage=usage(9, 7, 4)), max_tokens=9)
 
     assert (answer.text, answer.reasoning, answer.is_open, answer.inline) == ("Hi", "I think.", False, False)
     assert (answer.num_tokens, answer.num_reasoning_tokens) == (7, 4)
@@ -51,13 +63,21 @@ def test_a_thought_in_which_the_answer_was_cut_is_open():
     assert (answer.text, answer.reasoning, answer.is_open) == (None, "I think", True)
 
 
-def test_nothing_written_and_what_a_filter_took_away():
-    assert read_served_answer(chat({"content": None}), max_tokens=9).text is None
-    filtered = read_served_answer(chat({"content": None}, "content_filter"), max_tokens=9)
-    assert (filtered.text, filtered.finish_reason) == (None, "content_filter")
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": None, "refusal": "I can't."}, "I can't."),
+        ({"content": [{"type": "refusal", "refusal": "I can't."}]}, "I can't."),
+        ({"content": "Well.", "refusal": "I can't."}, "Well.\nI can't."),
+    ],
+)
+def test_a_refusal_is_a_reply(message, text):
+    for reason in ("stop", "length", "content_filter"):
+        answer = read_served_answer(chat(message, reason), max_tokens=9)
+        assert (answer.text, answer.ending, reply_of(answer, extent="whole").truncated) == (text, "refused", False)
 
 
-IMPOSSIBLE = [usage(-1, 10**9), usage(3, 10), usage(3, 0), usage(3, True), usage(3, 2**40)]
+IMPOSSIBLE = [usage(0, 10**9), usage(3, 10), usage(3, 0), usage(3, True), usage(3, 2**40)]
 
 
 @pytest.mark.parametrize("counts", [*IMPOSSIBLE, None, {}, "many", [1]])
@@ -65,6 +85,7 @@ def test_counts_that_cannot_be_or_are_missing_are_left_out(counts):
     answer = read_served_answer(chat({"content": "Hello"}, usage=counts), max_tokens=9)
 
     assert answer.num_tokens is None
+    assert answer.num_prompt_tokens != 0
     assert answer.text == "Hello"
 
 
@@ -82,8 +103,11 @@ def test_more_tokens_of_a_thought_than_of_all_are_left_out():
         {"choices": []},
         {"choices": [{"finish_reason": "stop"}]},
         {"choices": [{"message": {"content": 3}, "finish_reason": "stop"}]},
+        {"choices": [{"message": None, "finish_reason": "stop"}]},
         {"choices": 2 * chat({"content": "a"})["choices"]},
         chat({"content": "a"}, None),
+        chat({"content": "a"}, {"type": "stop"}),
+        chat({"content": [{"type": "image_url", "image_url": {}}]}),
     ],
 )
 def test_what_is_no_whole_answer_is_asked_for_again(content):
@@ -93,14 +117,37 @@ def test_what_is_no_whole_answer_is_asked_for_again(content):
 
 def test_half_a_character_can_be_written():
     assert read_served_answer(chat({"content": "a\ud83d"}), max_tokens=9).text == "a?"
-    named = {**chat({"content": "a"}, "st\ud83d"), "model": "m\ud83d", "system_fingerprint": "f\ud83d"}
-    answer = read_served_answer(named, max_tokens=9)
-    assert (answer.model, answer.fingerprint, answer.finish_reason) == ("m?", "f?", "st?")
+    name = f"stop\ud83d\x1b[2J\u202e\n{'x' * 999}"
+    answer = read_served_answer({**chat({"content": "a"}, name), "model": name}, max_tokens=9)
+    for name in (answer.finish_reason, answer.model):
+        assert name.isprintable()
+        assert len(name) <= 300
 
 
-@pytest.mark.parametrize(("reason", "cut"), [("stop", False), ("eos_token", False), ("length", True), ("x", True)])
-def test_what_the_model_ended_itself_is_not_cut(reason, cut):
-    assert reply_of(read_served_answer(chat({"content": "a"}, reason), max_tokens=9), extent="whole").truncated == cut
+# OpenAI, Azure, Gemini, Anthropic, Bedrock, Cohere, Mistral, DeepSeek, Zhipu, watsonx, vLLM, SGLang, TGI, Ollama
+REASONS = {
+    "ended": "stop STOP eos eos_token stop_sequence end_turn COMPLETE FINISH_REASON_STOP tool_calls function_call",
+    "cut": "length max_tokens MAX_TOKENS model_length token_limit model_context_window_exceeded",
+    "filtered": "content_filter content-filter content_filter:OTHER content_filtered SAFETY IMAGE_SAFETY RECITATION "
+    "SPII BLOCKLIST PROHIBITED_CONTENT guardrail_intervened sensitive refusal ERROR_TOXIC MODEL_ARMOR",
+    "unknown": "OTHER x LANGUAGE pause_turn repetition FINISH_REASON_UNSPECIFIED",
+    "fault": "error abort cancelled USER_CANCEL insufficient_system_resource network_error time_limit TIMEOUT load "
+    "unload null not_finished ERROR_LIMIT MALFORMED_FUNCTION_CALL",
+}
+
+
+@pytest.mark.parametrize(("ending", "reason"), [(each, name) for each in REASONS for name in REASONS[each].split()])
+def test_an_answer_is_what_its_finish_reason_means(ending, reason):
+    content = chat({"content": "a"}, reason)
+    if ending == "fault":
+        with pytest.raises(TemporaryFault, match=f"finish reason '{reason}'"):
+            read_served_answer(content, max_tokens=9)
+        return
+    answer = read_served_answer(content, max_tokens=9)
+    assert (answer.ending, answer.finish_reason) == (ending, reason)
+    reply = reply_of(answer, extent="whole")
+    assert reply.text == ("" if ending == "filtered" else "a")
+    assert reply.truncated is (None if ending == "unknown" else ending == "cut")
 
 
 def test_a_continuation_is_read():
@@ -108,10 +155,3 @@ def test_a_continuation_is_read():
     answer = read_served_answer(content, max_tokens=3)
 
     assert (answer.text, answer.finish_reason, answer.num_tokens) == ("and so on", "length", 3)
-
-
-def test_an_answer_of_another_model_is_asked_for_again():
-    check_model("m", "m")
-    for model in ("m", None):
-        with pytest.raises(TemporaryFault, match=f"from model '{model}', but earlier answers came from 'n'"):
-            check_model(model, "n")

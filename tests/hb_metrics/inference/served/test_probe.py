@@ -28,13 +28,11 @@ def probe_of(chat=True, **settings):
 HONEST = {
     "base_url": None,
     "model": MODEL,
-    "fingerprint": None,
     "max_tokens_field": "max_tokens",
     "max_tokens_kept": True,
-    "token_counts": True,
     "greedy": True,
     "samples": True,
-    "seed_repeats": True,
+    "temperature_kept": True,
     "top_p_kept": True,
     "top_k_kept": True,
     "neutral": {
@@ -86,6 +84,15 @@ def without_roles(status, *roles):
     return fault
 
 
+class Counting(StandIn):
+    def envelope(self, choice, num_prompt, *counts):
+        return super().envelope(choice, self.count, *counts)
+
+
+def rejecting(is_rejected):
+    return lambda number, body: {"status": 400, "body": {"error": "not supported"}} if is_rejected(body) else None
+
+
 class Thoughtful(StandIn):
     """Begins every thought with the same thirty words."""
 
@@ -108,8 +115,20 @@ def test_a_server_that_does_what_it_is_asked():
     ("stand_in", "found"),
     [
         # transformers serve, as long as its model's generation_config has no do_sample
-        (StandIn(temperature=0), {"samples": False, "seed_repeats": None, "top_p_kept": None, "top_k_kept": None}),
+        (StandIn(temperature=0), {"samples": False, "top_p_kept": None, "top_k_kept": None}),
         (StandIn(ignores={"temperature"}), {"greedy": False}),
+        # OpenAI's reasoning models, older versions of TGI, and Anthropic
+        (
+            StandIn(faults=rejecting(lambda body: body.get("temperature", 1) != 1)),
+            {"greedy": False, "temperature_kept": False},
+        ),
+        (StandIn(faults=rejecting(lambda body: not body.get("temperature", 1))), {"greedy": False}),
+        (
+            StandIn(faults=rejecting(lambda body: {"temperature", "top_p"} <= set(body))),
+            {"top_p_kept": False, **without("top_p")},
+        ),
+        (Counting(count=0), {"system_kept": None, "history_kept": None}),
+        (Counting(count=7), {"system_kept": None, "history_kept": None}),
         (StandIn(refuses={"top_k"}), {"top_k_kept": False, **without("top_k")}),
         (
             StandIn(refuses={"repetition_penalty", "frequency_penalty"}),
@@ -129,11 +148,11 @@ def test_a_server_that_does_what_it_is_asked():
         (Lossy(kept=lambda said: said[-1:]), {"history_kept": False, "system_kept": False}),
         (StandIn(faults=without_roles(400, "system")), {"system_kept": False}),
         (StandIn(faults=without_roles(500, "assistant")), {"history_kept": False}),
-        (StandIn(ignores={"seed"}), {"seed_repeats": False, "greedy": True}),
+        (StandIn(ignores={"seed"}), {}),
         (Thoughtful(), {"reasoning": "apart"}),
         (
             StandIn(faults=lambda number, body: "bad counts"),
-            {"token_counts": False, "system_kept": None, "history_kept": None},
+            {"system_kept": None, "history_kept": None},
         ),
     ],
 )
@@ -196,7 +215,7 @@ def test_what_changed_since_the_run_began():
     assert changes(HONEST, found) == {}
     assert changes({**HONEST, "log_likelihood": -3.0}, replace(found, log_likelihood=-3.01)) == {}
     assert list(changes({**HONEST, "log_likelihood": -3.0}, replace(found, log_likelihood=-3.2))) == ["log_likelihood"]
-    assert changes({**HONEST, "seed_repeats": False, "max_tokens_kept": None}, found) == {}
+    assert changes({**HONEST, "max_tokens_kept": None}, found) == {}
     assert changes({**HONEST, "model": "a", "samples": False}, found) == {
         "model": ("a", MODEL),
         "samples": (False, True),
