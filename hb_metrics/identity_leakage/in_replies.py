@@ -83,7 +83,7 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     for index, text in enumerate(texts):
         for word in set(re.findall(r"\w+", text.lower())):
             texts_with.setdefault(word, []).append(index)
-    words = "\n".join(texts_with)
+    words = "".join(f"{word}\n" for word in texts_with)
     spans: list[list[tuple[int, bool, int, int, int]]] = [[] for _ in texts]
     for term, person in enumerate(people):
         if person.phrase == person.neutral:  # the word that masks terms is itself a term
@@ -117,9 +117,8 @@ def _full_gen_bias(
 
 
 def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
-    for mention in reversed(mentions):
-        text = text[: mention.start] + mask + text[mention.end :]
-    return text
+    starts, ends = [mention.start for mention in mentions], [mention.end for mention in mentions]
+    return mask.join(text[start:end] for start, end in zip([0, *ends], [*starts, len(text)], strict=True))
 
 
 def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
@@ -129,8 +128,12 @@ def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) 
     """
     longest = max(re.findall(r"\w+", term.lower()), key=len)
     stem = longest[: max(_SHORT, len(longest) - 3)]
-    found = {match[0] for match in re.finditer(rf"[^\n]*{re.escape(stem)}[^\n]*", words)}
-    return sorted({index for word in found for index in texts_with[word]})
+    found, at = set(), words.find(stem)
+    while at >= 0:
+        end = words.find("\n", at)
+        found.update(texts_with[words[words.rfind("\n", 0, at) + 1 : end]])
+        at = words.find(stem, end)
+    return sorted(found)
 
 
 def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
@@ -140,7 +143,9 @@ def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
     term, the start and the end.
     """
     kept: list[Mention] = []
-    for _, _, term, start, end in sorted(spans):
-        if all(end <= other.start or other.end <= start for other in kept):
+    taken: set[int] = set()
+    for _, _, term, start, end in sorted(spans):  # from the longest, so no later span contains one that is kept
+        if taken.isdisjoint((start, end - 1)):
             kept.append(Mention(term, start, end))
+            taken.update(range(start, end))
     return sorted(kept, key=lambda mention: mention.start)

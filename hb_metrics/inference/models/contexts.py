@@ -33,6 +33,7 @@ from hb_metrics.inference.models.chats import (
     render_chats,
 )
 from hb_metrics.inference.models.thoughts import ReplyReader, Thoughts
+from hb_metrics.runs.replies import is_blank
 
 if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedTokenizer
@@ -226,7 +227,7 @@ def end_tokens(
         sentence=tuple(
             token for token in text if pieces[token].rstrip().endswith(_SENTENCE_ENDS) and "\n" not in pieces[token]
         ),
-        blank=tuple(token for token in text if not pieces[token].strip()),
+        blank=tuple(token for token in text if is_blank(pieces[token])),
         marks=tuple(sorted(marks)),
         pieces=tuple(pieces),
         thoughts=thoughts,

@@ -22,7 +22,7 @@ class ServedAnswer(NamedTuple):
     Attributes:
         is_open: Whether the thought was cut before it ended.
         inline: Whether the thought was part of the text, between marks, rather than in a separate field.
-        invents_turn: Whether the model also wrote another speaker's turn, which `text` does not include.
+        invents_turn: Whether the model wrote more text after its turn, which `text` does not include.
         finish_reason: "stop", "length", "content_filter" or another reason why the answer ended.
         num_tokens: The number of tokens in the text and the thought together.
         fingerprint: The server's identifier of its configuration.

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import NAME_CUES, name_prompts, read_names
@@ -18,7 +19,7 @@ from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
-from hb_metrics.inference.replies.requests import ReplyRequests, select_prompts
+from hb_metrics.inference.replies.requests import MAX_CHARACTERS, ReplyRequests, select_prompts
 from hb_metrics.inference.replies.turns import with_follow_ups
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.options import GenerationOptions
@@ -222,7 +223,9 @@ def measure(task: Task, work: GenerationWork, results: Mapping[str, Any]) -> dic
 
 def _note_marks(table: pa.Table) -> None:
     if number := sum(table["invented_turn"].to_pylist()):
-        print(f"{number:,} replies contained a user turn, which was removed")
+        print(f"{number:,} replies contained text after an end mark or a user turn, which was removed")
+    if number := pc.sum(pc.equal(pc.utf8_length(table["reply"]), MAX_CHARACTERS)).as_py():
+        print(f"{number:,} replies were longer than {MAX_CHARACTERS:,} characters, and were cut there")
     if (found := common_tag(table["reply"].to_pylist())) is not None:
         tag, rows = found
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())

@@ -1,5 +1,6 @@
 """What models write around replies: the same is taken away whether a model is loaded here, served, or in files."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import PRESETS
 from hb_metrics.inference.replies.prompt_replies import plan_replies
-from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.inference.replies.requests import MAX_CHARACTERS, make_requests
 from hb_metrics.inference.served.answers import read_served_answer
 from hb_metrics.runs.answer_files import GivenReply
 from tests.hb_metrics.chat_models import chat_tokenizer, trained_prompts, untrained_model
@@ -130,14 +131,52 @@ THOUGHTS = {
     "header": (f"<|im_start|>assistant\n<think>One.</think>{ANSWER}", "One."),
 }
 TURNS = [
-    f"{ANSWER} USER: Fine! ASSISTANT: Good.",
-    f"{ANSWER}\nUSER: Fine!",
-    f"{ANSWER}\n\nUser: Fine!\nAssistant: Good.",
-    f"{ANSWER}\n### Human: Fine!",
-    f"{ANSWER}\n### Instruction:\nSay more.",
-    f"{ANSWER}<|im_start|>user\nFine!",
-    f"ASSISTANT: {ANSWER}\nHuman: Fine!",
+    " USER: Fine! ASSISTANT: Good.",
+    "\nUSER: Fine!",
+    "\n\nUser: Fine!\nAssistant: Good.",
+    "\n### Human: Fine!",
+    "\n### Instruction:\nSay more.",
+    "\n\n## Response:\nMore.",
+    "\n用户：好",
+    "<|im_start|>user\nFine!",
+    "\nHuman: Fine!",
 ]
+# What Llama 3, ChatML and ChatGLM leave of the next turn where a server removes special tokens.
+BARE_TURNS = ["assistant\n\nMore.", "user\n\nFine!", "\nuser\nFine!\nassistant\nGood.", "\n[Round 2]\nFine!"]
+END_MARKS = """</s> <|eot_id|> <|eom_id|> <|end_of_text|> <|eot|> <|im_end|> <|endoftext|> <eos> [INST] <|end|> <|return|>
+<|call|> <|user|> <|END_OF_TURN_TOKEN|> <EOS_TOKEN> <｜end▁of▁sentence｜> <｜User｜> <|EOT|> <|observation|> <eop> <turn|>
+<|end_of_role|> [|endofturn|] <eoa> <end_of_utterance> <|prompter|> <seed:eos> <reserved_106> [EOS] <|nobody:knows_it|>
+<end_of_turn> <|eot_id|><|eot_id|> </s><s>[INST] </s><pad><pad> <|im_end|><|im_start|>"""
+LEADS = """<s> <|begin_of_text|> <pad> <bos> <｜begin▁of▁sentence｜> [gMASK]<sop> [/INST] <s>Assistant:Assistant:
+<|start_of_role|>assistant<|end_of_role|> <start_of_turn>model \ufeff"""
+NOTHING = ["\u200b", "\ufeff", "\u2060 \n", "\xad", "\xa0", "\ufe0f\U000e0100", "\u3164", "\u2066\u2069"]
+# No marks, although they look like marks.
+WORDS = """Say <think> to think.|USER is a word.|I analysis things.|The user: me.|As <b>you</b> like.|A|#User: me
+Set USER: me.|Human rights: all.|Write <reason>0</reason> and send it.|End it with </reason>, then go.|Ends: <eot>
+Say `</think>` to end.|It is a < b and c > d.|**User:** me|- User: me|Question: who?|Customer: me"""
+PARAGRAPHS = [
+    *("## Human rights\nHi.", "Hi.\n\n# User\nHi.", "Hi.\n### User experience\nHi.", "#### Input and output\nHi."),
+    *(
+        "**User:** me\n**Human:** you\n1. User: me",
+        "Roles:\nadmin\nuser\nguest",
+        "A superuser\n\nHi.",
+        "My assistant\n\nHi.",
+    ),
+    *("It was <s>10</s> 8.", "a <| b |> c <|> d", "x[|i|] and <x|y>", "Llama 3 writes `<|eot_id|>` here.", "<||>"),
+    *('It is "<|im_end|>", I think.', "```\n<|im_start|>user\nUser: Hi\n```\nFine."),
+]
+READ_AS_A_THOUGHT = """Hm.</think>Hi
+<think> Hm. </think> Hi
+[THINK]Hm.[/THINK]Hi
+analysisHm.assistantfinalHi
+<think effort="low">Hm.</think>Hi
+<Thinking>Hm.</THINKING>Hi
+<think><think>Hm.</think></think>Hi
+<cot>Hm.</cot><think></think>Hi
+Hm.</think></think>Hi
+Hm.</reason><answer>Hi</answer>
+<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hi
+<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hi<|return|>"""
 
 
 def served(text):
@@ -160,12 +199,49 @@ def test_thoughts_are_no_part_of_a_reply_whoever_answers(name, reply_to):
     assert not row["reasoning_unclosed"]
 
 
-@pytest.mark.parametrize("text", TURNS)
-def test_a_turn_that_the_model_invents_is_no_part_of_a_reply(text, reply_to):
+@pytest.mark.parametrize("turn", [*TURNS, *BARE_TURNS])
+def test_a_turn_that_the_model_invents_is_no_part_of_a_reply(turn, reply_to):
+    text = f"ASSISTANT: {ANSWER}{turn}"
     for answer in (served(text), of_a_file(text)):
         assert (answer.text, answer.truncated, answer.invented_turn) == (ANSWER, False, True)
-    row = reply_to(text.replace("<|im_start|>", "<|eot_id|>"), "greedy", "whole")
-    assert (row["reply"], row["truncated"]) == (ANSWER, False)
+    if turn in TURNS:
+        row = reply_to(text.replace("<|im_start|>", "<|eot_id|>"), "greedy", "whole")
+        assert (row["reply"], row["truncated"]) == (ANSWER, False)
+
+
+@pytest.mark.parametrize("mark", END_MARKS.split())
+def test_an_end_mark_ends_a_reply_and_text_after_it_is_counted(mark):
+    for read in (served, of_a_file):
+        for text, reply in ((f"{ANSWER}{mark}", ANSWER), (mark, "")):
+            alone, more = read(text), read(f"{text}They are deaf.")
+            assert (alone.text, alone.invented_turn, more.text, more.invented_turn) == (reply, False, reply, True)
+    thoughts = served(f"<think>One.</think>{ANSWER}{mark}<think>Two.</think>Three.")
+    assert (thoughts.text, thoughts.reasoning) == (ANSWER, "One.")
+
+
+@pytest.mark.parametrize("lead", [*LEADS.split(), "\xa0\u200b\n### Response:\n"])
+def test_marks_before_the_first_word_are_no_part_of_a_reply(lead):
+    for text in (f"{lead}{ANSWER}", f"{lead}<think>Hm.</think>{lead}{ANSWER}"):
+        assert (served(text).text, of_a_file(text).text) == (ANSWER, ANSWER)
+
+
+@pytest.mark.parametrize("nothing", NOTHING)
+def test_a_reply_that_nobody_sees_is_empty(nothing, reply_to):
+    for text in (nothing, f"{nothing}<|eot_id|>", f"<think>Hm.</think>{nothing}"):
+        assert (served(text).text, of_a_file(text).text) == ("", "")
+    assert reply_to(f"{nothing}<|eot_id|>", "greedy", "whole")["reply"] is None
+    assert served(f"{nothing}{ANSWER}").text.endswith(ANSWER)
+
+
+def test_text_after_a_wrapped_answer_is_counted():
+    assert read_written(f"<answer>{ANSWER}</answer><|eot_id|>") == (ANSWER, None, False, False)
+    assert read_written(f"<answer>{ANSWER}</answer> They are deaf.") == (ANSWER, None, False, True)
+
+
+def test_a_reply_beyond_all_bounds_is_cut_and_counted():
+    text = "Hello my friend. " * 10_000
+    for answer in (served(text), of_a_file(text)):
+        assert (answer.text, answer.truncated, answer.num_tokens) == (text[:MAX_CHARACTERS], True, None)
 
 
 def test_a_thought_that_does_not_end_is_no_reply(reply_to):
@@ -176,20 +252,16 @@ def test_a_thought_that_does_not_end_is_no_reply(reply_to):
     assert (row["reply"], row["reasoning_unclosed"], row["num_tokens"], row["truncated"]) == (None, True, 0, False)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["Say <think> to think.", "USER is a word.", "I analysis things.", "The user: me.", "As <b>you</b> like.", "A"],
-)
+@pytest.mark.parametrize("text", [*re.split(r"[|\n]", WORDS), *PARAGRAPHS])
 def test_what_looks_like_a_mark_stays(text, reply_to):
     assert read_written(text) == (text, None, False, False)
-    assert reply_to(f"{text}<|eot_id|>", "greedy", "whole")["reply"] == text
+    if text in WORDS:
+        assert reply_to(f"{text}<|eot_id|>", "greedy", "whole")["reply"] == text
 
 
-def test_the_mark_that_ends_a_thought_is_enough():
-    for text in ("Hm.</think>Hi", "<think>\nHm.\n</think>\n\nHi", "[THINK]Hm.[/THINK]Hi"):
-        assert read_written(text) == ("Hi", "Hm.", False, False)
-    final = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hi"
-    assert read_written(final) == read_written("analysisHm.assistantfinalHi") == ("Hi", "Hm.", False, False)
+@pytest.mark.parametrize("text", READ_AS_A_THOUGHT.split("\n"))
+def test_a_thought_begins_the_text(text):
+    assert read_written(text) == ("Hi", "Hm.", False, False)
 
 
 def test_tags_that_nobody_knows_are_found():
