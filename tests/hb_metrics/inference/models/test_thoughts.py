@@ -143,10 +143,10 @@ TURNS = [
 ]
 # What Llama 3, ChatML and ChatGLM leave of the next turn where a server removes special tokens.
 BARE_TURNS = ["assistant\n\nMore.", "user\n\nFine!", "\nuser\nFine!\nassistant\nGood.", "\n[Round 2]\nFine!"]
-END_MARKS = """</s> <|eot_id|> <|eom_id|> <|end_of_text|> <|eot|> <|im_end|> <|endoftext|> <eos> [INST] <|end|> <|return|>
-<|call|> <|user|> <|END_OF_TURN_TOKEN|> <EOS_TOKEN> <｜end▁of▁sentence｜> <｜User｜> <|EOT|> <|observation|> <eop> <turn|>
-<|end_of_role|> [|endofturn|] <eoa> <end_of_utterance> <|prompter|> <seed:eos> <reserved_106> [EOS] <|nobody:knows_it|>
-<end_of_turn> <|eot_id|><|eot_id|> </s><s>[INST] </s><pad><pad> <|im_end|><|im_start|>"""
+END_MARKS = """</s> <|eot_id|> <|end_of_text|> <|eot|> <|im_end|> <|endoftext|> <eos> [INST] <|end|> <|return|>
+<|call|> <|user|> <|END_OF_TURN_TOKEN|> <EOS_TOKEN> <｜end▁of▁sentence｜> <｜User｜> <|EOT|> <|observation|> <eop>
+<turn|> <|eom_id|> <|end_of_role|> [|endofturn|] <eoa> <end_of_utterance> <|prompter|> <seed:eos> <reserved_106>
+[EOS] <|nobody:knows_it|> <end_of_turn> <|eot_id|><|eot_id|> </s><s>[INST] </s><pad><pad> <|im_end|><|im_start|>"""
 LEADS = """<s> <|begin_of_text|> <pad> <bos> <｜begin▁of▁sentence｜> [gMASK]<sop> [/INST] <s>Assistant:Assistant:
 <|start_of_role|>assistant<|end_of_role|> <start_of_turn>model \ufeff"""
 NOTHING = ["\u200b", "\ufeff", "\u2060 \n", "\xad", "\xa0", "\ufe0f\U000e0100", "\u3164", "\u2066\u2069"]
