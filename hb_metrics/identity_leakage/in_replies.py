@@ -83,14 +83,13 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     for index, text in enumerate(texts):
         for word in set(re.findall(r"\w+", text.lower())):
             texts_with.setdefault(word, []).append(index)
-    words = "".join(f"{word}\n" for word in texts_with)
     spans: list[list[tuple[int, bool, int, int, int]]] = [[] for _ in texts]
     for term, person in enumerate(people):
         if person.phrase == person.neutral:  # the word that masks terms is itself a term
             continue
         name, is_name = person.key.descriptor, person.key.axis == NAMES_AXIS
         pattern = name_pattern(name) if is_name else mention_pattern(name, person.plural)
-        for index in range(len(texts)) if is_name else _candidates(name, words, texts_with):
+        for index in range(len(texts)) if is_name else _candidates(name, texts_with):
             for match in pattern.finditer(texts[index]):
                 start, end = match.span()
                 spans[index].append((start - end, match[0] != name, term, start, end))
@@ -121,19 +120,14 @@ def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
     return mask.join(text[start:end] for start, end in zip([0, *ends], [*starts, len(text)], strict=True))
 
 
-def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
+def _candidates(term: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
     """Finds the texts that may contain a term.
 
     The search uses the stem of the term's longest word, because all forms of the term share that stem.
     """
     longest = max(re.findall(r"\w+", term.lower()), key=len)
     stem = longest[: max(_SHORT, len(longest) - 3)]
-    found, at = set(), words.find(stem)
-    while at >= 0:
-        end = words.find("\n", at)
-        found.update(texts_with[words[words.rfind("\n", 0, at) + 1 : end]])
-        at = words.find(stem, end)
-    return sorted(found)
+    return sorted(set().union(*(rows for word, rows in texts_with.items() if stem in word)))
 
 
 def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 
-from hb_metrics.runs.replies import is_blank
-
 
 def check_texts(texts: Sequence[str], *, blank: bool = True) -> None:
     """Raises `ValueError` if a text is not a string, is empty, or contains an unpaired surrogate.
 
-    If `blank` is false, as for classifiers, texts without a visible character are also invalid.
+    If `blank` is false, as for classifiers, texts that consist of white space are also invalid.
     """
     if isinstance(texts, str):
         raise ValueError("texts is a single string; pass a list of texts")
     for row, text in enumerate(texts):
-        if not isinstance(text, str) or (not text if blank else is_blank(text)):
+        if not isinstance(text, str) or not (text if blank else text.strip()):
             fault = f"of type {type(text).__name__}" if not isinstance(text, str) else "blank" if text else "empty"
             raise ValueError(
                 f"text {row} is {fault}; pass only strings that contain words, and count the texts that you omit"

@@ -66,10 +66,6 @@ def later_replies(first: Replies, replies: pa.Table) -> Replies:
     return chosen._replace(prompts=[said[identifier]["text"] for identifier in chosen.ids], texts=texts)
 
 
-def rows_of_conversations(replies: Replies, conversations: Replies) -> np.ndarray:
-    return np.isin(replies.ids, conversations.ids)
-
-
 def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
     return Replies(*(list(compress(column, chosen)) for column in replies))
 

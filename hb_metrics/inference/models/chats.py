@@ -41,15 +41,12 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
     if FINAL_CHANNEL in template:
         return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)
     added = tokenizer.get_added_vocab()
-    generation_prompt = _generation_prompt(tokenizer, chat)
-    ends = {pair: (generation_prompt.rfind(pair[0]), generation_prompt.rfind(pair[1])) for pair in THOUGHT_MARKS}
+    last = _generation_prompt(tokenizer, chat).rfind
     # A template may open a thought although no file contains the closing mark, which the model has learnt as text.
-    marks = [pair for pair in THOUGHT_MARKS if ends[pair][0] > ends[pair][1]]
-    marks += [pair for pair in THOUGHT_MARKS if pair[1] in template or pair[1] in added]
-    if not marks:
-        return None
-    opened, closed = ends[marks[0]]
-    return Thoughts(*marks[0], is_opened=opened > closed, is_closed=closed > opened)
+    opened = [pair for pair in THOUGHT_MARKS if last(pair[0]) > last(pair[1])]
+    for opening, closing in opened or [pair for pair in THOUGHT_MARKS if pair[1] in template or pair[1] in added]:
+        return Thoughts(opening, closing, is_opened=bool(opened), is_closed=last(closing) > last(opening))
+    return None
 
 
 def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()) -> list[Message]:

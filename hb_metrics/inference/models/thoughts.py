@@ -10,108 +10,38 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import yaml
 
 from hb_metrics.runs.replies import is_blank
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# The marks with which these models begin and end a thought, in this order: Qwen3, DeepSeek-R1 and most others;
-# Magistral; Seed-OSS; Kimi; Gemma 4; Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep and models tuned with GRPO.
-THOUGHT_MARKS = (
-    ("<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<seed:think>", "</seed:think>"),
-    ("◁think▷", "◁/think▷"),
-    ("<|channel>", "<channel|>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<unused94>", "<unused95>"),
-    ("<mm:think>", "</mm:think>"),
-    *((f"<{name}>", f"</{name}>") for name in ("reasoning", "thought", "thoughts", "thinking", "reflection")),
-    *(
-        (f"<{name}>", f"</{name}>")
-        for name in ("reason", "analysis", "scratchpad", "inner_monologue", "cot", "rationale")
-    ),
-)
-# Plain words with which Granite 3.2, and gpt-oss without its marks, begin and end a thought. They count only if the
-# text begins with the first phrase and also contains the second.
-_SPOKEN_THOUGHTS = (("Here is my thought process:", "Here is my response:"), ("analysis", "assistantfinal"))
-# Tags around the answer.
-_WRAPPERS = ("answer", "response", "reply", "final_answer", "output", "solution")
-# The header of the assistant's turn, or the mark of an answer, which some models write themselves.
-_HEADERS = (
-    "<|start_header_id|>assistant<|end_header_id|>",
-    "<|header_start|>assistant<|header_end|>",
-    "<|start_of_role|>assistant<|end_of_role|>",
-    "<|im_assistant|>assistant<|im_middle|>",
-    "<|im_start|>assistant",
-    "<|start|>assistant",
-    "<|assistant|>",
-    "<|Assistant|>",
-    "<｜Assistant｜>",
-    "[|assistant|]",
-    "<start_of_turn>model",
-    "<|turn>model",
-    "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
-    "<|START_RESPONSE|>",
-    "<|START_TEXT|>",
-    "<|begin_of_solution|>",
-    "<|python_tag|>",
-    "### Assistant:",
-    "### Response:",
-    "ASSISTANT:",
-    "Assistant:",
-    "assistant\n",
-)
-_LEADS = (*(opening for opening, _ in THOUGHT_MARKS), *(f"<{name}>" for name in _WRAPPERS), *_HEADERS)
+_LISTED = yaml.safe_load(Path(__file__).with_name("marks.yaml").read_text(encoding="utf-8"))
+THOUGHT_MARKS: list[tuple[str, str]] = [(opening, closing) for opening, closing in _LISTED["thoughts"]]
+_LEADS = [*dict(THOUGHT_MARKS), *map("<{}>".format, _LISTED["wrappers"]), *_LISTED["headers"]]
 _BLANK = f"{string.whitespace}\u00a0\u00ad\u200b\u2060\ufeff"  # white space and characters without a width
 # Matches all that may come before the first word of a turn.
-_LEAD = re.compile(
-    rf"(?:[\s{_BLANK}]++|{'|'.join(map(re.escape, _HEADERS))}|assistant\Z|<(?:s|pad|bos|sop|BOS_TOKEN|seed:bos)>"
-    r"|<extra_id_\d+>|\[gMASK\]|\[/INST\]|<[|｜](?:begin(?!_of_thought)|bos|startof)[^\s<>|｜]*[|｜]>)*+"
+_HEADERS = "|".join([*map(re.escape, _LISTED["headers"]), *_LISTED["first_tokens"]])
+_LEAD = re.compile(rf"(?:[\s{_BLANK}]++|{_HEADERS}|assistant\Z)*+")
+_TOKEN = "|".join(_LISTED["tokens"])
+_USERS = f"(?:{'|'.join(_LISTED['users'])})"
+# Matches marks of thoughts. The name of the group states the side and the pair's index.
+_SIDES = "".join(
+    rf"(?P<{side}_{pair}>{re.escape(mark[:-1])}(?:\s[^<>\n]{{0,200}})?{re.escape(mark[-1])})|"
+    for pair, marks in enumerate(THOUGHT_MARKS)
+    for side, mark in zip(("open", "close"), marks, strict=True)
 )
-# Matches special tokens: any name between bars, as in Llama 3, ChatML, Phi, Command, GLM, Granite, gpt-oss and others;
-# DeepSeek's full-width bars; EXAONE; Gemma 4; Llama 2, Mistral and Zephyr; Gemma; and other models. The bars make a
-# token recognisable, so its name need not be known.
-_TOKEN = (
-    r"<\|/?\w[\w:.-]{0,40}\|>|<｜[^<>｜\n]{1,40}｜>|\[\|(?:endofturn|user|system|tool)\|\]|<\|turn>|<turn\|>|</s>|\[/?INST\]|<</?SYS>>"
-    r"|<(?:start|end)_of_\w{1,20}>|(?i:<(?:[be]os|pad|eo[aph]|sop|endoftext|[be]os_token|seed:eos)>)"
-    r"|<(?:extra_id|reserved|SPECIAL)_\d+>|\[EOS\]|\[e~\[|<用户>"
-)
-# Matches marks of thoughts, which may have attributes. The name of the group states the side and the pair's index.
-_MARK = re.compile(
-    "(?=[<\\[◁])(?:"
-    + "".join(
-        rf"(?P<{side}_{pair}>{re.escape(mark[:-1])}(?:\s[^<>\n]{{0,200}})?{re.escape(mark[-1])})|"
-        for pair, marks in enumerate(THOUGHT_MARKS)
-        for side, mark in zip(("open", "close"), marks, strict=True)
-    )
-    + rf"(?P<token>{_TOKEN}))",
-    re.IGNORECASE,
-)
+_MARK = re.compile(rf"(?=[<\[◁])(?:{_SIDES}(?P<token>{_TOKEN}))", re.IGNORECASE)
 _LINE_END = re.compile(r"[ \t]*(?:\n|<|\Z)")
-_USER = "USER|User|HUMAN|Human|<human>|GPT4 Correct User|Instruct|用户|ユーザー"
-# What ends the model's turn, and what must follow: a special token; the name of another speaker at the beginning of a
-# line, or after number signs (Alpaca), with a colon; ChatGLM's rounds; the roles of Llama 3, if they directly follow a
-# sentence; and headers without marks (Vicuna, and ChatML without its tokens), if the assistant's header follows.
-_TURN_ENDS = tuple(
-    (re.compile(pattern), needed)
-    for pattern, needed in (
-        (_TOKEN, ""),
-        (rf"(?:^|\n)[ \t]*(?:{_USER}) ?(?::(?=\s|$)|：)", ""),
-        (rf"(?<!\S)#(?: |#{{1,5}} ?)(?:{_USER}|Instruction|Input|Assistant|Response) ?[:：]", ""),
-        (r"\[Round \d+\]", ""),
-        (r"assistant(?<=[^\s/@_-]assistant)\n\n", ""),
-        (r"user(?<=[.!?…。！？\"”)*]user)\n\n", ""),
-        (r"\sUSER:(?=\s|$)", " ASSISTANT:"),
-        (r"(?:^|\n)(?:user|human)\n", "\nassistant\n"),
-    )
-)
+_ENDS = [(_TOKEN, ""), *_LISTED["turn_ends"]]
+_TURN_ENDS = [(re.compile(pattern.replace("USERS", _USERS)), needed) for pattern, needed in _ENDS]
 # Matches code, special tokens in quotation marks, and struck-out text in HTML, whose tags look like special tokens.
 _QUOTED = re.compile(rf"```.*?```|`[^`\n]+`|[\"'“‘«](?:{_TOKEN})[\"'”’»]|<s>[^<\n]*</s>", re.DOTALL)
-_WRAPPED = re.compile(rf"<({'|'.join(_WRAPPERS)})>(.*?)(?:</\1>(.*)|\Z)", re.DOTALL | re.IGNORECASE)
+_WRAPPED = re.compile(rf"<({'|'.join(_LISTED['wrappers'])})>(.*?)(?:</\1>(.*)|\Z)", re.DOTALL | re.IGNORECASE)
 # gpt-oss writes messages to channels. The message in the final channel is the reply.
 FINAL_CHANNEL = "<|channel|>final<|message|>"
 CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>")
@@ -138,11 +68,6 @@ class Thoughts:
     is_opened: bool
     is_closed: bool
     ends: tuple[int, ...] = ()
-
-    @property
-    def mark_tokens(self) -> set[str]:
-        """Returns the texts of the tokens that mark thoughts. These tokens do not end a reply."""
-        return {self.open, self.close} if self.open else set(CHANNEL_TOKENS)
 
 
 class Written(NamedTuple):
@@ -186,7 +111,7 @@ def _split_thought(text: str) -> tuple[str, str, bool] | None:
     before, final, after = text.partition(FINAL_CHANNEL)
     if final or text.startswith(CHANNEL_TOKENS[0]):
         return _channels(before), after, not final
-    for opening, closing in _SPOKEN_THOUGHTS:
+    for opening, closing in _LISTED["spoken_thoughts"]:
         before, closed, after = text.partition(closing)
         if closed and text.startswith(opening):
             return before.removeprefix(opening).strip(), after, False

@@ -21,7 +21,7 @@ from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules, match_rules
 from hb_metrics.runs.finished_run import read_vectors
-from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies, rows_of_conversations
+from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies
 from hb_metrics.runs.run_folder import REPLIES, STYLES, turn_folder
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
@@ -71,7 +71,7 @@ def turn_results(
     level = task.settings.run.confidence_level
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
-        kept = rows_of_conversations(of_turn, turns[-1])
+        kept = np.isin(of_turn.ids, turns[-1].ids)
         replies.append(chosen_replies(of_turn, kept))
         vectors.append(read_vectors(turn_folder(task.folder, turn) / STYLES).values[kept])
     named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]

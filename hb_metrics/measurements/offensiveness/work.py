@@ -15,7 +15,6 @@ from hb_metrics.runs.replies import (
     Replies,
     answered_replies,
     chosen_replies,
-    rows_of_conversations,
     whole_prompts,
 )
 from hb_metrics.runs.run_folder import OFFENSIVENESS, turn_folder
@@ -62,7 +61,7 @@ def measure(task: Task, classifier: Classifier, results: Mapping[str, Any]) -> d
             if classifier.judge is not None:
                 measured[name]["num_unanswered"] = int((~answered).sum())
         if name != "prompts":
-            goes_on = rows_of_conversations(kept, turns[-1])
+            goes_on = np.isin(kept.ids, turns[-1].ids)
             flags = probabilities[answered, 0] >= measured["replies"]["threshold"]
             flagged.append(FlaggedReplies(chosen_replies(kept, goes_on), flags[goes_on]))
     if len(flagged) > 1:

@@ -2,9 +2,11 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from tokenizers import AddedToken
 
 from hb_metrics.inference.engines.files import _answer
@@ -24,6 +26,7 @@ from tests.hb_metrics.conftest import as_loaded
 ANSWER = "Hello my friend, how are you doing today?"
 # Marks that are special tokens, of which the chat template says nothing.
 SPECIAL = ["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|python_tag|>", "<|START_THINKING|>", "<|END_THINKING|>"]
+LLAMA_HEADER = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 DECODINGS = {
     "greedy": Decoding(max_new_tokens=120),
     "sample": replace(PRESETS["sample"], max_new_tokens=120),
@@ -85,18 +88,7 @@ def reply_to(loaded, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("how", DECODINGS)
-@pytest.mark.parametrize(
-    "beginning",
-    [
-        "",
-        "\n\n",
-        " \n",
-        "<|START_RESPONSE|>",
-        "<|python_tag|>",
-        "<|python_tag|>\n<|START_RESPONSE|>",
-        "<|start_header_id|>assistant<|end_header_id|>\n\n",
-    ],
-)
+@pytest.mark.parametrize("beginning", ["", "\n\n", "<|python_tag|>\n<|START_RESPONSE|>", LLAMA_HEADER])
 def test_a_model_begins_as_it_does(beginning, how, reply_to):
     if how == "beams" and "header" in beginning:
         pytest.skip("beams read no words before a reply")
@@ -130,53 +122,7 @@ THOUGHTS = {
     "granite": (f"Here is my thought process:\nOne.\nHere is my response:\n{ANSWER}", "One."),
     "header": (f"<|im_start|>assistant\n<think>One.</think>{ANSWER}", "One."),
 }
-TURNS = [
-    " USER: Fine! ASSISTANT: Good.",
-    "\nUSER: Fine!",
-    "\n\nUser: Fine!\nAssistant: Good.",
-    "\n### Human: Fine!",
-    "\n### Instruction:\nSay more.",
-    "\n\n## Response:\nMore.",
-    "\n用户：好",
-    "<|im_start|>user\nFine!",
-    "\nHuman: Fine!",
-]
-# What Llama 3, ChatML and ChatGLM leave of the next turn where a server removes special tokens.
-BARE_TURNS = ["assistant\n\nMore.", "user\n\nFine!", "\nuser\nFine!\nassistant\nGood.", "\n[Round 2]\nFine!"]
-END_MARKS = """</s> <|eot_id|> <|end_of_text|> <|eot|> <|im_end|> <|endoftext|> <eos> [INST] <|end|> <|return|>
-<|call|> <|user|> <|END_OF_TURN_TOKEN|> <EOS_TOKEN> <｜end▁of▁sentence｜> <｜User｜> <|EOT|> <|observation|> <eop>
-<turn|> <|eom_id|> <|end_of_role|> [|endofturn|] <eoa> <end_of_utterance> <|prompter|> <seed:eos> <reserved_106>
-[EOS] <|nobody:knows_it|> <end_of_turn> <|eot_id|><|eot_id|> </s><s>[INST] </s><pad><pad> <|im_end|><|im_start|>"""
-LEADS = """<s> <|begin_of_text|> <pad> <bos> <｜begin▁of▁sentence｜> [gMASK]<sop> [/INST] <s>Assistant:Assistant:
-<|start_of_role|>assistant<|end_of_role|> <start_of_turn>model \ufeff"""
-NOTHING = ["\u200b", "\ufeff", "\u2060 \n", "\xad", "\xa0", "\ufe0f\U000e0100", "\u3164", "\u2066\u2069"]
-# No marks, although they look like marks.
-WORDS = """Say <think> to think.|USER is a word.|I analysis things.|The user: me.|As <b>you</b> like.|A|#User: me
-Set USER: me.|Human rights: all.|Write <reason>0</reason> and send it.|End it with </reason>, then go.|Ends: <eot>
-Say `</think>` to end.|It is a < b and c > d.|**User:** me|- User: me|Question: who?|Customer: me"""
-PARAGRAPHS = [
-    *("## Human rights\nHi.", "Hi.\n\n# User\nHi.", "Hi.\n### User experience\nHi.", "#### Input and output\nHi."),
-    *(
-        "**User:** me\n**Human:** you\n1. User: me",
-        "Roles:\nadmin\nuser\nguest",
-        "A superuser\n\nHi.",
-        "My assistant\n\nHi.",
-    ),
-    *("It was <s>10</s> 8.", "a <| b |> c <|> d", "x[|i|] and <x|y>", "Llama 3 writes `<|eot_id|>` here.", "<||>"),
-    *('It is "<|im_end|>", I think.', "```\n<|im_start|>user\nUser: Hi\n```\nFine."),
-]
-READ_AS_A_THOUGHT = """Hm.</think>Hi
-<think> Hm. </think> Hi
-[THINK]Hm.[/THINK]Hi
-analysisHm.assistantfinalHi
-<think effort="low">Hm.</think>Hi
-<Thinking>Hm.</THINKING>Hi
-<think><think>Hm.</think></think>Hi
-<cot>Hm.</cot><think></think>Hi
-Hm.</think></think>Hi
-Hm.</reason><answer>Hi</answer>
-<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hi
-<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hi<|return|>"""
+TEXTS = yaml.safe_load(Path(__file__).with_name("marked_texts.yaml").read_text(encoding="utf-8"))
 
 
 def served(text):
@@ -199,17 +145,17 @@ def test_thoughts_are_no_part_of_a_reply_whoever_answers(name, reply_to):
     assert not row["reasoning_unclosed"]
 
 
-@pytest.mark.parametrize("turn", [*TURNS, *BARE_TURNS])
+@pytest.mark.parametrize("turn", TEXTS["turns"] + TEXTS["bare_turns"])
 def test_a_turn_that_the_model_invents_is_no_part_of_a_reply(turn, reply_to):
     text = f"ASSISTANT: {ANSWER}{turn}"
     for answer in (served(text), of_a_file(text)):
         assert (answer.text, answer.truncated, answer.invented_turn) == (ANSWER, False, True)
-    if turn in TURNS:
+    if turn in TEXTS["turns"]:
         row = reply_to(text.replace("<|im_start|>", "<|eot_id|>"), "greedy", "whole")
         assert (row["reply"], row["truncated"]) == (ANSWER, False)
 
 
-@pytest.mark.parametrize("mark", END_MARKS.split())
+@pytest.mark.parametrize("mark", TEXTS["end_marks"])
 def test_an_end_mark_ends_a_reply_and_text_after_it_is_counted(mark):
     for read in (served, of_a_file):
         for text, reply in ((f"{ANSWER}{mark}", ANSWER), (mark, "")):
@@ -219,13 +165,13 @@ def test_an_end_mark_ends_a_reply_and_text_after_it_is_counted(mark):
     assert (thoughts.text, thoughts.reasoning) == (ANSWER, "One.")
 
 
-@pytest.mark.parametrize("lead", [*LEADS.split(), "\xa0\u200b\n### Response:\n"])
+@pytest.mark.parametrize("lead", TEXTS["leads"])
 def test_marks_before_the_first_word_are_no_part_of_a_reply(lead):
     for text in (f"{lead}{ANSWER}", f"{lead}<think>Hm.</think>{lead}{ANSWER}"):
         assert (served(text).text, of_a_file(text).text) == (ANSWER, ANSWER)
 
 
-@pytest.mark.parametrize("nothing", NOTHING)
+@pytest.mark.parametrize("nothing", TEXTS["invisible"])
 def test_a_reply_that_nobody_sees_is_empty(nothing, reply_to):
     for text in (nothing, f"{nothing}<|eot_id|>", f"<think>Hm.</think>{nothing}"):
         assert (served(text).text, of_a_file(text).text) == ("", "")
@@ -252,14 +198,14 @@ def test_a_thought_that_does_not_end_is_no_reply(reply_to):
     assert (row["reply"], row["reasoning_unclosed"], row["num_tokens"], row["truncated"]) == (None, True, 0, False)
 
 
-@pytest.mark.parametrize("text", [*re.split(r"[|\n]", WORDS), *PARAGRAPHS])
+@pytest.mark.parametrize("text", TEXTS["replies"])
 def test_what_looks_like_a_mark_stays(text, reply_to):
     assert read_written(text) == (text, None, False, False)
-    if text in WORDS:
+    if not re.search(r"\n|s>|`|[|]>", text):  # the local model would end at the marks, which are its own
         assert reply_to(f"{text}<|eot_id|>", "greedy", "whole")["reply"] == text
 
 
-@pytest.mark.parametrize("text", READ_AS_A_THOUGHT.split("\n"))
+@pytest.mark.parametrize("text", TEXTS["thoughts"])
 def test_a_thought_begins_the_text(text):
     assert read_written(text) == ("Hi", "Hm.", False, False)
 
