@@ -101,14 +101,13 @@ def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[lis
     for index, text in enumerate(texts):
         for word in set(re.findall(r"\w+", text.lower())):
             texts_with.setdefault(word, []).append(index)
-    words = "\n".join(texts_with)
     spans: list[list[tuple[int, bool, int, int, int]]] = [[] for _ in texts]
     for term, person in enumerate(people):
         if person.phrase == person.neutral:  # the word that masks terms is itself a term
             continue
         name, is_name = person.key.descriptor, person.key.axis == NAMES_AXIS
         pattern = name_pattern(name) if is_name else mention_pattern(name, person.plural)
-        for index in range(len(texts)) if is_name else _candidates(name, words, texts_with):
+        for index in range(len(texts)) if is_name else _candidates(name, texts_with):
             for match in pattern.finditer(texts[index]):
                 start, end = match.span()
                 spans[index].append((start - end, match[0] != name, term, start, end))
@@ -124,20 +123,18 @@ def _full_gen_bias(vectors: np.ndarray, replies: Replies, debias: bool) -> float
 
 
 def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
-    for mention in reversed(mentions):
-        text = text[: mention.start] + mask + text[mention.end :]
-    return text
+    starts, ends = [mention.start for mention in mentions], [mention.end for mention in mentions]
+    return mask.join(text[start:end] for start, end in zip([0, *ends], [*starts, len(text)], strict=True))
 
 
-def _candidates(term: str, words: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
+def _candidates(term: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
     """Finds the texts that may contain a term.
 
     The search uses the stem of the term's longest word, because all forms of the term share that stem.
     """
     longest = max(re.findall(r"\w+", term.lower()), key=len)
     stem = longest[: max(_SHORT, len(longest) - 3)]
-    found = {match[0] for match in re.finditer(rf"[^\n]*{re.escape(stem)}[^\n]*", words)}
-    return sorted({index for word in found for index in texts_with[word]})
+    return sorted(set().union(*(rows for word, rows in texts_with.items() if stem in word)))
 
 
 def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
@@ -147,7 +144,9 @@ def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
     term, the start and the end.
     """
     kept: list[Mention] = []
-    for _, _, term, start, end in sorted(spans):
-        if all(end <= other.start or other.end <= start for other in kept):
+    taken: set[int] = set()
+    for _, _, term, start, end in sorted(spans):  # from the longest, so no later span contains one that is kept
+        if taken.isdisjoint((start, end - 1)):
             kept.append(Mention(term, start, end))
+            taken.update(range(start, end))
     return sorted(kept, key=lambda mention: mention.start)

@@ -1,12 +1,16 @@
 from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
+from unicodedata import category
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 UNSAFE_MARK = "_POTENTIALLY_UNSAFE__"  # BlenderBot 2.0 adds this mark to replies that may offend
+# The categories of controls, formats, separators and marks on other characters; and blank letters and symbols.
+_INVISIBLE = {"Cc", "Cf", "Mn", "Me", "Zs", "Zl", "Zp"}
+_FILLERS = "\u115f\u1160\u2800\u3164\uffa0"
 # In the ids of replies, this character separates the prompt's id from the reply's number. No prompt's id contains it.
 _NUMBER = "#"
 
@@ -60,10 +64,6 @@ def later_replies(first: Replies, replies: pa.Table) -> Replies:
     chosen = chosen_replies(first, np.array(kept, dtype=bool))
     texts = [said[identifier]["reply"] for identifier in chosen.ids]
     return chosen._replace(prompts=[said[identifier]["text"] for identifier in chosen.ids], texts=texts)
-
-
-def rows_of_conversations(replies: Replies, conversations: Replies) -> np.ndarray:
-    return np.isin(replies.ids, conversations.ids)
 
 
 def chosen_replies(replies: Replies, chosen: np.ndarray) -> Replies:
@@ -142,4 +142,9 @@ def no_replies(replies: pa.Table, max_reasoning_tokens: int | None) -> ValueErro
 
 
 def is_empty(reply: str | None) -> bool:
-    return reply is None or not reply.replace(UNSAFE_MARK, "").strip()
+    return reply is None or is_blank(reply.replace(UNSAFE_MARK, ""))
+
+
+def is_blank(text: str) -> bool:
+    """Returns whether all characters are invisible, such as white space, U+200B, U+FEFF and variation selectors."""
+    return all(category(letter) in _INVISIBLE or letter in _FILLERS for letter in text)

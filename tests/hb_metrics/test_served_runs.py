@@ -184,7 +184,7 @@ def test_what_later_turns_lack_is_counted(run, capsys):
     assert "For 16 requests after the first turn, the server counted fewer input tokens" in page
     assert "in 4 conversations, because a thought did not end" in page
     assert "content_filter 4, length 4," in page
-    assert "4 replies contained a user turn, which was removed" in capsys.readouterr().out
+    assert "4 replies contained text after an end mark or a user turn, which was removed" in capsys.readouterr().out
 
 
 def test_a_conversation_that_a_server_rejects_is_named_with_the_turns_that_fit(run):

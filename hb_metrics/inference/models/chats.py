@@ -41,13 +41,12 @@ def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thou
     if FINAL_CHANNEL in template:
         return Thoughts("", FINAL_CHANNEL, is_opened=True, is_closed=False)
     added = tokenizer.get_added_vocab()
-    marks = [each for each in THOUGHT_MARKS if each[1] in template or each[1] in added]
-    if not marks:
-        return None
-    opening, closing = marks[0]
-    generation_prompt = _generation_prompt(tokenizer, chat)
-    opened, closed = generation_prompt.rfind(opening), generation_prompt.rfind(closing)
-    return Thoughts(opening, closing, is_opened=opened > closed, is_closed=closed > opened)
+    last = _generation_prompt(tokenizer, chat).rfind
+    # A template may open a thought although no file contains the closing mark, which the model has learnt as text.
+    opened = [pair for pair in THOUGHT_MARKS if last(pair[0]) > last(pair[1])]
+    for opening, closing in opened or [pair for pair in THOUGHT_MARKS if pair[1] in template or pair[1] in added]:
+        return Thoughts(opening, closing, is_opened=bool(opened), is_closed=last(closing) > last(opening))
+    return None
 
 
 def chat_messages(text: str, personas: Sequence[str], chat: ChatOptions, earlier: Sequence[str] = ()) -> list[Message]:

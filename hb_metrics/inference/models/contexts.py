@@ -32,7 +32,8 @@ from hb_metrics.inference.models.chats import (
     find_thoughts,
     render_chats,
 )
-from hb_metrics.inference.models.thoughts import ReplyReader, Thoughts
+from hb_metrics.inference.models.thoughts import CHANNEL_TOKENS, ReplyReader, Thoughts
+from hb_metrics.runs.replies import is_blank
 
 if TYPE_CHECKING:
     from hb_metrics.inference.models.loading import LoadedTokenizer
@@ -213,7 +214,8 @@ def end_tokens(
     marks = {token for token in special - dropped - {tokenizer.unk_token_id} if token < size}
     thoughts = find_thoughts(tokenizer, chat) if context == "chat" else None
     if thoughts is not None:
-        of_thoughts = {token for token, piece in enumerate(pieces) if piece.strip() in thoughts.mark_tokens}
+        named = (thoughts.open, thoughts.close) if thoughts.open else CHANNEL_TOKENS
+        of_thoughts = {token for token, piece in enumerate(pieces) if piece.strip() in named}
         thoughts = replace(thoughts, ends=tuple(sorted((dropped | marks) - of_thoughts)))
         if thoughts.open:
             dropped, marks = dropped - of_thoughts, marks - of_thoughts
@@ -226,7 +228,7 @@ def end_tokens(
         sentence=tuple(
             token for token in text if pieces[token].rstrip().endswith(_SENTENCE_ENDS) and "\n" not in pieces[token]
         ),
-        blank=tuple(token for token in text if not pieces[token].strip()),
+        blank=tuple(token for token in text if is_blank(pieces[token])),
         marks=tuple(sorted(marks)),
         pieces=tuple(pieces),
         thoughts=thoughts,

@@ -48,7 +48,12 @@ def choose_layout(
     else:
         chosen, reason = detect_context(loaded.model, loaded.tokenizer)
     if chosen != "chat":
-        _check_no_chat(chat, chosen, reason)
+        for option, value in chat.description().items():
+            if value is not None:
+                raise ValueError(
+                    f"{option} applies only to chats, but the context is '{chosen}' ({reason}); remove --{option}, or "
+                    "set --context chat"
+                )
     elif loaded is not None:
         check_template_reads(chat, loaded.tokenizer)
     return Layout(chosen, reason, chosen_tag, tag_reason, chat, None if tuning is None else tuning.asked_with)
@@ -64,12 +69,3 @@ def render_prompts(texts: Sequence[str], loaded: LoadedTokenizer, layout: Layout
         chat=layout.chat,
         thought=False,
     )
-
-
-def _check_no_chat(chat: ChatOptions, context: ContextFormat, reason: str) -> None:
-    for option, value in chat.description().items():
-        if value is not None:
-            raise ValueError(
-                f"{option} applies only to chats, but the context is '{context}' ({reason}); remove --{option}, or set "
-                "--context chat"
-            )

@@ -5,62 +5,43 @@ its turn, or another speaker's turn. None of these is part of its reply.
 """
 
 import re
+import string
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import yaml
+
+from hb_metrics.runs.replies import is_blank
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# The marks with which these models begin and end a thought, in this order: Qwen3, DeepSeek-R1 and most others;
-# Magistral; Seed-OSS; Kimi; Gemma 4; Sky-T1; Command A; MedGemma; MiniMax; EXAONE Deep and models tuned with GRPO.
-THOUGHT_MARKS = (
-    ("<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<seed:think>", "</seed:think>"),
-    ("◁think▷", "◁/think▷"),
-    ("<|channel>", "<channel|>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<unused94>", "<unused95>"),
-    ("<mm:think>", "</mm:think>"),
-    *((f"<{name}>", f"</{name}>") for name in ("reasoning", "thought", "thoughts", "thinking", "reflection")),
-    *((f"<{name}>", f"</{name}>") for name in ("reason", "analysis", "scratchpad", "inner_monologue")),
+_LISTED = yaml.safe_load(Path(__file__).with_name("marks.yaml").read_text(encoding="utf-8"))
+THOUGHT_MARKS: list[tuple[str, str]] = [(opening, closing) for opening, closing in _LISTED["thoughts"]]
+_LEADS = [*dict(THOUGHT_MARKS), *map("<{}>".format, _LISTED["wrappers"]), *_LISTED["headers"]]
+_BLANK = f"{string.whitespace}\u00a0\u00ad\u200b\u2060\ufeff"  # white space and characters without a width
+# Matches all that may come before the first word of a turn.
+_HEADERS = "|".join([*map(re.escape, _LISTED["headers"]), *_LISTED["first_tokens"]])
+_LEAD = re.compile(rf"(?:[\s{_BLANK}]++|{_HEADERS}|assistant\Z)*+")
+_TOKEN = "|".join(_LISTED["tokens"])
+_USERS = f"(?:{'|'.join(_LISTED['users'])})"
+# Matches marks of thoughts. The name of the group states the side and the pair's index.
+_SIDES = "".join(
+    rf"(?P<{side}_{pair}>{re.escape(mark[:-1])}(?:\s[^<>\n]{{0,200}})?{re.escape(mark[-1])})|"
+    for pair, marks in enumerate(THOUGHT_MARKS)
+    for side, mark in zip(("open", "close"), marks, strict=True)
 )
-# Plain words with which Granite 3.2, and gpt-oss without its marks, begin and end a thought. They count only if the
-# text begins with the first phrase and also contains the second.
-_SPOKEN_THOUGHTS = (("Here is my thought process:", "Here is my response:"), ("analysis", "assistantfinal"))
-# Marks around the answer.
-_WRAPPERS = (
-    ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
-    ("<|START_TEXT|>", "<|END_TEXT|>"),
-    ("<|begin_of_solution|>", "<|end_of_solution|>"),
-    *((f"<{name}>", f"</{name}>") for name in ("answer", "response", "reply", "final_answer", "output", "solution")),
-)
-# The header of the assistant's turn, which some models write themselves.
-_HEADERS = (
-    "<|start_header_id|>assistant<|end_header_id|>",
-    "<|im_start|>assistant",
-    "<|start|>assistant",
-    "<|assistant|>",
-    "<|Assistant|>",
-    "<｜Assistant｜>",
-    "<start_of_turn>model",
-    "<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>",
-    "### Assistant:",
-    "### Response:",
-    "ASSISTANT:",
-    "Assistant:",
-    "assistant\n",
-)
-_LEADS = (*(opening for opening, _ in (*THOUGHT_MARKS, *_WRAPPERS)), *_HEADERS)
-# Matches the beginning of another speaker's turn, in the formats of Vicuna, Alpaca, Llama, ChatML and others.
-_NEXT_TURN = re.compile(
-    r"<\|im_start\|>|<\|start_header_id\|>|<\|(?:user|User|system)\|>|<｜User｜>|<start_of_turn>|\[INST\]"
-    r"|(?:^|\s)(?:USER|HUMAN):(?=\s|$)|(?:^|\n)[ \t]*(?:User|Human|<human>):(?=\s|$)"
-    r"|(?:^|\n)[ \t]*###? ?(?:Human|User|Instruction|Input)\b|(?:^|\n)(?:user|human)\n"
-)
+_MARK = re.compile(rf"(?=[<\[◁])(?:{_SIDES}(?P<token>{_TOKEN}))", re.IGNORECASE)
+_LINE_END = re.compile(r"[ \t]*(?:\n|<|\Z)")
+_ENDS = [(_TOKEN, ""), *_LISTED["turn_ends"]]
+_TURN_ENDS = [(re.compile(pattern.replace("USERS", _USERS)), needed) for pattern, needed in _ENDS]
+# Matches code, special tokens in quotation marks, and struck-out text in HTML, whose tags look like special tokens.
+_QUOTED = re.compile(rf"```.*?```|`[^`\n]+`|[\"'“‘«](?:{_TOKEN})[\"'”’»]|<s>[^<\n]*</s>", re.DOTALL)
+_WRAPPED = re.compile(rf"<({'|'.join(_LISTED['wrappers'])})>(.*?)(?:</\1>(.*)|\Z)", re.DOTALL | re.IGNORECASE)
 # gpt-oss writes messages to channels. The message in the final channel is the reply.
 FINAL_CHANNEL = "<|channel|>final<|message|>"
 CHANNEL_TOKENS = ("<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>")
@@ -88,18 +69,13 @@ class Thoughts:
     is_closed: bool
     ends: tuple[int, ...] = ()
 
-    @property
-    def mark_tokens(self) -> set[str]:
-        """Returns the texts of the tokens that mark thoughts. These tokens do not end a reply."""
-        return {self.open, self.close} if self.open else set(CHANNEL_TOKENS)
-
 
 class Written(NamedTuple):
     """The parts of a model's text.
 
     Attributes:
         is_open: Whether the thought is unfinished, so there is no reply.
-        invents_turn: Whether the model also wrote another speaker's turn, which `reply` does not include.
+        invents_turn: Whether the model wrote more text after its turn, which `reply` does not include.
     """
 
     reply: str
@@ -111,33 +87,72 @@ class Written(NamedTuple):
 def read_written(text: str) -> Written:
     """Splits a model's text into a thought and a reply.
 
-    All text before the last closing mark is a thought, even if the opening mark is missing because it is part of the
-    prompt.
+    A thought begins the text. If its opening mark is missing, because it is part of the prompt, all text before the
+    closing mark is a thought. The reply ends where the model's turn ends. Quoted marks have no effect.
     """
-    rest, reasoning, is_open = _without_header(text), None, False
-    if rest.startswith("<|channel|>") or FINAL_CHANNEL in rest:
-        before, final, rest = rest.rpartition(FINAL_CHANNEL)
-        reasoning, is_open = _channels(before if final else rest), not final
-    else:
-        for opening, closing in (*THOUGHT_MARKS, *_SPOKEN_THOUGHTS):
-            spoken = (opening, closing) in _SPOKEN_THOUGHTS
-            before, closed, after = rest.rpartition(closing)
-            begins = rest.startswith(opening)
-            if closed and (begins or not spoken):
-                is_open = opening in after and not spoken
-                reasoning, rest = _without_marks(rest if is_open else before, opening, closing), after
-            elif begins and not spoken:
-                reasoning, is_open = _without_marks(rest, opening, closing), True
-            if (closed and (begins or not spoken)) or is_open:
-                break
+    thoughts, rest, is_open = [], _without_lead(text), False
+    while not is_open and (found := _split_thought(rest)) is not None:
+        thought, rest, is_open = found
+        thoughts.append(thought)
+        rest = _without_lead(rest)
+    reasoning = "\n".join(filter(None, thoughts)) or None
     if is_open:
-        return Written("", reasoning or None, True)
-    rest = _without_header(rest)
-    for opening, closing in _WRAPPERS:
-        if rest.startswith(opening):
-            rest = rest.removeprefix(opening).partition(closing)[0].strip()
-    turn = _NEXT_TURN.search(rest)
-    return Written((rest if turn is None else rest[: turn.start()]).strip(), reasoning or None, False, turn is not None)
+        return Written("", reasoning, True)
+    beyond = ""
+    if wrapped := _WRAPPED.match(rest):
+        rest, beyond = wrapped[2], wrapped[3] or ""
+    end = _end_of_turn(rest)
+    reply, beyond = rest[:end].strip(), rest[end:] + beyond
+    return Written("" if is_blank(reply) else reply, reasoning, False, bool(_without_lead(re.sub(_TOKEN, "", beyond))))
+
+
+def _split_thought(text: str) -> tuple[str, str, bool] | None:
+    """Returns a thought, the text after it, and whether the thought is unfinished. `None` if there is no thought."""
+    before, final, after = text.partition(FINAL_CHANNEL)
+    if final or text.startswith(CHANNEL_TOKENS[0]):
+        return _channels(before), after, not final
+    for opening, closing in _LISTED["spoken_thoughts"]:
+        before, closed, after = text.partition(closing)
+        if closed and text.startswith(opening):
+            return before.removeprefix(opening).strip(), after, False
+    seen = _without_quotations(text)
+    # Other special tokens end the turn, and with it the thought.
+    marks = list(takewhile(lambda mark: mark.lastgroup != "token", _MARK.finditer(seen)))
+    pair = _pair_around_thought(marks, seen)
+    if pair is None:
+        return None
+    closings = [mark for mark in marks if mark.lastgroup == f"close_{pair}"]
+    end = closings[-1].end() if closings else 0
+    is_open = not closings or any(mark.lastgroup == f"open_{pair}" and mark.start() >= end for mark in marks)
+    return _without_marks(text if is_open else text[:end]), text[end:], is_open
+
+
+def _pair_around_thought(marks: Sequence[re.Match[str]], text: str) -> str | None:
+    """Finds the pair of marks whose opening begins the text, or whose closing has no opening before it.
+
+    A closing that is a common word, such as </reason>, must also end its line, because it may be quoted.
+    """
+    opened = set()
+    for mark in marks:
+        side, _, pair = str(mark.lastgroup).partition("_")
+        is_word = mark[0].startswith("</") and "think" not in mark[0].lower()
+        if side == "open" and not mark.start():
+            return pair
+        if side == "close" and pair not in opened and (not is_word or _LINE_END.match(text, mark.end())):
+            return pair
+        opened.add(pair)
+    return None
+
+
+def _end_of_turn(text: str) -> int:
+    seen = _without_quotations(text)
+    found = ((pattern.search(seen), needed) for pattern, needed in _TURN_ENDS)
+    return min((turn.start() for turn, needed in found if turn and needed in seen[turn.end() :]), default=len(text))
+
+
+def _without_quotations(text: str) -> str:
+    """Replaces quotations with text of the same length that contains no marks."""
+    return _QUOTED.sub(lambda quoted: "`" * len(quoted[0]), text)
 
 
 class ReplyReader:
@@ -154,16 +169,17 @@ class ReplyReader:
         `pieces` contains the text of every token in the vocabulary. `passed` contains the tokens to skip before a
         reply.
         """
-        self._pieces, self._passed, self._thoughts = pieces, passed, thoughts
+        self._pieces, self._passed = pieces, passed
         self.is_thinking = thoughts is not None and thoughts.is_opened
         self.has_begun = False
         self.start = 0
-        self._close = "" if thoughts is None else thoughts.close
+        # A later thought counts only if the text began with a thought, and only between the same marks.
+        self._open, self._close = (thoughts.open, thoughts.close) if thoughts and thoughts.is_opened else ("", "")
         self._text, self._num_read = "", 0
 
     @property
     def is_done(self) -> bool:
-        return self.has_begun and self._thoughts is None
+        return self.has_begun and not self._open
 
     def read(self, token: int) -> None:
         self._num_read += 1
@@ -175,27 +191,27 @@ class ReplyReader:
             else:
                 self._text = self._text[-len(self._close) :]
         elif self.has_begun:
-            opening = "" if self._thoughts is None else self._thoughts.open
-            self._text = (self._text + piece)[-len(opening) - len(piece) :]
-            if opening and opening in self._text:
-                self._think(self._thoughts.close if self._thoughts else "")
+            self._text = (self._text + piece)[-len(self._open) - len(piece) :]
+            if self._open and self._open in self._text:
+                self._think(self._open, self._close)
         elif token not in self._passed or any(piece in lead for lead in _LEADS):
-            self._text = (self._text + piece).lstrip()
+            self._text = (self._text + piece).lstrip(_BLANK)
             self._read_lead()
 
     def _read_lead(self) -> None:
         for opening, closing in THOUGHT_MARKS:
             if self._text.startswith(opening):
-                return self._think(closing)
+                return self._think(opening, closing)
         for lead in _LEADS:
             if self._text.startswith(lead):
-                self._text = self._text.removeprefix(lead).lstrip()
+                self._text = self._text.removeprefix(lead).lstrip(_BLANK)
                 return self._read_lead()
-        self.has_begun = bool(self._text) and not any(lead.startswith(self._text) for lead in _LEADS)
+        self.has_begun = not is_blank(self._text) and not any(lead.startswith(self._text) for lead in _LEADS)
         return None
 
-    def _think(self, closing: str) -> None:
-        self.is_thinking, self.has_begun, self._close, self._text = True, False, closing, ""
+    def _think(self, opening: str, closing: str) -> None:
+        self.is_thinking, self.has_begun, self._text = True, False, ""
+        self._open, self._close = opening, closing
 
 
 def common_tag(replies: Sequence[str | None]) -> tuple[str, list[int]] | None:
@@ -231,24 +247,18 @@ def split_tokens(tokens: Sequence[int], reader: ReplyReader, tokenizer: "PreTrai
     if written.is_open:
         start = len(tokens)
     if has_thought:
-        thought = _channels(_without_header(tokenizer.decode(tokens[:start], skip_special_tokens=False)))
-        for opening, closing in THOUGHT_MARKS:
-            thought = _without_marks(thought, opening, closing)
+        thought = _without_marks(_channels(_without_lead(tokenizer.decode(tokens[:start], skip_special_tokens=False))))
         written = written._replace(reasoning="\n".join(filter(None, [thought, written.reasoning])) or None)
     thinks = has_thought or written.is_open
     return SplitReply(written, start if thinks else 0, None if written.invents_turn else len(tokens) - start)
 
 
-def _without_header(text: str) -> str:
-    text = text.strip()
-    for header in _HEADERS:
-        if f"{text}\n".startswith(header):
-            return _without_header(text.removeprefix(header.strip()))
-    return text
+def _without_lead(text: str) -> str:
+    return text[_LEAD.match(text).end() :]  # type: ignore[union-attr]  # the pattern matches any text
 
 
-def _without_marks(text: str, opening: str, closing: str) -> str:
-    return text.replace(opening, "").replace(closing, "").strip().removeprefix(_LABEL).strip()
+def _without_marks(text: str) -> str:
+    return _MARK.sub("", text).strip().removeprefix(_LABEL).strip()
 
 
 def _channels(text: str) -> str:

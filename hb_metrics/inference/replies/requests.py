@@ -16,6 +16,7 @@ from hb_metrics.inference.replies.cues import Cue, cue_lines, cue_messages, draw
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.presets import Extent
 
+MAX_CHARACTERS = 100_000  # longer replies are cut, because no measurement needs more text
 REPLY_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -111,11 +112,11 @@ class Answer(NamedTuple):
 
     Attributes:
         text: The reply, without white space around it. If there is no reply, it is empty or `None`.
-        truncated: Whether the reply was cut at its maximum length.
+        truncated: Whether the reply was cut at its maximum length, or after `MAX_CHARACTERS` characters.
         reasoning: The model's thought before the reply, or `None` if it did not think.
         num_reasoning_tokens: The number of tokens in the thought, including its marks.
         reasoning_unclosed: Whether the thought was cut before it ended, so there is no reply.
-        invented_turn: Whether the model also wrote another speaker's turn, which `text` does not include.
+        invented_turn: Whether the model wrote more text after its turn, which `text` does not include.
     """
 
     text: str | None
@@ -135,11 +136,12 @@ def answer_of(
     truncated: bool | None,
     num_reasoning_tokens: int | None,
 ) -> Answer:
-    is_cut = written.is_open or written.invents_turn
+    text = written.reply if extent == "whole" else written.reply.split("\n", 1)[0].strip()
+    is_long = len(text) > MAX_CHARACTERS
     return Answer(
-        text=written.reply if extent == "whole" else written.reply.split("\n", 1)[0].strip(),
-        num_tokens=num_tokens,
-        truncated=truncated and not is_cut,
+        text=text[:MAX_CHARACTERS],
+        num_tokens=None if is_long else num_tokens,
+        truncated=is_long or (truncated and not (written.is_open or written.invents_turn)),
         reasoning=written.reasoning,
         num_reasoning_tokens=num_reasoning_tokens,
         reasoning_unclosed=written.is_open,

@@ -35,7 +35,7 @@ class ServedAnswer(NamedTuple):
     Attributes:
         is_open: Whether the thought was cut before it ended.
         inline: Whether the thought was part of the text, between marks, rather than in a separate field.
-        invents_turn: Whether the model also wrote another speaker's turn, which `text` does not include.
+        invents_turn: Whether the model wrote more text after its turn, which `text` does not include.
         finish_reason: The server's own name of the reason why the answer ended.
         ending: The meaning of this reason. "filtered": a filter removed the text. "refused": the server marks the text
             as a refusal.

@@ -53,6 +53,7 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         *counted(
             generation.get("num_unclosed_reasoning", 0), "prompts without a reply because of an unfinished thought"
         ),
+        *counted(generation.get("num_invented_turns", 0), "replies whose text after the model's turn was removed"),
         *counted(plain["num_missing_cells"], "cells without a reply"),
         *counted(len(plain["skipped_templates"]), "templates skipped"),
     )

@@ -15,7 +15,7 @@ from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules
 from hb_metrics.runs.finished_run import Run, read_vectors
-from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies, rows_of_conversations
+from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies
 from hb_metrics.runs.run_folder import STYLES, turn_folder
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.cell_sums import CellSums
@@ -36,7 +36,7 @@ def turn_results(
     turns = [first, *(later_replies(first, table) for table in tables[1:])]
     replies, vectors = [], []
     for turn, of_turn in enumerate(turns, start=1):
-        kept = rows_of_conversations(of_turn, turns[-1])
+        kept = np.isin(of_turn.ids, turns[-1].ids)
         replies.append(chosen_replies(of_turn, kept))
         vectors.append(read_vectors(turn_folder(run.folder, turn) / STYLES).values[kept])
     named = [FlaggedReplies(each, term_mentioned(each, *forms)) for each in replies]

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hb_dataset.frequency import read_frequencies
 from hb_dataset.names import NAME_CUES, name_prompts, read_names
@@ -17,7 +18,7 @@ from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.thoughts import common_tag
 from hb_metrics.inference.replies.cues import QUESTIONS_FILE, check_cue, prompts_for_cue, read_questions
-from hb_metrics.inference.replies.requests import ReplyRequests, select_prompts
+from hb_metrics.inference.replies.requests import MAX_CHARACTERS, ReplyRequests, select_prompts
 from hb_metrics.inference.replies.turns import next_turn, with_follow_ups
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Task, classifier_record
@@ -235,7 +236,15 @@ def _collect_leakage(task: Task, classifier: Classifier, replies: Replies, texts
 
 def _note_marks(table: pa.Table) -> None:
     if number := sum(table["invented_turn"].to_pylist()):
-        print(f"{number:,} replies contained a user turn, which was removed")
+        print(f"{number:,} replies contained text after an end mark or a user turn, which was removed")
+    if number := pc.sum(pc.equal(pc.utf8_length(table["reply"]), MAX_CHARACTERS)).as_py():
+        print(f"{number:,} replies were longer than {MAX_CHARACTERS:,} characters, and were cut there")
+    is_cut = pc.and_not(pc.and_(table["truncated"], table["reasoning"].is_null()), table["reasoning_unclosed"])
+    if table["reasoning"].null_count < len(table) and (number := pc.sum(is_cut).as_py()):
+        print(
+            f"warning: {number:,} replies without a thought were cut, although other replies have thoughts. They may "
+            "be unfinished thoughts that the chat template opened; raise --max_reasoning_tokens"
+        )
     if (found := common_tag(table["reply"].to_pylist())) is not None:
         tag, rows = found
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())

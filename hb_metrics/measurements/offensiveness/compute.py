@@ -12,7 +12,6 @@ from hb_metrics.runs.replies import (
     Replies,
     answered_replies,
     chosen_replies,
-    rows_of_conversations,
     whole_prompts,
 )
 from hb_metrics.runs.run_folder import OFFENSIVENESS, turn_folder
@@ -35,7 +34,7 @@ def compute(run: Run) -> dict[str, Any]:
             results |= {"num_unanswered": int((~answered).sum())} if is_judged else {}
             measured["prompts" if name == "prompts" else "replies"] = results
         if name != "prompts":
-            remains = rows_of_conversations(kept, turns[-1])
+            remains = np.isin(kept.ids, turns[-1].ids)
             flags = offensive >= measured["replies"]["threshold"]
             flagged.append(FlaggedReplies(chosen_replies(kept, remains), flags[remains]))
     if len(flagged) > 1:

@@ -188,13 +188,16 @@ def test_log_probabilities_of_a_plain_loop_give_the_same_likelihood_bias(place, 
 
 
 def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, replied):
-    more = [{**row, "reply": f"{row['reply']} again"} for row in replied]
+    more = [{**row, "reply": f"{row['reply']} again<|im_end|>More."} for row in replied]
     path = write(place / "several.jsonl", [*more, replied[0], *replied])  # a greedy reply that is there twice is a copy
     run = take(place, asked, "several", replies_file=path, measurements="generation,offensiveness")
     replies = pq.read_table(run / "replies")["id"].to_pylist()
     assert len(set(replies)) == len(replies) == 2 * len(replied)
     assert Counter(name.partition("#")[0] for name in replies) == {row["id"]: 2 for row in replied}
     results = json.loads((run / "results.json").read_text())
+    assert results["generation"]["num_invented_turns"] == len(more)
+    said = f"{len(more)} replies whose text after the model's turn was removed".replace("'", "&#39;")
+    assert said in (run / "report.html").read_text(encoding="utf-8")
     bias = results["generation"]["gen_bias"]
     assert bias["num_replies"] == sum(bool(row["reply"].strip()) for row in [*replied, *more])
     assert results["offensiveness"]["replies"]["num_sentences"] == bias["num_replies"]

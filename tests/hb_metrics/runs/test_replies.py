@@ -20,7 +20,7 @@ def test_empty_replies_are_left_out_and_questions_follow():
     assert nonempty_replies(prompts, replies) == expected
 
 
-@pytest.mark.parametrize("reply", [None, "", " \n", "_POTENTIALLY_UNSAFE__", " _POTENTIALLY_UNSAFE__ "])
+@pytest.mark.parametrize("reply", [None, "", " \n", "_POTENTIALLY_UNSAFE__", "\u200b _POTENTIALLY_UNSAFE__\ufe0f"])
 def test_a_reply_of_nothing_but_blanks_and_marks_is_empty(reply):
     assert is_empty(reply)
     assert not is_empty(f"{reply or ''}no")

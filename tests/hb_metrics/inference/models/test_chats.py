@@ -54,6 +54,12 @@ def test_a_reply_without_a_thought_is_a_reply_where_the_model_may_choose():
     empty = split_tokens(tokens_of(tokenizer, f"<think>\n\n</think>\n\n{ANSWER}"), ends.reader(), tokenizer)
     assert empty.written == (ANSWER, None, False, False)
     assert empty.num_reasoning_tokens > 0
+    # The template may open a thought although no file contains the closing mark.
+    tokenizer = chat_tokenizer("nemotron")
+    tokenizer.chat_template = STYLES["r1"][0].replace(".split('</think>')[-1]", "")
+    ends = end_tokens(untrained_model(tokenizer), tokenizer, "chat")
+    for text, written in ((f"Hm.</think>{ANSWER}", (ANSWER, "Hm.", False, False)), ("Hm.", ("", "Hm.", True, False))):
+        assert split_tokens(tokens_of(tokenizer, text), ends.reader(), tokenizer).written == written
     # The template of R1 has opened the thought, and the first channel of gpt-oss is no reply.
     for style in ("r1", "harmony"):
         tokenizer, ends = ends_of(style)

@@ -1,9 +1,12 @@
 """What models write around replies: the same is taken away whether a model is loaded here, served, or in files."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from tokenizers import AddedToken
 
 from hb_metrics.inference.engines.files import _answer
@@ -14,7 +17,7 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import PRESETS
 from hb_metrics.inference.replies.prompt_replies import plan_replies
-from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.inference.replies.requests import MAX_CHARACTERS, make_requests
 from hb_metrics.inference.served.answers import read_served_answer
 from hb_metrics.runs.answer_files import GivenReply
 from tests.hb_metrics.chat_models import chat_tokenizer, trained_prompts, untrained_model
@@ -23,6 +26,7 @@ from tests.hb_metrics.conftest import as_loaded
 ANSWER = "Hello my friend, how are you doing today?"
 # Marks that are special tokens, of which the chat template says nothing.
 SPECIAL = ["<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|python_tag|>", "<|START_THINKING|>", "<|END_THINKING|>"]
+LLAMA_HEADER = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 DECODINGS = {
     "greedy": Decoding(max_new_tokens=120),
     "sample": replace(PRESETS["sample"], max_new_tokens=120),
@@ -84,18 +88,7 @@ def reply_to(loaded, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("how", DECODINGS)
-@pytest.mark.parametrize(
-    "beginning",
-    [
-        "",
-        "\n\n",
-        " \n",
-        "<|START_RESPONSE|>",
-        "<|python_tag|>",
-        "<|python_tag|>\n<|START_RESPONSE|>",
-        "<|start_header_id|>assistant<|end_header_id|>\n\n",
-    ],
-)
+@pytest.mark.parametrize("beginning", ["", "\n\n", "<|python_tag|>\n<|START_RESPONSE|>", LLAMA_HEADER])
 def test_a_model_begins_as_it_does(beginning, how, reply_to):
     if how == "beams" and "header" in beginning:
         pytest.skip("beams read no words before a reply")
@@ -129,15 +122,7 @@ THOUGHTS = {
     "granite": (f"Here is my thought process:\nOne.\nHere is my response:\n{ANSWER}", "One."),
     "header": (f"<|im_start|>assistant\n<think>One.</think>{ANSWER}", "One."),
 }
-TURNS = [
-    f"{ANSWER} USER: Fine! ASSISTANT: Good.",
-    f"{ANSWER}\nUSER: Fine!",
-    f"{ANSWER}\n\nUser: Fine!\nAssistant: Good.",
-    f"{ANSWER}\n### Human: Fine!",
-    f"{ANSWER}\n### Instruction:\nSay more.",
-    f"{ANSWER}<|im_start|>user\nFine!",
-    f"ASSISTANT: {ANSWER}\nHuman: Fine!",
-]
+TEXTS = yaml.safe_load(Path(__file__).with_name("marked_texts.yaml").read_text(encoding="utf-8"))
 
 
 def served(text):
@@ -160,12 +145,49 @@ def test_thoughts_are_no_part_of_a_reply_whoever_answers(name, reply_to):
     assert not row["reasoning_unclosed"]
 
 
-@pytest.mark.parametrize("text", TURNS)
-def test_a_turn_that_the_model_invents_is_no_part_of_a_reply(text, reply_to):
+@pytest.mark.parametrize("turn", TEXTS["turns"] + TEXTS["bare_turns"])
+def test_a_turn_that_the_model_invents_is_no_part_of_a_reply(turn, reply_to):
+    text = f"ASSISTANT: {ANSWER}{turn}"
     for answer in (served(text), of_a_file(text)):
         assert (answer.text, answer.truncated, answer.invented_turn) == (ANSWER, False, True)
-    row = reply_to(text.replace("<|im_start|>", "<|eot_id|>"), "greedy", "whole")
-    assert (row["reply"], row["truncated"]) == (ANSWER, False)
+    if turn in TEXTS["turns"]:
+        row = reply_to(text.replace("<|im_start|>", "<|eot_id|>"), "greedy", "whole")
+        assert (row["reply"], row["truncated"]) == (ANSWER, False)
+
+
+@pytest.mark.parametrize("mark", TEXTS["end_marks"])
+def test_an_end_mark_ends_a_reply_and_text_after_it_is_counted(mark):
+    for read in (served, of_a_file):
+        for text, reply in ((f"{ANSWER}{mark}", ANSWER), (mark, "")):
+            alone, more = read(text), read(f"{text}They are deaf.")
+            assert (alone.text, alone.invented_turn, more.text, more.invented_turn) == (reply, False, reply, True)
+    thoughts = served(f"<think>One.</think>{ANSWER}{mark}<think>Two.</think>Three.")
+    assert (thoughts.text, thoughts.reasoning) == (ANSWER, "One.")
+
+
+@pytest.mark.parametrize("lead", TEXTS["leads"])
+def test_marks_before_the_first_word_are_no_part_of_a_reply(lead):
+    for text in (f"{lead}{ANSWER}", f"{lead}<think>Hm.</think>{lead}{ANSWER}"):
+        assert (served(text).text, of_a_file(text).text) == (ANSWER, ANSWER)
+
+
+@pytest.mark.parametrize("nothing", TEXTS["invisible"])
+def test_a_reply_that_nobody_sees_is_empty(nothing, reply_to):
+    for text in (nothing, f"{nothing}<|eot_id|>", f"<think>Hm.</think>{nothing}"):
+        assert (served(text).text, of_a_file(text).text) == ("", "")
+    assert reply_to(f"{nothing}<|eot_id|>", "greedy", "whole")["reply"] is None
+    assert served(f"{nothing}{ANSWER}").text.endswith(ANSWER)
+
+
+def test_text_after_a_wrapped_answer_is_counted():
+    assert read_written(f"<answer>{ANSWER}</answer><|eot_id|>") == (ANSWER, None, False, False)
+    assert read_written(f"<answer>{ANSWER}</answer> They are deaf.") == (ANSWER, None, False, True)
+
+
+def test_a_reply_beyond_all_bounds_is_cut_and_counted():
+    text = "Hello my friend. " * 10_000
+    for answer in (served(text), of_a_file(text)):
+        assert (answer.text, answer.truncated, answer.num_tokens) == (text[:MAX_CHARACTERS], True, None)
 
 
 def test_a_thought_that_does_not_end_is_no_reply(reply_to):
@@ -176,20 +198,16 @@ def test_a_thought_that_does_not_end_is_no_reply(reply_to):
     assert (row["reply"], row["reasoning_unclosed"], row["num_tokens"], row["truncated"]) == (None, True, 0, False)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["Say <think> to think.", "USER is a word.", "I analysis things.", "The user: me.", "As <b>you</b> like.", "A"],
-)
+@pytest.mark.parametrize("text", TEXTS["replies"])
 def test_what_looks_like_a_mark_stays(text, reply_to):
     assert read_written(text) == (text, None, False, False)
-    assert reply_to(f"{text}<|eot_id|>", "greedy", "whole")["reply"] == text
+    if not re.search(r"\n|s>|`|[|]>", text):  # the local model would end at the marks, which are its own
+        assert reply_to(f"{text}<|eot_id|>", "greedy", "whole")["reply"] == text
 
 
-def test_the_mark_that_ends_a_thought_is_enough():
-    for text in ("Hm.</think>Hi", "<think>\nHm.\n</think>\n\nHi", "[THINK]Hm.[/THINK]Hi"):
-        assert read_written(text) == ("Hi", "Hm.", False, False)
-    final = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Hi"
-    assert read_written(final) == read_written("analysisHm.assistantfinalHi") == ("Hi", "Hm.", False, False)
+@pytest.mark.parametrize("text", TEXTS["thoughts"])
+def test_a_thought_begins_the_text(text):
+    assert read_written(text) == ("Hi", "Hm.", False, False)
 
 
 def test_tags_that_nobody_knows_are_found():

@@ -14,6 +14,7 @@ from hb_metrics.inference.replies.entropy import entropies, reply_entropies
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.replies.sampling import draw, draw_keys
+from hb_metrics.runs.replies import is_blank
 from tests.hb_metrics.inference.replies.test_sampling import WAYS, logits_of, probabilities_of
 
 DRAWN = {"sample": True, "temperature": 1.5, "top_k": 60, "top_p": 0.9, "max_new_tokens": 9}
@@ -39,7 +40,9 @@ def likely_ends(loaded, ends):
 def begins(loaded, tokens):
     """Whether the text has words, and not only the beginning of a header that a model may write itself."""
     text = loaded.tokenizer.decode(tokens, skip_special_tokens=True).strip()
-    return bool(text) and not any(mark.startswith(text) for mark in ("assistant", "Assistant", "ASSISTANT", "<", "["))
+    return not is_blank(text) and not any(
+        mark.startswith(text) for mark in ("assistant", "Assistant", "ASSISTANT", "<", "[")
+    )
 
 
 def drawn_one_by_one(plan, loaded, row):
@@ -77,7 +80,7 @@ def drawn_one_by_one(plan, loaded, row):
                 ended = "by a line break"
             elif decoding.end_after_sentence and token in ends.sentence and len(tokens) >= decoding.min_new_tokens:
                 ended = "by a sentence"
-    words = loaded.tokenizer.decode(tokens, skip_special_tokens=True).strip()
+    words = not is_blank(loaded.tokenizer.decode(tokens, skip_special_tokens=True))
     return (np.mean(found) if words else np.nan), len(found), ended if words else "empty"
 
 

@@ -16,7 +16,7 @@ from hb_dataset import load_table
 from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.models.contexts import EndTokens, draw_personas
+from hb_metrics.inference.models.contexts import draw_personas
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
@@ -167,27 +167,6 @@ def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path,
     before = times(folder)
     assert decode_into_shards(plan, loaded, folder).equals(whole)
     assert not changed(folder, before)
-
-
-def test_replies_that_say_nothing_are_null_and_stay(prompts, load, tmp_path):
-    loaded = load("gpt2")
-    plan = plan_for(loaded, prompts, Decoding(min_new_tokens=0, max_new_tokens=6))
-    some = replace(plan, ends=EndTokens(dropped=tuple(range(0, 400, 2))))
-    table = decode_into_shards(some, loaded, tmp_path / "some")
-    assert table["id"].to_pylist() == prompts["id"].to_pylist()
-    rows = table.to_pylist()
-    assert {row["reply"] is None for row in rows} == {True, False}
-    assert all(row["reply"] is None or row["reply"].strip() for row in rows)
-    for row in rows:
-        if row["num_tokens"] == 0:
-            assert (row["reply"], row["truncated"]) == (None, False)
-    # White space alone says nothing either.
-    texts = [loaded.tokenizer.decode([token]) for token in range(400)]
-    blank = [token for token, text in enumerate(texts) if not text.strip() and token > 3]
-    other = tuple(token for token in range(400) if token not in blank)
-    one = replace(plan, ends=EndTokens(dropped=other), decoding=Decoding(min_new_tokens=2, max_new_tokens=6))
-    for row in decode_into_shards(one, loaded, tmp_path / "blank").to_pylist():
-        assert row["reply"] is None
 
 
 def cells_of(table):
