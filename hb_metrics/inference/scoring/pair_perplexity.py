@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from hb_dataset.reddit_bias import SIDES
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, most_tokens, plan_perplexity
+from hb_metrics.inference.scoring.perplexity import most_tokens, plan_perplexity
+from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan
 
