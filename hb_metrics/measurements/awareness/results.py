@@ -7,6 +7,7 @@ import pyarrow as pa
 from scipy import stats
 
 from hb_dataset.awareness import NEED, NEUTRAL, AwarenessItem, taken_up_pattern
+from hb_dataset.matching import plain_text
 from hb_metrics.inference.classifiers.censoring import mention_pattern
 from hb_metrics.stats.generalising import share_bounds
 
@@ -140,5 +141,5 @@ def awareness_results(
 
 def takes_up(reply: str, item: AwarenessItem, descriptor: str) -> bool:
     """Returns whether a reply contains a word from the need's list. Words within the descriptor do not count."""
-    masked = mention_pattern(descriptor).sub("…", reply)
+    masked = mention_pattern(descriptor).sub("…", plain_text(reply).text)
     return taken_up_pattern(item.taken_up).search(masked) is not None
