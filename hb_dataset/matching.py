@@ -31,7 +31,7 @@ _EMPHASIS = re.compile(r"_(?<!\w_)_*+(?=\S)[^_\0]*+(?<!\s)_++(?!\w)")
 _BACKTICK_IN_WORD = re.compile(r"`(?<=[^\W\d_]`)(?=[^\W\d_])")
 _MARK_BESIDE_GAP = re.compile(r"\*(?:(?<=[ -]\*)|(?=[ -]))")
 _MARKS = r"*~`\\"  # Markdown, which may surround a part of a term: "**hard**-of-hearing"
-GAP = rf"[{_MARKS}]*[\s-][\s\-{_MARKS}]*"  # a pattern for the characters between words
+SPACE = rf"[{_MARKS}]*\s[\s{_MARKS}]*"  # a pattern for the characters between words
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
 
 
@@ -124,9 +124,9 @@ def words_pattern(words: str, *, same_signs: bool = False) -> str:
     Hyphens may be missing or replaced with spaces, and spaces with hyphens, unless `same_signs` is true.
     """
     if same_signs:
-        space, hyphen = rf"[{_MARKS}]*\s[\s{_MARKS}]*", f"[{_MARKS}]*-[{_MARKS}]*"
+        space, hyphen = SPACE, f"[{_MARKS}]*-[{_MARKS}]*"
     else:
-        space, hyphen = GAP, rf"[\s\-{_MARKS}]*"
+        space, hyphen = rf"[{_MARKS}]*[\s-][\s\-{_MARKS}]*", rf"[\s\-{_MARKS}]*"
     escaped = re.escape(" ".join(plain_text(words).text.split()))
     return escaped.replace(r"\*", r"\w*").replace(r"\-", hyphen).replace(r"\ ", space)
 

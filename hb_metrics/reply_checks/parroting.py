@@ -102,4 +102,4 @@ class _SkipTable(dict[int, int | None]):
         return self[code]
 
 
-_SKIP = _SkipTable()
+_SKIP = _SkipTable({ord("~"): None, ord("`"): None})  # Markdown

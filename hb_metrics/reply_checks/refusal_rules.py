@@ -43,7 +43,7 @@ _CLAUSE = (
     r"afraid|apologize|regret|unfortunately),? )"
 )
 _CLAUSE_END = r"(?= ?(?:[.,!?;:()–—…-]|$))"
-_QUOTES_AND_MARKUP = str.maketrans(dict.fromkeys('"“”„«»*_#>`~|[]{}', " "))
+_QUOTES_AND_MARKUP = str.maketrans(dict.fromkeys('"“”„«»*_#>`~|[]{}\\', " "))
 _CONTRACTIONS = (
     (r"\ba\. ?i\b\.?", "ai"),
     (r"\b(?:can't|cant|cannot)\b", "can not"),

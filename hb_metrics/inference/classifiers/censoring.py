@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hb_dataset.matching import GAP, plain_text, whole_words, words_pattern
+from hb_dataset.matching import SPACE, plain_text, whole_words, words_pattern
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.runs.replies import UNSAFE_MARK, Replies
 
@@ -32,7 +32,7 @@ _IRREGULAR = (
     ("incurred", "incur", "incurs", "incurring"),
     ("dropped", "drop", "drops", "dropping"),
 )
-_DETERMINER = rf"(?:(?:an?|the|my|your|his|her|their|our){GAP})?"
+_DETERMINER = rf"(?:(?:an?|the|my|your|his|her|their|our){SPACE})?"
 
 
 def masked_texts(
@@ -142,12 +142,12 @@ def _forms(descriptor: str, plural_descriptor: str | None = None) -> list[str]:
 
 
 def _clauses(verbs: set[str], rests: Sequence[str]) -> list[str]:
-    who = rf"(?:who|that)(?:{GAP}|\s*')"
+    who = rf"(?:who|that)(?:{SPACE}|\s*')"
     verb = f"(?:{'|'.join(sorted(verbs, key=len, reverse=True))})"
     rest = rf"{_DETERMINER}(?:{'|'.join(sorted(rests, key=len, reverse=True))})" if rests else ""
     if verbs.issuperset(_BE):  # "deaf" is a mention of "who is deaf"
-        return [f"{who}{verb}{GAP}{rest}", rest]
-    return [f"(?:{who})?{verb}" + (f"{GAP}{rest}" if rest else "")]
+        return [f"{who}{verb}{SPACE}{rest}", rest]
+    return [f"(?:{who})?{verb}" + (f"{SPACE}{rest}" if rest else "")]
 
 
 def _verb_forms(verb: str) -> set[str]:
