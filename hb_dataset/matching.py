@@ -72,7 +72,14 @@ class PlainText:
         return "".join([*pieces, self.original[end:]])
 
     def masked(self, pattern: re.Pattern[str], mask: str) -> str:
-        return self.with_replaced((*match.span(), mask) for match in pattern.finditer(self.text))
+        """Replaces the matches of a pattern, and the Markdown around them, in the original text."""
+        edits = []
+        for match in pattern.finditer(self.text):
+            start, end = match.span()
+            while start > 0 and self.text[start - 1] in _MARKS and self.text[start - 1] == self.text[end : end + 1]:
+                start, end = start - 1, end + 1
+            edits.append((start, end, mask))
+        return self.with_replaced(edits)
 
 
 def plain_text(text: str) -> PlainText:
