@@ -98,8 +98,8 @@ def _near(entry: Entry, near: Sequence[Entry]) -> Iterator[str]:
             )
         elif not same and look_alike(name, other.name):
             yield (
-                f"{entry.kind} {name!r} has characters that look like those in {other.name!r} ({other_line}); write the "
-                "letters that people write, or leave both if they are different words"
+                f"{entry.kind} {name!r} has characters that look like those in {other.name!r} ({other_line}); write "
+                "the letters that people write, or leave both if they are different words"
             )
         if same and is_term and entry.value.preference != other.value.preference:
             yield (
