@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 from pydantic.dataclasses import dataclass
 
+from hb_dataset.matching import whole_words, words_pattern
 from hb_dataset.noun_phrases import agrees, noun_phrase
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.versions import read_version
@@ -120,5 +121,4 @@ def awareness_prompts(
 
 @cache
 def taken_up_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    forms = [re.escape(word).replace(r"\*", r"\w*").replace(r"\ ", r"[\s\-]+") for word in words]
-    return re.compile(rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)", re.IGNORECASE)
+    return whole_words(map(words_pattern, words))

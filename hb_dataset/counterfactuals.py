@@ -20,11 +20,9 @@ from typing import Literal, NamedTuple, get_args
 
 from hb_dataset.bias_specification import BiasSpecification, TargetPair
 from hb_dataset.hints import did_you_mean
+from hb_dataset.matching import SPACE, plain_text, squeezed, words_pattern
 
 Mode = Literal["word", "published"]
-
-# re.IGNORECASE treats "ı" and "İ" as "i"; str.casefold does not.
-_OTHER_I = str.maketrans({"ı": "i", "İ": "i"})
 
 
 class TermSpan(NamedTuple):
@@ -58,11 +56,13 @@ def counterfactual(text: str, specification: BiasSpecification, mode: Mode = "wo
     check_mode(mode)
     if mode == "published":
         return _published(lowered(text), specification)
-    active = _active_pairs(text, specification)
+    plain = plain_text(text)
+    active = _active_pairs(plain.text, specification)
     if not active:
         return None
     forms = _forms(specification, active)
-    return _pattern(specification, active).sub(lambda match: _replaced(match, forms), text)
+    matches = _pattern(specification, active).finditer(plain.text)
+    return plain.with_replaced(edit for match in matches for edit in _edits(match, forms))
 
 
 def pair_of(text: str, specification: BiasSpecification, mode: Mode) -> tuple[str, str | None]:
@@ -85,14 +85,16 @@ def terms_in(text: str, specification: BiasSpecification, mode: Mode = "word") -
     check_mode(mode)
     if mode == "published":
         return tuple(sorted(_published_terms(lowered(text), specification)))
-    active = _active_pairs(text, specification)
+    plain = plain_text(text)
+    active = _active_pairs(plain.text, specification)
     forms = _forms(specification, active)
     group_1 = _forms(specification, frozenset())
     terms = []
-    for match in _pattern(specification, active).finditer(text) if active else ():
-        word = _key(match["term"])
+    for match in _pattern(specification, active).finditer(plain.text) if active else ():
+        word = squeezed(match["term"])
         if word in forms:
-            terms.append(TermSpan(*match.span("term"), 1 if word in group_1 else 2, forms[word].pair))
+            start, end = map(plain.original_position, match.span("term"))
+            terms.append(TermSpan(start, end, 1 if word in group_1 else 2, forms[word].pair))
     return tuple(terms)
 
 
@@ -141,7 +143,7 @@ def _published_terms(text: str, specification: BiasSpecification) -> Iterator[Te
 
 def _active_pairs(text: str, specification: BiasSpecification) -> frozenset[int]:
     forms = _forms(specification, frozenset())
-    words = (_key(match["term"]) for match in _pattern(specification, frozenset()).finditer(text))
+    words = (squeezed(match["term"]) for match in _pattern(specification, frozenset()).finditer(text))
     return frozenset(forms[word].pair for word in words if word in forms)
 
 
@@ -172,26 +174,22 @@ def _regular_plural(term: str) -> str:
 def _pattern(specification: BiasSpecification, active: frozenset[int]) -> re.Pattern[str]:
     words = {*_forms(specification, active), *(phrase.lower() for phrase in specification.kept_phrases)}
     longest_first = sorted(words, key=lambda word: (-len(word), word))
-    terms = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in longest_first)
+    terms = "|".join(words_pattern(word, same_signs=True) for word in longest_first)
     return re.compile(
-        rf"(?:(?<!\w)(?P<article>an?)(?P<space>\s+))?(?<!\w)(?P<term>{terms})(?!\w)(?P<ending>['’]s?(?!\w))?",
-        re.IGNORECASE,
+        rf"(?:(?<!\w)(?P<article>an?){SPACE})?(?<!\w)(?P<term>{terms})(?!\w)(?P<ending>'s?(?!\w))?", re.IGNORECASE
     )
 
 
-def _key(words: str) -> str:
-    return " ".join(words.translate(_OTHER_I).casefold().split())
-
-
-def _replaced(match: re.Match[str], forms: dict[str, _Form]) -> str:
-    form = forms.get(_key(match["term"]))
+def _edits(match: re.Match[str], forms: dict[str, _Form]) -> Iterator[tuple[int, int, str]]:
+    form = forms.get(squeezed(match["term"]))
     if form is None:  # a phrase to keep
-        return match[0]
+        return
     words = _with_case_of(match["term"], form.words)
-    before = ""
     if match["article"]:
-        before = _article(match["article"], match["term"], words) + match["space"]
-    return before + words + _ending(match, form.words)
+        yield *match.span("article"), _article(match["article"], match["term"], words)
+    yield *match.span("term"), words
+    if match["ending"]:
+        yield match.start("ending") + 1, match.end("ending"), _after_apostrophe(match, form.words)
 
 
 def _with_case_of(model: str, words: str) -> str:
@@ -213,12 +211,11 @@ def _article(article: str, old: str, new: str) -> str:
     return changed.capitalize() if article[0].isupper() else changed
 
 
-def _ending(match: re.Match[str], words: str) -> str:
-    ending = match["ending"] or ""
-    old = match["term"].lower()
-    if len(ending) == 1:  # after an s, an apostrophe alone marks a possessive; otherwise, it closes a quotation
-        quoted = match.start() > 0 and match.string[match.start() - 1] in "'‘’"
-        return ending if quoted or not old.endswith("s") or words.endswith("s") else f"{ending}s"
-    if ending and words.endswith("s") and not words.endswith("ss") and not old.endswith("s"):
-        return ending[0]  # "gentlemen's" → "ladies'"
+def _after_apostrophe(match: re.Match[str], words: str) -> str:
+    ending, old = match["ending"][1:], match["term"].lower()
+    if not ending:  # after an s, an apostrophe alone marks a possessive; otherwise, it closes a quotation
+        quoted = match.string[match.start() - 1 : match.start()] in ("'", '"')
+        return "" if quoted or not old.endswith("s") or words.endswith("s") else "s"
+    if words.endswith("s") and not words.endswith("ss") and not old.endswith("s"):
+        return ""  # "gentlemen's" → "ladies'"
     return ending

@@ -9,7 +9,6 @@ usages of each term among training set examples (including their prompts) by the
 
 import argparse
 import os
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from ahocorasick_rs import AhoCorasick, Implementation
 from hb_dataset.command_line import CommandParser
 from hb_dataset.data_files import FORMATS, load_split
 from hb_dataset.hints import did_you_mean
+from hb_dataset.matching import squeezed
 from hb_dataset.vocabulary import read_vocabulary
 from hb_dataset.whole_files import write_text
 
@@ -28,24 +28,13 @@ BATCH_CHARACTERS = 2**18  # per search; batches of this size fit into a core's c
 BATCH_EXAMPLES = 1000  # per read
 
 _SEPARATOR = "\0"  # a character that is in no term, and is neither a word character nor white space
-_WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-# Maps each special character to the plain character that is counted instead. As in re.IGNORECASE, "ı" and "ſ" count as
-# "i" and "s". In lower case, "İ" would become two characters, and the second is not a word character. A soft hyphen is
-# removed, because it is visible only at the end of a line.
-_PLAIN = (
-    dict.fromkeys("‘’‛ʼ＇", "'")
-    | dict.fromkeys("‐‑‒–−﹣－", "-")
-    | dict.fromkeys("\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B))), " ")
-    | {"İ": "i", "ı": "i", "ſ": "s", "\u00ad": ""}
-)
 
 
 def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -> tuple[list[int], int]:
     """Counts how often each term occurs in the texts, ignoring case.
 
     Only whole words count: "Black-owned" uses "Black", but "blackboard" does not. Each term is counted independently,
-    so "American Indian" also uses "American". Typographic apostrophes and hyphens count as plain ones, and any white
-    space counts as one space. A letter with a combining accent counts as the accented letter.
+    so "American Indian" also uses "American". Any typography counts (see `matching.plain_text`).
 
     Args:
         examples: The texts of each example, such as a prompt and its reply. They are read once and not stored.
@@ -55,7 +44,7 @@ def count_descriptors(examples: Iterable[Iterable[str]], terms: Sequence[str]) -
         The number of uses of each term [terms], and the number of examples.
     """
     distinct: dict[str, int] = {}
-    of_term = [distinct.setdefault(" ".join(_plain_lower(term).split()), len(distinct)) for term in terms]
+    of_term = [distinct.setdefault(squeezed(term).strip(), len(distinct)) for term in terms]
     matcher = AhoCorasick(distinct, implementation=Implementation.DFA)
     usages = [0] * len(distinct)
     num_examples = size = 0
@@ -162,22 +151,9 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _plain_lower(text: str) -> str:
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-        for sign, plain in _PLAIN.items():
-            text = text.replace(sign, plain)
-        text = text.encode(errors="replace").decode()  # an unpaired surrogate cannot be searched
-    text = text.lower()
-    for character in _WHITE_SPACE:
-        text = text.replace(character, " ")
-    while "  " in text:
-        text = text.replace("  ", " ")
-    return text
-
-
 def _count_batch(matcher: AhoCorasick, texts: list[str], usages: list[int]) -> None:
-    text = _plain_lower(_SEPARATOR.join(["", *texts, ""]))
+    text = squeezed(_SEPARATOR.join(["", *texts, ""]))
+    text = text.encode(errors="replace").decode()  # an unpaired surrogate cannot be searched
     for term, start, end in matcher.find_matches_as_indexes(text, overlapping=True):
         if not (_is_word(text[start - 1]) or _is_word(text[end])):
             usages[term] += 1

@@ -1,6 +1,8 @@
 import hashlib
+import itertools
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
@@ -17,6 +19,7 @@ NAMES_AXIS = "names"
 # The text that states the name. `name` adds it to the system message, and `signature` adds it below the user's
 # question.
 NAME_CUES = {"name": f"The user's name is {SINGULAR_SLOT}.", "signature": f"Thanks,\n{SINGULAR_SLOT}"}
+MAX_NAMES = 10_000  # every name is asked every question, so a run with more names would not end in a day
 _COLUMNS = ["name", "group"]
 _ID_DIGITS = 20  # as in other prompts
 
@@ -58,16 +61,19 @@ def name_prompts(names: list[PersonName], number: int) -> pa.Table:
     rows = []
     for each in names:
         named = dict.fromkeys(("text", "descriptor", "noun", "noun_phrase"), each.name)
-        row = {**named, "axis": NAMES_AXIS, "bucket": each.group, "template": SINGULAR_SLOT, "plural": False}
-        for copy in range(number):
-            rows.append({**row, "id": hashlib.sha256(f"{each.name}\x1f{copy}".encode()).hexdigest()[:_ID_DIGITS]})
-    return pa.Table.from_pylist(rows, PROMPT_SCHEMA)
+        rows.append({**named, "axis": NAMES_AXIS, "bucket": each.group, "template": SINGULAR_SLOT, "plural": False})
+    prompts = pa.Table.from_pylist(rows, PROMPT_SCHEMA).take(np.repeat(np.arange(len(names)), number))
+    copies = itertools.product((each.name for each in names), range(number))
+    ids = [hashlib.sha256(f"{name}\x1f{copy}".encode()).hexdigest()[:_ID_DIGITS] for name, copy in copies]
+    return prompts.set_column(0, "id", pa.array(ids, pa.string()))
 
 
 def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
     faults: list[Fault] = []
     is_csv = path.suffix.lower() not in (".yaml", ".yml")
     located = _read_csv(path, faults) if is_csv else read_entries(path, "names", PersonName, faults)
+    if len(located) > MAX_NAMES:
+        return [], [Fault(path.name, 1, f"has {len(located):,} names; list at most {MAX_NAMES:,}")]
     lines: dict[str, int] = {}
     for each in located:
         first = lines.setdefault(each.entry.name.lower(), each.line)

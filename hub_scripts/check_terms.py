@@ -14,7 +14,7 @@ from hb_dataset.command_line import CommandParser
 from hb_dataset.names import name_faults
 from hb_dataset.versions import NEXT, version_folder
 from hb_dataset.vocabulary import VOCABULARIES
-from hub_scripts.folder_checks import frozen_faults, link_faults, newly_frozen, shown_path
+from hub_scripts.folder_checks import frozen_faults, link_faults, newly_frozen, shown_path, subfolder_faults
 from hub_scripts.term_changes import compare, effect
 from hub_scripts.term_checks import source_faults, things_to_look_at
 from hub_scripts.term_entries import AgainstError, Contents, read_against, read_contents
@@ -34,10 +34,10 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
             f"the vocabulary folder {folder} does not exist; set --vocabulary to an existing folder"
         )
     name, before = read_against(folder, against)
-    links = link_faults(folder)
+    links, subfolders = link_faults(folder), subfolder_faults(folder)
     after = Contents((), frozenset(), (), unread=before.files) if links else read_contents(folder)
     changes = compare(before, after)
-    faults = [*links, *after.faults, *source_faults(before, changes), *frozen_faults(folder)]
+    faults = [*links, *subfolders, *after.faults, *source_faults(before, changes), *frozen_faults(folder)]
     if folder.resolve().parent == VOCABULARIES:
         faults += [fault._replace(file=f"../{fault.file}") for fault in name_faults()]
     return Report(

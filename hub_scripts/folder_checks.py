@@ -29,6 +29,13 @@ def link_faults(folder: Path) -> list[Fault]:
     ]
 
 
+def subfolder_faults(folder: Path) -> list[Fault]:
+    """Reports folders that the vocabulary's reader ignores, because their names begin with "." or end in ".md"."""
+    folders = (path for path in sorted(folder.iterdir()) if path.is_dir() and path.name != ".git")
+    names = [path.name for path in folders if path.name.startswith(".") or path.suffix == ".md"]
+    return [Fault(name, 1, "is a folder, but a vocabulary consists of files; remove the folder") for name in names]
+
+
 def frozen_faults(folder: Path) -> list[Fault]:
     folder = folder.absolute()
     root, own = folder.parent, read_frozen()

@@ -1,10 +1,14 @@
 import hashlib
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.standalone_phrases import standalone_table
-from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling
+from hub_scripts.near_terms import near_index, near_places, one_edit_apart, same_but_for_spelling
 from hub_scripts.term_entries import (
     LEFT_OUT,
     LEFT_OUT_NOUN,
@@ -78,14 +82,17 @@ def compare(before: Contents, after: Contents) -> Changes:
     new = {_key(entry): entry for entry in after.of_kind(*NAMED_KINDS)}
     pairs = [(old[key], entry) for key, entry in new.items() if key in old]
     removed = [entry for key, entry in old.items() if key not in new]
-    added = []
+    added, moved = [], set()
+    index = near_index(entry.name for entry in removed)
     for entry in (entry for key, entry in new.items() if key not in old):
-        former = next((other for other in removed if _same_entry(other, entry)), None)
+        formers = (place for place in near_places(entry.name, index) if place not in moved)
+        former = next((place for place in formers if _same_entry(removed[place], entry)), None)
         if former is None:
             added.append(entry)
         else:
-            removed.remove(former)
-            pairs.append((former, entry))
+            moved.add(former)
+            pairs.append((removed[former], entry))
+    removed = [entry for place, entry in enumerate(removed) if place not in moved]
     changed = (Changed(former, entry, _differences(former, entry)) for former, entry in pairs)
     unnamed_before, unnamed_after = (
         Counter(
@@ -107,22 +114,27 @@ def effect(before: Contents, after: Contents, changes: Changes, *, seed: int, mo
 
     Sentences are selected for at most `most` entries. All other entries with new sentences are only counted.
     """
-    rows_before, rows_after = _texts(before), _texts(after)
-    known = set(rows_before)
+    rows_before, rows_after = _prompts(before), _prompts(after)
+    known = rows_before["text"].unique()
+    new_texts = _texts_by_name(rows_after.filter(pc.invert(pc.is_in(rows_after["text"], known))))
     to_read: list[NewSentences] = []
     num_not_shown = 0
     same_sentences = {change.after for change in changes.changed if not _rewords(change)}
     for entry in (entry for entry in changes.touched if entry not in same_sentences):
-        new = set(_sentences(entry, after)) - known
-        if new and len(to_read) < most:
+        if entry.kind == STANDALONE:
+            texts = standalone_table([entry.value], after.templates)["text"]
+            new = texts.filter(pc.invert(pc.is_in(texts, known))).unique()
+        else:
+            new = new_texts.get((entry.kind, entry.axis, entry.name), ())
+        if len(new) and len(to_read) < most:
             # A hash makes the selection independent of the rest of the vocabulary.
-            chosen = sorted(new, key=lambda text: hashlib.sha256(f"{seed}\x1f{text}".encode()).digest())
+            chosen = sorted(map(str, new), key=lambda text: hashlib.sha256(f"{seed}\x1f{text}".encode()).digest())
             to_read.append(NewSentences(entry, len(new), tuple(chosen[:SENTENCES_TO_READ])))
-        elif new:
+        elif len(new):
             num_not_shown += 1
     return Effect(
         before=Counts(len(rows_before), len(known)),
-        after=Counts(len(rows_after), len(set(rows_after))),
+        after=Counts(len(rows_after), len(rows_after["text"].unique())),
         to_read=tuple(to_read),
         num_not_shown=num_not_shown,
     )
@@ -155,19 +167,17 @@ def _rewords(change: Changed) -> bool:
     )
 
 
-def _texts(contents: Contents) -> list[str]:
-    table = prompt_table(contents.descriptors, contents.nouns, contents.templates, contents.left_out_nouns)
-    return table["text"].to_pylist()
+def _prompts(contents: Contents) -> pa.Table:
+    return prompt_table(contents.descriptors, contents.nouns, contents.templates, contents.left_out_nouns)
 
 
-def _sentences(entry: Entry, contents: Contents) -> list[str]:
-    descriptors, nouns, templates = contents.descriptors, contents.nouns, contents.templates
-    if entry.kind == STANDALONE:
-        return standalone_table([entry.value], templates)["text"].to_pylist()
-    if entry.kind == TERM:
-        descriptors = [entry.value]
-    elif entry.kind == NOUN:
-        nouns = [entry.value]
-    else:
-        templates = [template for template in templates if template == entry.value]  # excludes SEAT templates
-    return prompt_table(descriptors, nouns, templates, contents.left_out_nouns)["text"].to_pylist()
+def _texts_by_name(prompts: pa.Table) -> dict[tuple[str | None, ...], Sequence[Any]]:
+    """Returns the distinct sentences of each entry, by its kind, axis and name."""
+    texts: dict[tuple[str | None, ...], Sequence[Any]] = {}
+    for kind, columns in ((TERM, ["axis", "descriptor"]), (NOUN, ["noun"]), (TEMPLATE, ["template"])):
+        groups = prompts.group_by(columns).aggregate([("text", "distinct")])
+        axes = groups["axis"].to_pylist() if kind == TERM else [None] * len(groups)
+        names = groups[columns[-1]].to_pylist()
+        for axis, name, of_entry in zip(axes, names, groups["text_distinct"], strict=True):
+            texts[kind, axis, name] = of_entry
+    return texts

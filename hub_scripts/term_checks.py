@@ -7,12 +7,13 @@ do in that case.
 import re
 from collections.abc import Iterator, Sequence
 
+from hb_dataset.matching import squeezed
 from hb_dataset.noun_phrases import noun_phrase
 from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
 from hb_dataset.vocabulary_faults import MAX_WORDS_BEFORE
 from hb_dataset.written_text import other_letters
 from hb_dataset.yaml_lines import Fault
-from hub_scripts.near_terms import one_edit_apart, same_but_for_spelling
+from hub_scripts.near_terms import look_alike, near_index, near_places, one_edit_apart, same_but_for_spelling
 from hub_scripts.term_changes import Changed, Changes
 from hub_scripts.term_entries import NOUN, STANDALONE, TERM, Contents, Entry
 
@@ -44,10 +45,17 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
 
 def things_to_look_at(after: Contents, changes: Changes) -> list[Fault]:
     things = []
-    for entry in (*changes.added, *_changed_in(changes, _NAMING)):
-        things += [Fault(entry.file, entry.line, message) for message in _near(entry, after)]
+    for kind in (TERM, NOUN):
+        entries = after.of_kind(kind)
+        index = near_index(entry.name for entry in entries)
+        for entry in (*changes.added, *_changed_in(changes, _NAMING)):
+            if entry.kind == kind:
+                near = [entries[place] for place in near_places(entry.name, index)]
+                things += [Fault(entry.file, entry.line, message) for message in _near(entry, near)]
+    nouns = after.nouns
+    openings = [_spoken(template.parts[0]) for template in after.templates]
     for entry in (*changes.added, *_changed_in(changes, _WORDING)):
-        things += [Fault(entry.file, entry.line, message) for message in _wording(entry, after.nouns)]
+        things += [Fault(entry.file, entry.line, message) for message in _wording(entry, nouns, openings)]
     for entry in changes.added:
         if entry.kind in (TERM, STANDALONE) and entry.value.preference is not None and entry.value.note is None:
             message = (
@@ -65,11 +73,9 @@ def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
     return [change.after for change in changes.changed if keys & {name for name, _, _ in change.differences}]
 
 
-def _near(entry: Entry, after: Contents) -> Iterator[str]:
-    if entry.kind not in (TERM, NOUN):
-        return
+def _near(entry: Entry, near: Sequence[Entry]) -> Iterator[str]:
     name, is_term = entry.name, entry.kind == TERM
-    for other in after.of_kind(entry.kind):
+    for other in near:
         if (other.line, other.file) == (entry.line, entry.file):
             continue
         other_line = f"{other.file}:{other.line}"
@@ -90,6 +96,11 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
                 f"{entry.kind} {name!r} is one letter away from {other.name!r} ({other_line}); if this is a typing "
                 "error, correct it, otherwise leave both"
             )
+        elif not same and look_alike(name, other.name):
+            yield (
+                f"{entry.kind} {name!r} has characters that look like those in {other.name!r} ({other_line}); write "
+                "the letters that people write, or leave both if they are different words"
+            )
         if same and is_term and entry.value.preference != other.value.preference:
             yield (
                 f"term {name!r} is {_labelled(entry)} here, and {other.name!r} ({other_line}) is {_labelled(other)}; "
@@ -97,7 +108,7 @@ def _near(entry: Entry, after: Contents) -> Iterator[str]:
             )
 
 
-def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
+def _wording(entry: Entry, nouns: Sequence[PersonNoun], openings: Sequence[Sequence[str]]) -> Iterator[str]:
     value = entry.value
     letters = other_letters(" ".join([entry.name, entry.fields.get("plural") or ""]))
     if letters:
@@ -109,6 +120,19 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
         yield (
             f"term {entry.name!r} is also a noun in nouns.yaml; remove the term, unless people say it before other "
             'nouns, as in "an enby friend"'
+        )
+    if digits := re.search(r"[^\W\d_]\d+[^\W\d_]", entry.name):
+        yield (
+            f"{entry.kind} {entry.name!r} has a digit between letters ({digits[0]}); if it stands for a letter, write "
+            "the letter"
+        )
+    words = _spoken(entry.name)
+    if entry.kind in (TERM, NOUN) and any(
+        opening and words[: len(opening)] == opening[: len(words)] for opening in openings
+    ):
+        yield (
+            f"{entry.kind} {entry.name!r} begins like a template; write only words for people, which the template's "
+            "sentence contains in place of its slot"
         )
     if entry.kind == TERM and _like_a_sentence(value):
         yield (
@@ -127,6 +151,10 @@ def _wording(entry: Entry, nouns: Sequence[PersonNoun]) -> Iterator[str]:
             f"term {value.term!r} has the `plural` {value.plural!r}, which may describe one person; write the form "
             'after a plural noun ("with lisps"), or leave it if several people can share what it describes'
         )
+
+
+def _spoken(text: str) -> list[str]:
+    return re.findall(r"[\w']+", squeezed(text))
 
 
 def _like_a_sentence(term: Descriptor) -> bool:

@@ -4,17 +4,23 @@ The prompt's term is masked before the style of a reply is classified, but other
 reply to a deaf person may mention "hard-of-hearing" people. This module masks these terms too, classifies the replies
 again and recomputes Full Gen Bias. The difference between the two values shows how much the classifier's reaction to
 terms adds to Full Gen Bias. The difference is negative if this reaction hides bias.
+
+The prompt's own term also counts if masking missed it because letters of the term are written as other characters, or
+with signs between them: "d-e-a-f", "déaf", "de4f".
 """
 
 import re
 import warnings
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from hb_dataset.matching import PlainText, as_it_looks, plain_text
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.identity_leakage.leakage import NamedPerson
 from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
@@ -23,7 +29,7 @@ from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
-_SHORT = 3  # the minimum length of a stem
+_SHORT = 3  # the minimum length of the beginning of a word
 NUM_MOST_IN_VIEW = 10
 MENTION_SCHEMA = pa.schema([(name, pa.string()) for name in ("id", "axis", "descriptor")])
 
@@ -90,28 +96,45 @@ def leakage_in_replies(
     }
 
 
-def mentions_in(texts: Sequence[str], people: Sequence[NamedPerson]) -> list[list[Mention]]:
+def mentions_in(
+    texts: Sequence[str], people: Sequence[NamedPerson], own: Sequence[tuple[str, str]] = ()
+) -> list[list[Mention]]:
     """Finds the mentions of terms in each text, from start to end.
 
-    A mention is any form of a term that `censoring.mention_pattern` masks. If mentions overlap, only the longest
-    counts. If several terms consist of the same words, the term whose capital letters match the text counts. If no term
-    matches, the first term counts. "left-handed" never counts, because it replaces masked terms.
+    A mention is any form of a term that `censoring.mention_pattern` masks, or any spelling of the text's `own` axis and
+    term that masking missed. If mentions overlap, only the longest counts. If several terms consist of the same words,
+    the term whose capital letters match the text counts. If no term matches, the first term counts. "left-handed" never
+    counts, because it replaces masked terms.
     """
+    plain = [plain_text(text) for text in texts]
     texts_with: dict[str, list[int]] = {}
-    for index, text in enumerate(texts):
-        for word in set(re.findall(r"\w+", text.lower())):
+    for index, text in enumerate(plain):
+        for word in set(re.findall(r"\w+", text.text.lower())):
             texts_with.setdefault(word, []).append(index)
+    words = sorted(texts_with)
     spans: list[list[tuple[int, bool, int, int, int]]] = [[] for _ in texts]
+    term_of: dict[tuple[str | None, str], int] = {}
     for term, person in enumerate(people):
         if person.phrase == person.neutral:  # the word that masks terms is itself a term
             continue
         name, is_name = person.key.descriptor, person.key.axis == NAMES_AXIS
-        pattern = name_pattern(name) if is_name else mention_pattern(name, person.plural)
-        for index in range(len(texts)) if is_name else _candidates(name, texts_with):
-            for match in pattern.finditer(texts[index]):
+        term_of[person.key] = term
+        forms = re.findall(r"\w[^ -]+", name) if is_name else filter(None, [person.plural])
+        candidates = _candidates([name, *forms], words, texts_with)
+        if candidates:
+            pattern = name_pattern(name) if is_name else mention_pattern(name, person.plural)
+        for index in candidates:
+            for match in pattern.finditer(plain[index].text):
                 start, end = match.span()
                 spans[index].append((start - end, match[0] != name, term, start, end))
-    return [_longest(of_text) for of_text in spans]
+    for index, key in enumerate(own):
+        if key in term_of:
+            pattern = _misspelt_pattern(key[1])
+            for match in pattern.finditer(as_it_looks(plain[index].text)):
+                start, end = match.span()
+                if key[0] != NAMES_AXIS or plain[index].text[start].isupper():
+                    spans[index].append((start - end, True, term_of[key], start, end))
+    return [_longest(of_text, text) for of_text, text in zip(spans, plain, strict=True)]
 
 
 def _full_gen_bias(vectors: np.ndarray, replies: Replies, debias: bool) -> float:
@@ -127,18 +150,31 @@ def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
     return mask.join(text[start:end] for start, end in zip([0, *ends], [*starts, len(text)], strict=True))
 
 
-def _candidates(term: str, texts_with: Mapping[str, Sequence[int]]) -> list[int]:
-    """Finds the texts that may contain a term.
+def _candidates(terms: Sequence[str], words: Sequence[str], texts_with: Mapping[str, Sequence[int]]) -> list[int]:
+    """Finds the texts that may contain one of the terms.
 
-    The search uses the stem of the term's longest word, because all forms of the term share that stem.
+    All forms of a term contain a word that begins like the term's longest word or longest part before a hyphen. `words`
+    is sorted.
     """
-    longest = max(re.findall(r"\w+", term.lower()), key=len)
-    stem = longest[: max(_SHORT, len(longest) - 3)]
-    return sorted(set().union(*(rows for word, rows in texts_with.items() if stem in word)))
+    found: set[int] = set()
+    for term in terms:
+        firsts = re.findall(r"(?<!\S)\W*(\w+)", plain_text(term).text.lower())
+        longest = max(reversed(firsts), key=len)
+        ending = 3 if "who" in firsts else 2 if longest.endswith("man") else int(longest.endswith("y"))
+        stem = longest[: max(_SHORT, len(longest) - ending)]
+        for word in words[bisect_left(words, stem) : bisect_left(words, f"{stem}\U0010ffff")]:
+            found.update(texts_with[word])
+    return sorted(found)
 
 
-def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
-    """Selects the spans that do not overlap with a longer span.
+@cache
+def _misspelt_pattern(term: str) -> re.Pattern[str]:
+    letters = r"(?:[^\w\s']|_)*".join(filter(str.isalnum, as_it_looks(term)))
+    return re.compile(rf"(?<![^\W_]){letters}(?![^\W_])")
+
+
+def _longest(spans: Sequence[tuple[int, bool, int, int, int]], text: PlainText) -> list[Mention]:
+    """Selects the spans that do not overlap with a longer span, as positions in the original text.
 
     A span consists of five values: its negative length, a flag for different capital letters in text and term, the
     term, the start and the end.
@@ -148,5 +184,5 @@ def _longest(spans: Sequence[tuple[int, bool, int, int, int]]) -> list[Mention]:
     for _, _, term, start, end in sorted(spans):  # from the longest, so no later span contains one that is kept
         if taken.isdisjoint((start, end - 1)):
             kept.append(Mention(term, start, end))
-            taken.update(range(start, end))
+    kept = [Mention(term, *map(text.original_position, (start, end))) for term, start, end in kept]
     return sorted(kept, key=lambda mention: mention.start)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
+from hb_dataset.matching import plain_text
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 
@@ -91,9 +91,7 @@ def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _essence(text: str) -> str:
-    plain = unicodedata.normalize("NFKC", straight_apostrophes(text))
-    folded = unicodedata.normalize("NFKC", plain.casefold())
-    return folded.translate(_SKIP)
+    return unicodedata.normalize("NFKC", plain_text(text).text.casefold()).translate(_SKIP)
 
 
 class _SkipTable(dict[int, int | None]):
@@ -104,4 +102,4 @@ class _SkipTable(dict[int, int | None]):
         return self[code]
 
 
-_SKIP = _SkipTable()
+_SKIP = _SkipTable({ord("~"): None, ord("`"): None})  # Markdown

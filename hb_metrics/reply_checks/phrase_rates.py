@@ -1,9 +1,9 @@
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from hb_dataset.matching import squeezed, whole_words, words_pattern
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
 
 # The paper's phrases, under the paper's headings.
@@ -28,9 +28,6 @@ PAPER_AXES: Mapping[str, tuple[str, ...]] = {
     "confusion": ("gender_and_sex", "religion", "sexual_orientation"),
 }
 GROUP_SIZE = 20  # the number of descriptors per heading in the paper
-# Characters that people type instead of an apostrophe: quotation marks, a modifier letter, a prime, a full-width
-# apostrophe and accents.
-_APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ′＇´`"), "'")
 
 
 def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> dict[str, list[DescriptorKey]]:
@@ -54,10 +51,10 @@ def phrase_rates(
 ) -> dict[str, Any]:
     """Computes the share of replies that contain each of the paper's phrases, overall and by group of descriptors.
 
-    Only whole words match. Case, the kind of apostrophe and the kind of white space are ignored. All sequences except
-    `groups` are [replies]. Shares are `None` if a group has no reply.
+    Only whole words match, in upper or lower case and in any typography. All sequences except `groups` are [replies].
+    Shares are `None` if a group has no reply.
     """
-    texts = [_plain(reply) for reply in replies]
+    texts = [squeezed(reply) for reply in replies]
     containing: dict[str, dict[str, np.ndarray]] = {}
     for heading, phrases in PAPER_PHRASES.items():
         containing[heading] = {phrase: _contain(texts, phrase) for phrase in phrases}
@@ -69,19 +66,10 @@ def phrase_rates(
     }
 
 
-def straight_apostrophes(text: str) -> str:
-    return text.translate(_APOSTROPHES)
-
-
-def _plain(text: str) -> str:
-    return " ".join(straight_apostrophes(text).casefold().split())
-
-
 def _contain(texts: Sequence[str], phrase: str) -> np.ndarray:
-    plain = _plain(phrase)
-    search = re.compile(rf"(?<!\w){re.escape(plain)}(?!\w)").search
+    search = whole_words([words_pattern(phrase, same_signs=True)]).search
     # `in` is faster than the regular expression, and excludes most texts.
-    return np.array([plain in text and search(text) is not None for text in texts], dtype=bool)
+    return np.array([phrase in text and search(text) is not None for text in texts], dtype=bool)
 
 
 def _group_rates(

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import yaml
 
-from hb_metrics.reply_checks.phrase_rates import straight_apostrophes
+from hb_dataset import matching
 
 RULES_FILE = Path(__file__).with_name("refusals.yaml")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # CSafeLoader is ten times as fast
@@ -43,7 +43,7 @@ _CLAUSE = (
     r"afraid|apologize|regret|unfortunately),? )"
 )
 _CLAUSE_END = r"(?= ?(?:[.,!?;:()–—…-]|$))"
-_QUOTES_AND_MARKUP = str.maketrans(dict.fromkeys('"“”„«»*_#>`~|[]{}', " "))
+_QUOTES_AND_MARKUP = str.maketrans(dict.fromkeys('"“”„«»*_#>`~|[]{}\\', " "))
 _CONTRACTIONS = (
     (r"\ba\. ?i\b\.?", "ai"),
     (r"\b(?:can't|cant|cannot)\b", "can not"),
@@ -101,8 +101,7 @@ def plain_text(text: str) -> str:
 
     Quotation marks and Markdown become spaces. Emoji become full stops, because they end a clause.
     """
-    text = unicodedata.normalize("NFKC", straight_apostrophes(text)).casefold()
-    text = text.translate(_QUOTES_AND_MARKUP)
+    text = unicodedata.normalize("NFKC", matching.plain_text(text).text).casefold().translate(_QUOTES_AND_MARKUP)
     if not text.isascii():
         text = "".join({"Cf": "", "So": " . "}.get(unicodedata.category(char), char) for char in text)
     for pattern, plain in _SPELT_OUT:

@@ -1,8 +1,8 @@
 """Finds the tokens of a bias specification's terms.
 
-Terms match whole words, in upper or lower case. The longest term wins: "american" does not match inside the term
-"african american". An attribute may end in a wildcard: "greed*" matches greed, greedy and greediness. Terms are found
-in the text first and then mapped to tokens, so any fast tokenizer is suitable.
+Terms match whole words, in upper or lower case and in any typography. The longest term wins: "american" does not match
+inside the term "african american". An attribute may end in a wildcard: "greed*" matches greed, greedy and greediness.
+Terms are found in the text first and then mapped to tokens, so any fast tokenizer is suitable.
 """
 
 import re
@@ -14,6 +14,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.bias_specification import BiasSpecification
+from hb_dataset.matching import plain_text, words_pattern
 
 _CASES = (str.lower, str.title, str.upper)
 # The number of a term's forms: lower, title and upper case, each with and without a space before the term. Tokens
@@ -77,12 +78,16 @@ def read_terms(
 
 def term_pattern(terms: Sequence[str]) -> re.Pattern[str]:
     longest_first = sorted(range(len(terms)), key=lambda index: -len(terms[index]))
-    groups = "|".join(f"(?P<t{index}>{_pattern(terms[index])})" for index in longest_first)
+    groups = "|".join(f"(?P<t{index}>{words_pattern(terms[index], same_signs=True)})" for index in longest_first)
     return re.compile(rf"(?<!\w)(?:{groups})(?!\w)", re.IGNORECASE)
 
 
 def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
-    return [Match(*match.span(), int(str(match.lastgroup)[1:])) for match in pattern.finditer(text)]
+    plain = plain_text(text)
+    return [
+        Match(*map(plain.original_position, match.span()), int(str(match.lastgroup)[1:]))
+        for match in pattern.finditer(plain.text)
+    ]
 
 
 def form_of(text: str, match: Match) -> int:
@@ -122,11 +127,6 @@ def span_means(vectors: torch.Tensor, spans: torch.Tensor) -> torch.Tensor:
     _, occurrence, length = keys.unique(return_inverse=True, return_counts=True)
     sums = vectors.new_zeros(len(length), vectors.shape[2]).index_add(0, occurrence, vectors[inside])
     return sums / length[:, None]
-
-
-def _pattern(term: str) -> str:
-    words = (re.escape(word.removesuffix("*")) + (r"\w*" if word.endswith("*") else "") for word in term.split())
-    return r"\s+".join(words)
 
 
 def _tokens_of(word: str, tokenizer: PreTrainedTokenizerBase, *, after_space: bool) -> list[int]:

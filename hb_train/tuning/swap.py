@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from hb_dataset.matching import plain_text
 from hb_dataset.noun_phrases import at_sentence_start, first_letter_article
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
 from hb_metrics.inference.classifiers.censoring import mention_pattern
 
 STEM_LENGTH = 5
+_EMPHASIS = frozenset("*~`")
+_EMPHASIS = frozenset("*~`")
 _WHO = re.compile(r"who\b")
 _NO_NOUN = re.compile(r"[.,!?;:]|$| (?:as|because|but|like|myself|or|so|too|who|yourself)\b", re.IGNORECASE)
 _PERSONS = {"person", "someone", "somebody", "anyone", "anybody", "everyone", "everybody"}
@@ -47,29 +50,34 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
     """
     if source.placement == "after" and target.placement == "before":
         return None  # the target would have to be named before the noun, but the source is named after it
+    plain = plain_text(reply)
+    plain = plain_text(reply)
     new, rest, spans, end = "", "", [], 0
-    for match in mention_pattern(source.term, source.plural).finditer(reply):
-        phrase = _phrase(reply, match, source, target, vocabulary.nouns)
+    for match in mention_pattern(source.term, source.plural).finditer(plain.text):
+        if _EMPHASIS.intersection(plain.text[max(match.start() - 1, 0) : match.end() + 1]):
+            return None  # the words around the emphasis may have to change, too
+        phrase = _phrase(plain.text, match, source, target, vocabulary.nouns)
         if phrase is None or phrase[0] < end:
             return None
         start, stop, text = phrase
-        article = re.search(r"\b(an?) $", reply[end:start], re.IGNORECASE)
+        article = re.search(r"\b(an?) $", plain.text[end:start], re.IGNORECASE)
         if article:
             given = target.article if target.placement == "before" else None
             wanted = given or first_letter_article(text)
             if article[1].lower() != wanted:
                 start = end + article.start(1)
                 text = f"{at_sentence_start(wanted) if article[1][0].isupper() else wanted} {text}"
-        if start > end and reply[start - 1] == " ":
+        if start > end and plain.text[start - 1] == " ":
             start, text = start - 1, f" {text}"
-        new += reply[end:start]
-        rest += reply[end:start] + "\n"
-        spans.append([start, stop, len(new), len(new) + len(text)])
+        old_end, old_start, old_stop = map(plain.original_position, (end, start, stop))
+        new += reply[old_end:old_start]
+        rest += plain.text[end:start] + "\n"
+        spans.append([old_start, old_stop, len(new), len(new) + len(text)])
         new, end = new + text, stop
-    rest += reply[end:]
+    rest += plain.text[end:]
     if _part_pattern(source.term).search(rest) or _axis_pattern(vocabulary, source.axis).search(rest):
         return None
-    return Swap(new + reply[end:], spans)
+    return Swap(new + reply[plain.original_position(end) :], spans)
 
 
 def first_words(source: Descriptor, target: Descriptor, noun: PersonNoun, *, plural: bool) -> list[list[str]]:

@@ -36,6 +36,7 @@ def test_a_list_of_ones_own(tmp_path):
     ("content", "message"),
     [
         ("name,group\nA,X\nB,Y\na,Y\n", r"1 fault .*\.csv:\n.*:4: 'a' is also in line 2; list each name only once"),
+        ("name,group\n" + "Ada,A\n" * 10_001, "has 10,001 names; list at most 10,000"),
         ("name,group\nAda,A\nBo,A\n", "mine.csv:1: has names from fewer than two groups"),
         ("name,group\nAda,A\nBo,\n", "mine.csv:3: group "),
         ("name,group\nAda,A\nBo," + "B" * 200_000, "mine.csv:3: group has 200,000 characters"),

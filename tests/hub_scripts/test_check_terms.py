@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hb_dataset.versions import frozen_versions, version_folder
 from hub_scripts.check_terms import check, main
 from hub_scripts.folder_checks import frozen_faults
-from hub_scripts.near_terms import one_edit_apart
+from hub_scripts.near_terms import near_index, near_places, one_edit_apart
 from hub_scripts.term_entries import AgainstError
 from hub_scripts.term_report import as_text
 
@@ -126,6 +126,16 @@ def test_links_are_refused_and_not_followed(tmp_path, name):
     assert re.search("hidden-word|Removed|→", text) is None
 
 
+@pytest.mark.parametrize("name", [".evil", "x.md", "words"])
+def test_folders_are_refused(tmp_path, name):
+    folder = write(tmp_path / "after")
+    (folder / name).mkdir()
+    (folder / ".git").mkdir()
+    (fault,) = check(folder, str(write(tmp_path / "before"))).faults
+    assert fault.file == name
+    assert "remove" in fault.message or "move it" in fault.message
+
+
 UNREADABLE = {
     "bad YAML": "axis: mood\nterms: [\n",
     "empty": "",
@@ -227,6 +237,13 @@ LOOK = {
     "hyphen": (term("well rested"), "differs from 'well-rested' (mood.yaml:7) only in case, hyphens"),
     "plural s": (term("cheerfuls"), "differs from 'cheerful' (mood.yaml:4) only in case, hyphens, accents or a plural"),
     "typing error": (term("cheeful"), "is one letter away from 'cheerful' (mood.yaml:4)"),
+    "digit for a letter": (term("che3rful"), "has characters that look like those in 'cheerful' (mood.yaml:4)"),
+    "digits at the ends": (term("wa1k1n6"), "has characters that look like those in 'walking' (way.yaml:4)"),
+    "digit in a word": (term("k1ng"), "has a digit between letters (k1n)"),
+    "letters like one": (term("wel1-rested"), "look like those in 'well-rested'"),
+    "rn for m": (noun("wornan", "wornen"), "look like those in 'woman' (nouns.yaml:3)"),
+    "template's opening": (term("i know"), "begins like a template"),
+    "more than an opening": (after("I know who smiles"), "begins like a template"),
     "two axes": (term("walking", "preference: dispreferred", "note: asked"), "is also in way.yaml:4"),
     "label clash": (
         term("walking", "preference: reviewed", "note: asked"),
@@ -404,6 +421,7 @@ def edits(word):
 @given(one=st.text("abcde", min_size=5, max_size=8), other=st.text("abcde", min_size=5, max_size=8), data=st.data())
 def test_one_edit_apart_is_what_one_edit_makes(one, other, data):
     near = data.draw(st.sampled_from(sorted(edits(one))))
+    assert near_places(one, near_index(["-", near])) == [1]
     for word in (near, other):
         assert one_edit_apart(one, word) == (len(word) >= 5 and word != one and word in edits(one))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hb_dataset.matching import SPACE, plain_text, whole_words, words_pattern
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.runs.replies import UNSAFE_MARK, Replies
 
@@ -31,7 +32,7 @@ _IRREGULAR = (
     ("incurred", "incur", "incurs", "incurring"),
     ("dropped", "drop", "drops", "dropping"),
 )
-_DETERMINER = r"(?:(?:an?|the|my|your|his|her|their|our)\s+)?"
+_DETERMINER = rf"(?:(?:an?|the|my|your|his|her|their|our){SPACE})?"
 
 
 def masked_texts(
@@ -42,7 +43,7 @@ def masked_texts(
         return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
     masked = []
     for reply, name in zip(replies.texts, replies.descriptors, strict=True):
-        masked.append(name_pattern(name).sub(NAME, reply.replace(UNSAFE_MARK, "")))
+        masked.append(plain_text(reply.replace(UNSAFE_MARK, "")).masked(name_pattern(name), NAME))
     return masked
 
 
@@ -52,22 +53,24 @@ def term_mentioned(
     """Returns whether each reply mentions its prompt's descriptor, or the user's name: [replies] bool."""
     of_names, found = set(replies.axes) == {NAMES_AXIS}, np.zeros(len(replies.texts), dtype=bool)
     for row, (reply, descriptor) in enumerate(zip(replies.texts, replies.descriptors, strict=True)):
+        text = plain_text(reply).text
         if of_names:
-            found[row] = name_pattern(descriptor).search(reply) is not None
+            found[row] = name_pattern(descriptor).search(text) is not None
             continue
         for term in (descriptor, *paired.get(descriptor, ())):
-            found[row] |= mention_pattern(term, plural_descriptors.get(term)).search(reply) is not None
+            found[row] |= mention_pattern(term, plural_descriptors.get(term)).search(text) is not None
     return found
 
 
 def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:
     """Replaces every mention of a descriptor in a reply with "left-handed".
 
-    A mention is the descriptor or its plural, matched as whole words in upper or lower case. In a mention, hyphens may
-    be missing or replaced with spaces. The verb may have another form: "using a wheelchair" is a mention of "who uses a
-    wheelchair". The word "_POTENTIALLY_UNSAFE__", which some models add to replies, is removed.
+    A mention is the descriptor or its plural, matched as whole words in upper or lower case and in any typography. In a
+    mention, hyphens may be missing or replaced with spaces. The verb may have another form: "using a wheelchair" is a
+    mention of "who uses a wheelchair". The word "_POTENTIALLY_UNSAFE__", which some models add to replies, is removed.
     """
-    return mention_pattern(descriptor, plural_descriptor).sub(REPLACEMENT, reply.replace(UNSAFE_MARK, ""))
+    pattern = mention_pattern(descriptor, plural_descriptor)
+    return plain_text(reply.replace(UNSAFE_MARK, "")).masked(pattern, REPLACEMENT)
 
 
 def censor_replies(
@@ -96,7 +99,7 @@ def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list
     matched as in `censor`, and the longest match is replaced. Articles and the words "he" and "she" are kept.
     """
     return [
-        _mentions_pattern(tuple(names)).sub(MASK, text) if names else text
+        plain_text(text).masked(_mentions_pattern(tuple(names)), MASK) if names else text
         for text, names in zip(texts, mentions, strict=True)
     ]
 
@@ -111,40 +114,40 @@ def paired_terms(prompts: "pa.Table") -> dict[str, list[str]]:
 
 @cache
 def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re.Pattern[str]:
-    forms = [descriptor] if plural_descriptor in (None, descriptor) else [descriptor, plural_descriptor]
-    matches = [match for match in map(_WHO.match, forms) if match]
-    if len(matches) == len(forms):
-        verbs = {form for match in matches for form in _verb_forms(match[1].lower())}
-        rests = [re.sub(r"^an? ", "", form[match.end() :]) for form, match in zip(forms, matches, strict=True)]
-        alternatives = _clauses(verbs, [_words(rest) for rest in rests if rest])
-    else:
-        alternatives = [_words(form) for form in forms]
-    return re.compile(rf"(?<!\w)(?:{_any(alternatives)})(?!\w)", re.IGNORECASE)
+    """Compiles a pattern that matches a descriptor's mentions in a plain text (see `censor`)."""
+    return whole_words(_forms(descriptor, plural_descriptor))
 
 
 @cache
 def name_pattern(name: str) -> re.Pattern[str]:
-    parts = filterfalse(str.islower, re.findall(r"\w[^ -]+", name))
-    return re.compile(rf"(?<!\w)(?:{_any(map(_words, [name, name.upper(), *parts]))})(?!\w)")
+    """Compiles a pattern that matches a name and its parts in a plain text, but no word in lower case ("grace")."""
+    parts = {name, *filterfalse(str.islower, re.findall(r"\w[^ -]+", name))}
+    written = (spelling for part in parts for spelling in (part, part.upper(), part.title()))
+    return whole_words(map(_word_forms, written), flags=0)
 
 
 @cache
 def _mentions_pattern(mentions: tuple[str, ...]) -> re.Pattern[str]:
-    longest_first = sorted(set(mentions), key=lambda mention: (-len(mention), mention))
-    return re.compile("|".join(mention_pattern(mention.strip()).pattern for mention in longest_first), re.IGNORECASE)
+    return whole_words(form for mention in mentions for form in _forms(mention.strip()))
+
+
+def _forms(descriptor: str, plural_descriptor: str | None = None) -> list[str]:
+    forms = [descriptor] if plural_descriptor in (None, descriptor) else [descriptor, plural_descriptor]
+    matches = [match for match in map(_WHO.match, forms) if match]
+    if len(matches) < len(forms):
+        return [_word_forms(form) for form in forms]
+    verbs = {form for match in matches for form in _verb_forms(match[1].lower())}
+    rests = [re.sub(r"^an? ", "", form[match.end() :]) for form, match in zip(forms, matches, strict=True)]
+    return _clauses(verbs, [_word_forms(rest) for rest in rests if rest])
 
 
 def _clauses(verbs: set[str], rests: Sequence[str]) -> list[str]:
-    who = r"(?:who|that)(?:\s+|\s*['’])"
-    verb = f"(?:{_any(verbs)})"
-    rest = f"{_DETERMINER}(?:{_any(rests)})" if rests else ""
+    who = rf"(?:who|that)(?:{SPACE}|\s*')"
+    verb = f"(?:{'|'.join(sorted(verbs, key=len, reverse=True))})"
+    rest = rf"{_DETERMINER}(?:{'|'.join(sorted(rests, key=len, reverse=True))})" if rests else ""
     if verbs.issuperset(_BE):  # "deaf" is a mention of "who is deaf"
-        return [rf"{who}{verb}\s+{rest}", rest]
-    return [rf"(?:{who})?{verb}" + (rf"\s+{rest}" if rest else "")]
-
-
-def _any(alternatives: Iterable[str]) -> str:
-    return "|".join(sorted(set(alternatives), key=lambda text: (-len(text), text)))
+        return [f"{who}{verb}{SPACE}{rest}", rest]
+    return [f"(?:{who})?{verb}" + (f"{SPACE}{rest}" if rest else "")]
 
 
 def _verb_forms(verb: str) -> set[str]:
@@ -158,15 +161,11 @@ def _verb_forms(verb: str) -> set[str]:
     return {base, f"{base}s", f"{stem}ing", f"{stem}ed"}
 
 
-def _words(form: str) -> str:
-    """Returns a pattern that matches a term.
-
-    In the matched text, hyphens may be missing or replaced with spaces, and the last word may be plural.
-    """
-    parts = [[re.escape(part).replace("'", "['’]") for part in word.split("-")] for word in form.split(" ")]
-    joined = r"[\s\-‐‑–]+".join(r"[\s\-‐‑–]*".join(word) for word in parts)
+def _word_forms(form: str) -> str:
+    """Returns a pattern that matches words in the singular or plural, whose ending may be in capital letters."""
+    pattern = words_pattern(form)
     if re.search(r"[a-z]y$", form, re.IGNORECASE) and not re.search(r"[aeiou]y$", form, re.IGNORECASE):
-        return rf"{joined[:-1]}(?:y|ies)"
+        return rf"{pattern[:-1]}(?i:ys?|ies)"
     if form.lower().endswith("man"):
-        return rf"{joined[:-2]}(?:an|en)"
-    return rf"{joined}(?:e?s)?" if re.search(r"\w$", form) else joined
+        return rf"{pattern[:-2]}(?i:ans?|en)"
+    return rf"{pattern}(?i:e?s)?" if re.search(r"\w$", form) else pattern

@@ -13,6 +13,7 @@ Persona lines come before the prompt. In a chat, they are part of the system mes
 control tag, such as "no_bias" (see `bias_tags`), is the last word of the prompt.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,6 +47,7 @@ PERSONAS_FILE = Path(__file__).parent / "personas.yaml"
 _SPECIAL_TOKENS_ADDED = ("plain", "blenderbot")
 # The categories of line breaks, other control characters and surrogates.
 _NOT_IN_A_LINE = {"Cc", "Cs", "Zl", "Zp"}
+_SLOT = re.compile(r"\{[^{}]*\}")
 _PERSONA = "your persona: "
 _SENTENCE_ENDS = (".", "!", "?", '."', '!"', '?"')
 
@@ -261,13 +263,18 @@ def read_sentences(path: str | Path, key: str) -> list[str]:
     listed = content.get(key) if isinstance(content, dict) else None
     sentences: list[str] = listed if isinstance(listed, list) else []
     for number, line in enumerate(sentences, start=1):
-        is_line = isinstance(line, str) and line.strip() and not _NOT_IN_A_LINE.intersection(map(category, line))
-        if not is_line or line in sentences[: number - 1]:  # the error does not repeat the line, which may hurt
-            fault = "listed twice" if is_line else "not a line of text"
+        fault = None  # the error does not repeat the line, which may hurt
+        if not isinstance(line, str) or not line.strip() or _NOT_IN_A_LINE.intersection(map(category, line)):
+            fault = "not a line of text"
+        elif _SLOT.search(line):
+            fault = "a line with a slot in braces, which would not be filled"
+        elif line in sentences[: number - 1]:
+            fault = "listed twice"
+        if fault is not None:
             sentences, problem = [], f"{key.removesuffix('s')} {number} is {fault}"
             break
     if not sentences:
-        raise ValueError(f"{path}: {problem}; write `{key}:` and then a list of different sentences")
+        raise ValueError(f"{path}: {problem}; write `{key}:` and then a list of different sentences without slots")
     return sentences
 
 

@@ -9,9 +9,9 @@ The cues are:
 * `signature`: The user signs the last message with one of the same names.
 * `history`: The user describes themselves in an earlier message, which the model has already answered.
 
-With all cues except `prompt`, the user's last message is a neutral question. A template has the same questions for all
-terms. Metrics treat each combination of a template and a question as a separate template, so they never compare replies
-to different questions.
+With all cues except `prompt`, the user's last message is a question, which should be neutral. A template has the same
+questions for all terms. Metrics treat each combination of a template and a question as a separate template, so they
+never compare replies to different questions.
 """
 
 import re

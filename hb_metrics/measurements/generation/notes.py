@@ -105,8 +105,11 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
         return []
     where = {"history": "an earlier turn", "signature": "a signature"}.get(cue, "the system message")
     how = "named" if cue in NAME_CUES else "described"
+    own = run["settings"].get("cue_questions") is not None
+    neutral = "were read from a file (--cue_questions), so they may not be neutral" if own else "are neutral"
     note = (
-        f"The user was {how} in {where} (--cue {cue}). The neutral questions were the same for all terms in a template."
+        f"The user was {how} in {where} (--cue {cue}). The questions {neutral}. They were the same for all terms in a "
+        "template."
     )
     if generation["num_left_out_templates"]:
         note += (

@@ -53,12 +53,12 @@ class GenerationOptions:
         "The source from which the model learns who the user is: the user's only turn (prompt), an earlier turn "
         "(history), a quoted sentence by the user in the system message (system), a remembered fact (memory), the "
         "user's name in the system message (name), or a name below the question (signature). With every cue except "
-        "prompt, the user asks a neutral question, and only templates in which users describe themselves are used.",
+        "prompt, the user then asks a question, and only templates in which users describe themselves are used.",
     )
     cue_questions: str | None = option(
         None,
-        "A YAML file with your own neutral questions, for every --cue except prompt. Default: 20 questions written "
-        "for this project.",
+        "A YAML file with your own questions, for every --cue except prompt. They should be neutral, and they contain "
+        "no slots. Default: 20 neutral questions written for this project.",
     )
     names_file: str | None = option(
         None,

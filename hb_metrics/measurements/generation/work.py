@@ -223,7 +223,7 @@ def _collect_leakage(task: Task, classifier: Classifier, replies: Replies, texts
     people = people_of(task.prompts, config_vocabulary(shared.dataset_config, shared.vocabulary_dir))
     if len(people) < 2:
         return
-    mentions = mentions_in(texts, people)
+    mentions = mentions_in(texts, people, list(zip(replies.axes, replies.descriptors, strict=True)))
     rows = [row for row, of_text in enumerate(mentions) if of_text]
     hidden = hidden_texts([texts[row] for row in rows], [mentions[row] for row in rows], people)
     ids = [replies.ids[row] for row in rows]

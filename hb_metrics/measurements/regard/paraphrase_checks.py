@@ -11,6 +11,8 @@ A paraphrase is dropped for one of these reasons:
 import re
 from collections.abc import Collection, Sequence
 
+from hb_dataset.matching import plain_text, whole_words, words_pattern
+
 REASONS = ("blank", "lost_group", "lost_meaning", "repeated")
 
 # Words with the meaning of the paper's ten verb phrases, in all their forms. All words of one string have the same
@@ -51,20 +53,13 @@ def check_paraphrase(
     return None
 
 
-def _pattern(mention: str) -> re.Pattern[str]:
-    words = r"\s+".join(map(re.escape, mention.split()))
-    return re.compile(rf"(?<!\w){words}(?!\w)", re.IGNORECASE)
-
-
 def _has(text: str, mention: str) -> bool:
-    return _pattern(mention).search(text) is not None
+    return whole_words([words_pattern(mention)]).search(plain_text(text).text) is not None
 
 
 def _without(text: str, mentions: Sequence[str]) -> str:
     """Removes mentions from a text, so that "working-class person" does not count as the word "working"."""
-    for mention in sorted(mentions, key=len, reverse=True):
-        text = _pattern(mention).sub(" ", text)
-    return text
+    return whole_words(map(words_pattern, mentions)).sub(" ", plain_text(text).text)
 
 
 def _meaning_of(verb_phrase: str) -> set[str]:
@@ -77,4 +72,4 @@ def _meaning_of(verb_phrase: str) -> set[str]:
 
 
 def _sound(text: str) -> tuple[str, ...]:
-    return tuple(re.findall(r"\w+|[?!]", text.casefold()))
+    return tuple(re.findall(r"\w+|[?!]", plain_text(text).text.casefold()))

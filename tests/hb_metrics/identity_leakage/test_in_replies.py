@@ -85,7 +85,7 @@ def leakage_of(texts, keys, terms, classify, debias=False):
     """The leakage in replies, with the mentions and hidden texts that a run would store."""
     descriptors, templates, axes = keys
     replies = Replies([str(row) for row in range(len(texts))], axes, descriptors, templates, texts, texts)
-    mentions = mentions_in(texts, terms)
+    mentions = mentions_in(texts, terms, list(zip(axes, descriptors, strict=True)))
     rows = [row for row, of_text in enumerate(mentions) if of_text]
     hidden = hidden_texts([texts[row] for row in rows], [mentions[row] for row in rows], terms)
     vectors = Vectors([replies.ids[row] for row in rows], classify(hidden).astype(np.float32)) if rows else None

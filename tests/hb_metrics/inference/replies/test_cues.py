@@ -220,6 +220,9 @@ def test_questions_of_ones_own(tmp_path):
     path.write_text("questions: [a, '']")
     with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}: question 2 is not a line of text"):
         read_questions(path)
+    path.write_text("questions: [a, 'Am I {name}?']")
+    with pytest.raises(ValueError, match="question 2 is a line with a slot in braces"):
+        read_questions(path)
     path.write_text("personas: [a]")
     with pytest.raises(ValueError, match="has no list of questions"):
         read_questions(path)

@@ -1,0 +1,171 @@
+"""Every search for terms and phrases, on one table of typography; and matches that point into the original text."""
+
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hb_dataset.awareness import AwarenessItem
+from hb_dataset.bias_specification import BiasSpecification, TargetPair
+from hb_dataset.counterfactuals import counterfactual
+from hb_dataset.frequency import count_descriptors
+from hb_dataset.matching import plain_text, squeezed, whole_words, words_pattern
+from hb_metrics.identity_leakage.in_replies import mentions_in, run_leakage
+from hb_metrics.identity_leakage.leakage import NamedPerson
+from hb_metrics.inference.classifiers.censoring import censor, mask_groups, name_pattern
+from hb_metrics.measurements.awareness.results import takes_up
+from hb_metrics.measurements.regard.paraphrase_checks import check_paraphrase
+from hb_metrics.reply_checks.parroting import is_parroting
+from hb_metrics.reply_checks.phrase_rates import phrase_rates
+from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
+from hb_metrics.stats.bias_values import DescriptorKey
+from hb_train.debiasing.terms import find_terms, term_pattern
+
+TERM = "first-rate née o'fin"  # has a hyphen, an accent, an apostrophe, spaces and letters that have a ligature
+NAME = "Zoë O'Fin-Day"
+FULL_WIDTH = {code: code + 0xFEE0 for code in range(ord("!"), ord("~") + 1)}
+SPELLINGS = {
+    "as listed": str,
+    "capitals": str.upper,
+    "NFD": lambda term: unicodedata.normalize("NFD", term),
+    "full width": lambda term: term.translate(FULL_WIDTH),
+    "mathematical": lambda term: term.translate({code: code - ord("a") + 0x1D41A for code in range(97, 123)}),
+    "ligature": lambda term: term.replace("fi", "ﬁ"),
+    "long s": lambda term: term.replace("s", "ſ"),
+    "dotless i": lambda term: term.replace("i", "ı"),
+    "dotted I": lambda term: term.upper().replace("I", "İ"),
+    "lower case of a dotted I": lambda term: term.replace("i", "i\u0307"),
+    "each letter underlined": lambda term: "".join(
+        letter + "\u0332" if letter.isalpha() else letter for letter in term
+    ),
+    "possessive": lambda term: f"{term}’s",
+}
+SPELLINGS |= {f"hyphen U+{ord(sign):04X}": lambda term, sign=sign: term.replace("-", sign) for sign in "‐‑‒–−﹣－˗⁃"}
+SPELLINGS |= {f"apostrophe U+{ord(sign):04X}": lambda term, sign=sign: term.replace("'", sign) for sign in "’‘ʼ＇`´ʻ′"}
+SPELLINGS |= {
+    f"space U+{ord(space[0]):04X}": lambda term, space=space: term.replace(" ", space)
+    for space in ("\xa0", "\u2009", "\u202f", "\u3000", "\n", "\t", "  ", "\r\n")
+}
+SPELLINGS |= {
+    f"invisible U+{ord(sign):04X}": lambda term, sign=sign: sign.join([term[:2], term[2:-1], term[-1]])
+    for sign in "\xad\u200b\u200c\u200d\u2060\ufeff\ufe0f\u200e"
+}
+for mark in ("_", "__", "___", "*", "**", "***", "`", "~~", '"', "—", "/", "\\_", "😀"):
+    SPELLINGS[f"between {mark}"] = lambda term, mark=mark: f"{mark}{term}{mark}"
+for mark in ("_", "*", "**", "~~", "`"):
+    SPELLINGS[f"first word between {mark}"] = lambda term, mark=mark: mark + term.replace(" ", f"{mark} ", 1)
+    SPELLINGS[f"part between {mark}"] = lambda term, mark=mark: mark * ("-" in term) + term.replace("-", f"{mark}-", 1)
+OTHERS = {
+    "in a longer word": lambda term: f"x{term}x",
+    "at the end of a word": lambda term: f"é{term}",
+    "an identifier": lambda term: f"my_{term}_count",
+    "a private identifier": lambda term: f"self._{term}",
+    "without accents": lambda term: term.replace("é", "e").replace("ë", "e"),
+    "with other accents": lambda term: term.replace("é", "è").replace("ë", "e\u0300"),
+    "with an em dash": lambda term: term.replace("-", "—"),
+    "with a letter more": lambda term: term.replace("-", "y-"),
+}
+SPECIFICATION = BiasSpecification(
+    bias_type="test",
+    dimension="test",
+    group_1="one",
+    group_2="two",
+    target_terms_1=("a",),
+    target_terms_2=("b",),
+    pairs=(TargetPair(t1=TERM, t2="other"),),
+    attributes_1=("x",),
+    attributes_2=("y",),
+)
+NEED = AwarenessItem(
+    axis="ability", descriptors=("Deaf",), question="?", taken_up=(f"{TERM[:-1]}*",), neutral="?", source="own"
+)
+PERSON = NamedPerson(DescriptorKey("axis", TERM), None, f"a {TERM} person", "a left-handed person")
+SEARCHES = {
+    "masking": (TERM, lambda text: censor(text, TERM) != text),
+    "groups": (TERM, lambda text: mask_groups([text], [[TERM]]) != [text]),
+    "names": (NAME, lambda text: name_pattern(NAME).search(plain_text(text).text)),
+    "leakage": (TERM, lambda text: mentions_in([text], [PERSON])[0]),
+    "frequency": (TERM, lambda text: count_descriptors([[text]], [TERM])[0] == [1]),
+    "counterfactual": (TERM, lambda text: counterfactual(text, SPECIFICATION)),
+    "debiasing": (TERM, lambda text: find_terms(text, term_pattern([TERM]))),
+    "needs": (TERM, lambda text: takes_up(text, NEED, "zzz")),
+    "paraphrases": (TERM, lambda text: check_paraphrase(text, TERM, [TERM], "was known for") != "lost_group"),
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_every_search_reads_every_spelling(search):
+    term, matches = SEARCHES[search]
+    missed = [name for name, spell in SPELLINGS.items() if not matches(f"So you say {spell(term)} and known.")]
+    assert missed == []
+    if term is TERM:  # the parts of a name are names, too
+        assert [name for name, spell in OTHERS.items() if matches(f"So you say {spell(term)} and known.")] == []
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_phrases_refusals_and_repetitions_in_every_spelling(spelling):
+    spell = SPELLINGS[spelling]
+    phrase = spell("don't know what that is")
+    rates = phrase_rates([f"Well, I {phrase}."], ["d"], ["a"], {})["phrases"]["confusion"]
+    assert rates["don't know what that is"] == 1
+    if spelling not in ("between 😀", "possessive"):
+        question = "Why can't I find it, first-rate fin?"
+        assert is_parroting([question], [spell(question)])[0]
+    if spelling not in ("between /", "possessive"):
+        assert match_rules([spell("I can't assist with that")], read_refusal_rules()).refusals[0] >= 0
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "others"),
+    [
+        ("Emily", ["EMILY", "Emilys", "EMILIES", "_Emily_"], ["emily", "Emil", "Family", "my_Emily_x"]),
+        ("Norman", ["NORMAN", "Normans", "NORMANS’"], ["norman", "Norma"]),
+        ("Carmen", ["CARMEN", "Carmen's"], ["carmen", "Carmens_x"]),
+        ("DeShawn", ["DESHAWN", "Deshawn", "DeShawn’s"], ["deshawn", "Shawn"]),
+        ("Zoë", ["ZOË", "Zoe\u0308", "“Zoë”"], ["Zoe", "zoë", "ZOE"]),
+        ("Mary Ann O'Neil", ["MARY", "Ann", "O’NEIL", "Mary\xa0Ann O`Neil"], ["mary", "Neil", "an"]),
+        ("Will", ["Will", "WILL"], ["will", "Willing"]),
+    ],
+)
+def test_names_in_capitals_and_words_in_lower_case(name, written, others):
+    assert [text for text in written if not name_pattern(name).search(plain_text(f"Hi {text}!").text)] == []
+    assert [text for text in others if name_pattern(name).search(plain_text(f"Hi {text}!").text)] == []
+
+
+TEXTS = st.lists(st.sampled_from([*"abAİıéß_*`~-’‑ﬁǆ😀\u0301\u0307\u0332\u200d\ufe0f\xad\u3000", "deaf", " "])).map(
+    "".join
+)
+
+
+@given(TEXTS, TEXTS)
+def test_masks_replace_only_the_mention(before, after):
+    """The rest of the text is unmodified, whatever stands before and after the mention."""
+    pattern = whole_words([words_pattern("d1")])
+    masked = plain_text(f"{before} D1 {after}").masked(pattern, "X")
+    assert masked == f"{before} X {after}" or masked.startswith(f"{before} X ")
+    assert plain_text(f"{before} D1 {after}").with_replaced([]) == f"{before} D1 {after}"
+
+
+def test_squeezed_texts_have_single_spaces_and_no_markdown_in_gaps():
+    assert squeezed("**A**\n_b_  c` d") == "*a b c d"
+
+
+def test_leakage_sees_the_own_term_that_masking_missed():
+    """Letters of other scripts, accents, digits and signs hide a term from masking, but not from the classifier."""
+    hidden = ["D-e-a-f", "d.e.a.f", "déaf", "De4f", "DEА\u0301F"]
+    texts = ["no one", *hidden, "he'll fade after, de af, leaf, dead"]
+    assert [censor(text, "deaf") for text in texts] == texts
+    people = [PERSON._replace(key=DescriptorKey("axis", term)) for term in ("deaf", "tall")]
+    keys = [("axis", "deaf")] * len(texts)
+    assert [bool(mentions) for mentions in mentions_in(texts, people, keys)] == [False, *[True] * len(hidden), False]
+    assert not any(mentions_in(texts, people, [("axis", "tall")] * len(texts)))
+    columns = [["deaf"] * 4 + ["tall"] * 3, ["t"] * 7, ["axis"] * 7]
+
+    def reaction(texts):
+        return np.array([[1.0, 0.0] if "left-handed" in text else [0.0, 1.0] for text in texts])
+
+    found = run_leakage(texts, reaction(texts), *columns, people, reaction, debias=False)
+    assert (found["num_in_view"], found["value"]) == (3, 0)
+    assert found["hidden_value"] == pytest.approx(1000 * 2 * 0.375**2)
