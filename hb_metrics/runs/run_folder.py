@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 
+from hb_dataset.table_files import parse_json
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.whole_files import remove_leftovers, write_atomically, write_text
 
@@ -55,8 +56,8 @@ def write_json(path: Path, content: Any) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     content, fault = None, "it contains no JSON object"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        content = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
         fault = str(error)
     if not isinstance(content, dict):
         raise ValueError(f"'{path}' cannot be read ({fault}); move it away, or measure again in a new folder")
