@@ -3,6 +3,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.hub_access import protect_token
+
 FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
@@ -33,6 +35,8 @@ def stream_split(names: Sequence[str], split: str = "train") -> Any:
         builder = str(*formats)
         options = {"data_files": {"train": [glob.escape(str(path)) for path in paths]}}
         options |= {"keep_default_na": False} if builder == "csv" else {}
+    else:
+        protect_token()
     # Without streaming, `datasets` would read a file with the time of an earlier file from its cache.
     try:
         return datasets.load_dataset(builder, split=split, streaming=True, **options)

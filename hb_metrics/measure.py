@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Thread, Timer
 from typing import Any
 
+from hb_dataset.terminal import printable, safe_terminal
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
@@ -54,13 +55,13 @@ LOST_PROCESS = (
 
 def main(argv: list[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else argv
-    with _ended_by_signals(argv):
+    with safe_terminal(), _ended_by_signals(argv):
         try:
             measure(parse_arguments(argv, (__doc__ or "").split("\n", 1)[0]))
         except (ValueError, OSError, ImportError, MemoryError) as error:
             raise SystemExit(f"measure.py: {error}") from error
         except GateError as error:
-            print(f"measure.py: {error}", file=sys.stderr)
+            print(printable(f"measure.py: {error}"), file=sys.stderr)
             raise SystemExit(GATE_STATUS) from error
         except RuntimeError as error:
             from hb_metrics.inference.processes import is_lost_process

@@ -9,7 +9,6 @@ main or an open pull request of yours already contains the files, the script ope
 
 import argparse
 import sys
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -81,21 +80,18 @@ def check_model(run: Mapping[str, Any], repo_id: str) -> None:
 
 
 def shown(files: Mapping[str, bytes]) -> str:
-    """Returns the files as text for a terminal. Removes control characters, which another person's run may contain."""
-    text = "\n".join(f"{path}:\n{content.decode()}" for path, content in files.items())
-    return "".join(letter if letter == "\n" or unicodedata.category(letter)[0] != "C" else "�" for letter in text)
+    return "\n".join(f"{path}:\n{content.decode()}" for path, content in files.items())
 
 
 def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options: argparse.Namespace) -> None:
     run, api = results["run"], hub.connect()
     version, tag = version_of(run["data"]["config"]), tag_of(results)
-    with hub.explained(api, f"Reading {options.repo_id}"):
-        main_commit = str(api.model_info(options.repo_id).sha)
-    with hub.explained(
-        api, f"Reading version {version} of dataset {options.dataset_id}, which must be published first"
-    ):
-        api.dataset_info(options.dataset_id, revision=version)
-    files = hub.differing(api, options.repo_id, main_commit, contents)
+    model = hub.open_repository(api, options.repo_id, "model", create=False)
+    dataset = hub.open_repository(api, options.dataset_id, "dataset", create=False)
+    if version not in dataset.tags:
+        raise ValueError(f"{dataset} has no version {version}; publish this version first")
+    with hub.explained(api, f"Reading {model}"):
+        files = model.differing(model.head, contents)
     if not files:
         print(f"nothing to change: {options.repo_id} already contains these files")
         return
@@ -103,10 +99,8 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
     if not options.yes:
         _ask(f"Open a pull request on {options.repo_id} with these {len(files)} files? [y/N] ")
     url, opened = hub.propose(
-        api,
-        options.repo_id,
+        model,
         files,
-        parent=main_commit,
         title=f"HolisticBias results ({run['data']['config']}{'' if tag is None else f', tag {tag}'})",
         description=(
             "These figures show how much a model's treatment of people depends on the words that describe them. They "

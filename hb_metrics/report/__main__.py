@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jinja2 import UndefinedError
 
+from hb_dataset.terminal import safe_terminal
 from hb_metrics.human_eval.calibration import read_calibrations
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.generalised import generalised_section
@@ -110,4 +111,5 @@ def write(
 
 
 if __name__ == "__main__":
-    main()
+    with safe_terminal():
+        main()

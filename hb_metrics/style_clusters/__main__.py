@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import yaml
 
+from hb_dataset.terminal import safe_terminal
 from hb_dataset.whole_files import write_text
 from hb_metrics.report.layout.numbers import bias
 from hb_metrics.runs.finished_run import Run, read_run, read_vectors
@@ -101,4 +102,5 @@ def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    with safe_terminal():
+        main()

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any
 
+from hb_dataset.terminal import safe_terminal
+
 if TYPE_CHECKING:
     from trl import ModelConfig
 
@@ -13,12 +15,13 @@ _TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
-    try:
-        work()
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"{name}: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted; to resume, run the same command again") from None
+    with safe_terminal():
+        try:
+            work()
+        except (ValueError, OSError, ImportError) as error:
+            raise SystemExit(f"{name}: {error}") from error
+        except KeyboardInterrupt:
+            raise SystemExit("\ninterrupted; to resume, run the same command again") from None
 
 
 def option(default: Any, help: str) -> Any:

@@ -28,5 +28,5 @@ def test_reference_texts_are_replies_of_the_chit_chat_dataset_by_default():
 
 def test_a_file_without_texts_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("\n \n")
-    with pytest.raises(ValueError, match="a.txt has no texts"):
+    with pytest.raises(ValueError, match=r"a\.txt has no texts"):
         read_reference_texts(tmp_path / "a.txt")
