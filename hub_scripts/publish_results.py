@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from hb_dataset.markdown_table import escape_markdown
+from hb_metrics.runs.json_files import json_faults
 from hb_metrics.runs.run_record import figures_belong_to, is_on_hub, last_part, measured_model, tag_of
 from hub_scripts import hub
 from hub_scripts.options import add_dry_run_option, repo_id, write_files
 from hub_scripts.run_figures import evaluation_results, version_of
 
 
+@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run of `measure`.")
@@ -30,26 +32,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--yes", action="store_true", help="Open the pull request without asking for confirmation.")
     add_dry_run_option(parser)
     options = parser.parse_args(argv)
-    try:
-        results = read_settled_results(options.run)
-        check_model(results["run"], options.repo_id)
-        subject = figures_belong_to(results["run"]["model"])
-        if not is_on_hub(subject) or subject["name"] != options.repo_id:
-            print(f"the run measured {measured_model(results['run'])}; check that {options.repo_id} is this model")
-        files = evaluation_results(results, options.dataset_id)
-        if not files:
-            raise ValueError(
-                f"'{options.run}' has no figures to publish; measure with --measurements likelihood or generation"
-            )
-        contents = {path: text.encode() for path, text in files.items()}
-        if options.dry_run is None:
-            _publish(results, contents, options)
-        else:
-            print(shown(contents))
-            write_files(options.dry_run, contents)
-            print(f"written to {options.dry_run}; nothing was published")
-    except KeyError as error:
-        raise ValueError(f"the results lack {error}; measure again in a new folder") from error
+    results = read_settled_results(options.run)
+    check_model(results["run"], options.repo_id)
+    subject = figures_belong_to(results["run"]["model"])
+    if not is_on_hub(subject) or subject["name"] != options.repo_id:
+        print(f"the run measured {measured_model(results['run'])}; check that {options.repo_id} is this model")
+    files = evaluation_results(results, options.dataset_id)
+    if not files:
+        raise ValueError(
+            f"'{options.run}' has no figures to publish; measure with --measurements likelihood or generation"
+        )
+    contents = {path: text.encode() for path, text in files.items()}
+    if options.dry_run is None:
+        _publish(results, contents, options)
+    else:
+        print(shown(contents))
+        write_files(options.dry_run, contents)
+        print(f"written to {options.dry_run}; nothing was published")
 
 
 def read_settled_results(folder: Path) -> dict[str, Any]:
