@@ -69,9 +69,10 @@ class Repository(NamedTuple):
 
     def read(self, path: str, revision: str) -> str:
         with tempfile.TemporaryDirectory() as folder:
-            options = {"revision": revision, "repo_type": self.repo_type, "local_dir": folder}
-            file = Path(self.api.hf_hub_download(self.repo_id, path, **options))
-            return file.read_text(encoding="utf-8", errors="replace")
+            file = self.api.hf_hub_download(
+                self.repo_id, path, revision=revision, repo_type=self.repo_type, local_dir=folder
+            )
+            return Path(file).read_text(encoding="utf-8", errors="replace")
 
     def differing(self, revision: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
         """Returns the files whose content in a revision is missing or different."""

@@ -2,10 +2,12 @@
 
 import json
 import re
+from pathlib import Path
 
 import jinja2
 import pytest
 
+from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.json_files import json_faults, read_json
 
 
@@ -28,13 +30,12 @@ def test_a_missing_key_is_named_with_its_place(path):
 
 
 def test_an_error_in_the_use_of_a_value_names_the_file_and_the_key(path):
+    place = re.escape(f"'{path}': results.share, or a value near it, is invalid (")
     for use in (lambda value: value["x"], lambda value: value.x, lambda value: f"{value:d}", lambda value: [][3]):
-        with pytest.raises(ValueError, match=re.escape(f"'{path}': results.share, or a value near it, is invalid (")):
-            with json_faults():
-                use(read_json(path)["share"])
-    with pytest.raises(ValueError, match="^an explanation$"), json_faults():
-        read_json(path)["share"]
-        raise ValueError("an explanation")
+        with pytest.raises(ValueError, match=place), json_faults():
+            use(read_json(path)["share"])
+    with pytest.raises(ValueError, match=r"^'nowhere' has no results.json; "), json_faults():
+        read_run(Path("nowhere"))
 
 
 @pytest.mark.parametrize(
