@@ -10,7 +10,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,12 @@ def read_table(path: Path, *needed: tuple[str, ...], strict: bool = True) -> lis
     """
     inner = path.with_suffix("") if path.suffix in _COMPRESSIONS else path
     suffix = inner.suffix.lower()
-    unit, numbers = "row", []
     if suffix == ".parquet":
         columns, rows = _parquet_rows(path)
     elif suffix == ".csv":
         columns, rows = _csv_rows(path, strict=strict)
     elif suffix == ".jsonl":
-        unit, lines = "line", list(json_lines(path))
-        numbers, rows = [number for number, _ in lines], [row for _, row in lines]
+        rows = [row for _, row in json_lines(path)]
         columns = list(dict.fromkeys(name for row in rows for name in row))
     elif suffix == ".txt":
         columns, rows = ["text"], [{"text": line} for line in _lines(path, strict=strict)]
@@ -47,7 +44,7 @@ def read_table(path: Path, *needed: tuple[str, ...], strict: bool = True) -> lis
         raise ValueError(
             f"'{path}' does not end in one of {', '.join(SUFFIXES)}; save the file in one of these formats"
         )
-    placed = [(f"'{path}', {unit} {number}", row) for number, row in zip(numbers or count(1), rows, strict=False)]
+    placed = [(f"'{path}', row {number}", row) for number, row in enumerate(rows, start=1)]
     for names in needed:
         name = column_of(names, columns)
         if name is None and "" not in names:

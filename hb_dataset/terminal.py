@@ -38,10 +38,6 @@ class _Printable(io.TextIOBase):
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._stream.encoding
-
     def write(self, text: str) -> int:
         return self._stream.write(printable(text))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hb_dataset.terminal import safe_terminal
 from hb_metrics.human_eval.calibration import read_calibrations
-from hb_metrics.report.comparison import joined_digests, write_comparison
+from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.generalised import generalised_section
 from hb_metrics.report.no_worse import Verdict
 from hb_metrics.report.page import write_report
@@ -18,7 +18,7 @@ from hb_metrics.report.sides import Sides, sides_lines
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.gates import GATE_STATUS
 from hb_metrics.runs.json_files import json_faults
-from hb_metrics.runs.run_folder import REPORT_FILE
+from hb_metrics.runs.run_folder import REPORT_FILE, run_digest
 from hb_metrics.stats.generalising import Over
 
 COMPARISON_FILE = "comparison.html"
@@ -102,7 +102,7 @@ def write(
         raise ValueError(f"the run '{repeated[0]}' was passed twice; pass each run once")
     if len(runs) > 1:
         earlier = path.read_text(encoding="utf-8", errors="replace") if output is None and path.is_file() else None
-        if earlier is not None and f'data-runs="{joined_digests(runs)}"' not in earlier:
+        if earlier is not None and f'data-runs="{" ".join(map(run_digest, runs))}"' not in earlier:
             raise ValueError(f"'{path}' compares other runs; set --output to another file, or remove this page")
         return path, *write_comparison(runs, path, names, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])

@@ -87,7 +87,7 @@ def write_comparison(
             some[measurement.title] = having
     context = {
         "names": called,
-        "digests": joined_digests(runs),
+        "digests": " ".join(map(run_digest, runs)),
         "runs": [run["run"] for run in results],
         "tags": [tag_of(run) for run in results],
         "differences": differences,
@@ -112,11 +112,6 @@ def _shown_run(folder: Path) -> Run:
         if measurement.name in run.results:
             figure_lines(measurement.figures(run.results))
     return run
-
-
-def joined_digests(runs: Sequence[Path]) -> str:
-    """Returns the digests of runs. A page contains this text, which shows whether it compares the same runs."""
-    return " ".join(map(run_digest, runs))
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:

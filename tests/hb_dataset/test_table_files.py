@@ -66,7 +66,7 @@ def test_rows_that_lack_a_value_or_have_two_are_refused(reader, tmp_path):
     for missing in columns:
         path = tmp_path / f"{missing}.jsonl"
         path.write_text("\n".join(map(json.dumps, [row, {name: row[name] for name in columns if name != missing}])))
-        with pytest.raises(ValueError, match=rf"{missing}\.jsonl', line 2: {missing} is missing; write the value"):
+        with pytest.raises(ValueError, match=rf"{missing}\.jsonl', row 2: {missing} is missing; write the value"):
             read(path)
         twice = json.dumps(row)[:-1] + f', "{missing}": "two"}}'
         path.write_text(f"{json.dumps(row)}\n\n{twice}\n")
@@ -143,7 +143,7 @@ def test_a_key_that_a_yaml_file_has_twice_is_refused(tmp_path):
         ("a.csv", "prompt,reply\na,Well, hello\n", "row 1 has 3 cells, but the header has 2; .*put quotes"),
         ("a.csv", 'prompt,reply\na,"Well, hello"\nb\n', "row 2 has 1 cells, but the header has 2"),
         ("a.csv", "prompt,reply\na,caf\u00e9\n".encode("latin-1"), "is not UTF-8 .*; save it again in UTF-8"),
-        ("a.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', "line 1: prompt is …; pass a text"),
+        ("a.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', "row 1: prompt is …; pass a text"),
         ("a.jsonl", '{"prompt": "\\ud800", "reply": "Ho"}', "pass a text without unpaired surrogates"),
         ("a.jsonl", '{"prompt": "Hi", ', "line 1 is not a JSON object"),
         ("a.jsonl", "[1]", "line 1 is not a JSON object"),

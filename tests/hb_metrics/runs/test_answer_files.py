@@ -249,7 +249,7 @@ REFUSED_REPLIES = {
     "a foreign id": (lambda rows: [*rows, {"id": "0" * 20, "reply": "Hm."}], f"the id '{'0' * 20}' belongs to no"),
     "another text": (lambda rows: [{**rows[0], "text": "Hi."}, *rows[1:]], "row 1: the text differs from"),
     "no reply": (lambda rows: [{**row, "reply": " "} for row in rows], "all replies .* are empty"),
-    "a number": (lambda rows: [{**row, "reply": 3} for row in rows], "line 1: reply is 3; pass a text"),
+    "a number": (lambda rows: [{**row, "reply": 3} for row in rows], "row 1: reply is 3; pass a text"),
     "half a letter": (lambda rows: [{**row, "reply": "\ud800"} for row in rows], "unpaired surrogates"),
     "too few": (lambda rows: rows[3:], "has no reply for 3 of"),
 }
@@ -279,7 +279,7 @@ def test_replies_that_would_bias_a_figure_are_refused(name, place, asked, replie
 def test_log_probabilities_that_are_none_are_refused(column, value, message, asked, scored, tmp_path):
     path = tmp_path / "scores.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in [{**scored[0], column: value}, *scored[1:]]))
-    with pytest.raises(ValueError, match=f"line 1: {column} is .*{message}"):
+    with pytest.raises(ValueError, match=f"row 1: {column} is .*{message}"):
         take(tmp_path, asked, "refused", logprobs_file=str(path))
 
 
