@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 SUFFIXES = (".parquet", ".jsonl", ".csv")
 MAX_BYTES = 2**31  # the maximum size of a file, after decompression
+_SLOW_BYTES = 2**28  # files above this size take more than a few seconds
 _COMPRESSIONS = (".gz", ".bz2", ".zst")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
@@ -105,9 +106,8 @@ def number_in(place: str, row: Mapping[str, Any], column: str, allowed: str = "a
 
 def invalid(place: str, row: Mapping[str, Any], column: str, allowed: str) -> ValueError:
     value = row.get(column)
-    is_text = isinstance(value, str) and (len(value) > 20 or any(map(str.isalpha, value)))
-    is_shown = value is None or (isinstance(value, int | float | str) and not is_text)
-    return ValueError(f"{place}: {column} is {repr(value) if is_shown else '…'}; pass {allowed}")
+    shown = "a text" if isinstance(value, str) else repr(value) if isinstance(value, int | float | None) else "…"
+    return ValueError(f"{place}: {column} is {shown}; pass {allowed}")
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -168,6 +168,10 @@ def column_error(path: Path, missing: Iterable[str], columns: Iterable[str]) -> 
 def _content(path: Path) -> bytes:
     """Reads a file, and decompresses it if its suffix names a compression."""
     parts = []
+    size = path.stat().st_size
+    _check_size(path, size)
+    if size > _SLOW_BYTES:
+        print(f"reading {path} ({size >> 20:,} MiB)", flush=True)
     size = 0
     try:
         with pa.input_stream(str(path)) as file:

@@ -154,11 +154,6 @@ def read_style_means(path: Path) -> RunStyles:
     )
 
 
-def recorded_run(path: Path) -> str | None:
-    mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
-    return None if mark is None else mark.decode()
-
-
 def _read_file(path: Path) -> pa.Table:
     if not path.is_file():
         raise ValueError(f"'{path.parent}' has no {path.name}; pass the folder of a run that measured generation")

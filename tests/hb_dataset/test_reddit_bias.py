@@ -265,12 +265,10 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
             {"test.csv": "secret words here\nb"},
             r"no column text_t1 or text or .*; .* are: …\)$",
         ),
-        ({"test.csv": "text,perplexity_t1\na,much\n"}, "row 1: perplexity_t1 is …; pass a finite number"),
+        ({"test.csv": "text,perplexity_t1\na,much\n"}, "row 1: perplexity_t1 is a text; pass a finite number"),
         ({"test.csv": 'text\n"secret women\nwomen are\n'}, r"line 3 is not CSV: .*; correct"),
-        ({"test.csv": "text,text\nwomen are,women\n"}, "has two columns with the same name"),
         ({"test.csv": "text,text_t2\nwomen are,\n ,men are\n"}, "row 2: text is blank"),
         ({"test.csv": "text\n"}, "the test file in '.*' has no phrases"),
-        ({"test.csv": "text,label\na\n"}, r"row 1 has 1 cells, but the header has 2"),
         (
             {
                 "x_biased_test_reduced.csv": "comments_processed\na\nb\n",

@@ -16,7 +16,7 @@ from hb_dataset.names import read_names
 from hb_dataset.prompt_groups import read_groups
 from hb_dataset.reddit_files import Phrase, _plain_phrases
 from hb_dataset.reference_texts import read_reference_texts
-from hb_dataset.table_files import number_in, parse_json, read_columns
+from hb_dataset.table_files import number_in, read_columns
 from hb_metrics.runs.answer_files import read_log_probabilities_file, read_replies_file
 from hb_train.debiasing.phrases import read_phrases
 
@@ -109,7 +109,7 @@ def test_each_reader_of_numbers_reads_no_other_number(cell, tmp_path):
         (_plain_phrases, "text,perplexity_t1", f"Hi.,{cell}"),
     ):
         path.write_text(f"{header}\n{row}\n")
-        with pytest.raises(ValueError, match=f"row 1: .* is '{cell}'; pass "):
+        with pytest.raises(ValueError, match=r"row 1: \w+ is a text; pass (?!a text)"):
             read(path)
     path.write_text("text,perplexity_t1\nHi.,\n")
     assert _plain_phrases(path) == [Phrase("Hi.")]
@@ -173,9 +173,3 @@ def test_a_table_keeps_texts_as_they_are(tmp_path):
     assert read_columns(path, ("reply",)) == [['He said "hi, all"\r\nand left', "NA"]]
     path.write_text(f"id,reply\na,{'So ' * 99_999}\n")  # a thought of 32,000 tokens
     assert read_columns(path, ("reply",)) == [["So " * 99_999]]
-
-
-def test_a_key_that_occurs_twice_is_refused_at_any_depth():
-    assert parse_json('{"a": [{"b": 1}, {"b": 2}]}') == {"a": [{"b": 1}, {"b": 2}]}
-    with pytest.raises(ValueError, match="the key 'b' occurs twice"):
-        parse_json('{"a": [{"b": 1, "b": 1}]}')

@@ -95,10 +95,8 @@ def test_a_line_that_is_no_rating_is_rejected(study, lines, tmp_path, change, me
 def test_files_without_ratings_are_rejected(study, lines, tmp_path):
     path, other = tmp_path / "a.jsonl", write_lines(tmp_path / "b.jsonl", lines[3:6])
     for content, message in (
-        (json.dumps(lines[0])[:-20], "line 1 is not a JSON object .* save an incomplete file again"),
         (json.dumps(lines[0])[:-1] + ', "choice": 2}', "line 1 .*the key 'choice' occurs twice"),
         ('{"study": 1, "task": 1}\n', "line 1: rater, choice is missing; write a JSON object with study, rater, task"),
-        ('{"choice": ' + "9" * 5000 + "}", "line 1 is not a JSON object"),
         ("\n \n", "a.jsonl' has no ratings"),
     ):
         path.write_text(content)
