@@ -117,7 +117,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            row = parse_json(line.decode("utf-8-sig"))
+            row = parse_json(line.decode().removeprefix("\ufeff"))
             if not isinstance(row, dict):
                 raise ValueError("it is not an object")
         except ValueError as error:
