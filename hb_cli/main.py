@@ -78,7 +78,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = 2 if group else 1
     name, options = " ".join(argv[:words]), argv[words:]
     if name in COMMANDS:
-        return run(name, options)
+        from hb_dataset.terminal import safe_terminal
+
+        with safe_terminal():
+            return run(name, options)
     if name == group:
         print(help_text(group), end="", file=sys.stderr)
         raise SystemExit(NOT_RUN_STATUS)

@@ -3,12 +3,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.hub_access import protect_token
+
 FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "parquet", ".txt": "text"}
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 
 
-def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = False) -> Any:
-    """Loads a split from files or from a dataset on the Hub, as a `datasets.Dataset` or a stream.
+def stream_split(names: Sequence[str], split: str = "train") -> Any:
+    """Streams a split from files or from a dataset on the Hub.
 
     `names` contains one id on the Hub, or the paths of files in the same format. Files have only the split "train". In
     CSV files, words such as "NA", "None" and "null" are ordinary text, and an empty field is an empty text.
@@ -33,12 +35,13 @@ def load_split(names: Sequence[str], split: str = "train", *, streaming: bool = 
         builder = str(*formats)
         options = {"data_files": {"train": [glob.escape(str(path)) for path in paths]}}
         options |= {"keep_default_na": False} if builder == "csv" else {}
+    else:
+        protect_token()
+    # Without streaming, `datasets` would read a file with the time of an earlier file from its cache.
     try:
-        return datasets.load_dataset(builder, split=split, streaming=streaming, **options)
-    except (StopIteration, ValueError) as error:  # an empty JSON file, or a CSV file with only a header
-        if isinstance(error, StopIteration) or "corresponds to no data" in str(error):
-            raise ValueError(f"the split '{split}' has no examples") from None
-        raise
+        return datasets.load_dataset(builder, split=split, streaming=True, **options)
+    except StopIteration:  # an empty JSON file
+        raise ValueError(f"the split '{split}' has no examples") from None
 
 
 def _format(path: Path) -> str | None:

@@ -14,13 +14,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
-from hb_dataset.data_files import load_split
 from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.table_files import read_columns
 
 CHITCHAT = "chitchat-dataset"
-TEXT_TYPES = ("string", "large_string")
 
 
 class Dialogue(NamedTuple):
@@ -71,31 +68,6 @@ def read_dialogue(path: Path | None = None, *, num_replies: int = 500, seed: int
         source=source,
         num_skipped=num_skipped,
     )
-
-
-def read_columns(path: Path, *columns: tuple[str, ...]) -> list[list[str | None]]:
-    """Reads columns of text.
-
-    Each item of `columns` lists the possible names of one column. If the list contains `""`, the column may be missing.
-    """
-    import datasets
-
-    try:
-        dataset = load_split([str(path)])
-    except (datasets.exceptions.DatasetsError, pa.ArrowException, EOFError) as error:
-        reason = " ".join(str(error.__cause__ or error).split())
-        raise ValueError(f"'{path}' cannot be read ({reason}); pass a CSV, JSONL or Parquet file") from error
-    texts = [name for name, feature in dataset.features.items() if getattr(feature, "dtype", None) in TEXT_TYPES]
-    read = []
-    for names in columns:
-        name = next((name for name in names if name in texts), None)
-        if name is None and "" not in names:
-            raise ValueError(
-                f"'{path}' has no text column named {' or '.join(names)}; add such a column (the columns are: "
-                f"{', '.join(dataset.column_names) or 'none'})"
-            )
-        read.append([None] * len(dataset) if name is None else list(dataset[name]))
-    return read
 
 
 def one_line(text: str) -> str:

@@ -18,9 +18,10 @@ import pyarrow as pa
 from ahocorasick_rs import AhoCorasick, Implementation
 
 from hb_dataset.command_line import CommandParser
-from hb_dataset.data_files import FORMATS, load_split
+from hb_dataset.data_files import FORMATS, stream_split
 from hb_dataset.hints import did_you_mean
 from hb_dataset.matching import squeezed
+from hb_dataset.table_files import filled_text_in, invalid, number_in, read_table
 from hb_dataset.vocabulary import read_vocabulary
 from hb_dataset.whole_files import write_text
 
@@ -68,15 +69,16 @@ def read_frequencies(path: str | Path) -> dict[tuple[str, str], dict[str, Any]]:
     Returns:
         For each pair of axis and descriptor, a dictionary with the keys `per_million` and `one_word`.
     """
-    try:
-        frame = pd.read_csv(path, keep_default_na=False)
-        rows = zip(frame["axis"], frame["descriptor"], frame["per_million"].astype(float), strict=True)
-        return {(axis, term): {"per_million": rate, "one_word": " " not in term} for axis, term, rate in rows}
-    except (KeyError, ValueError) as error:
-        raise ValueError(
-            f"'{path}' is not a CSV file of descriptor frequencies ({' '.join(str(error).split())}); write such a "
-            "file with python -m hb_dataset.frequency"
-        ) from error
+    frequencies: dict[tuple[str, str], dict[str, Any]] = {}
+    for place, row in read_table(Path(path), ("axis",), ("descriptor",), ("per_million",)):
+        key = filled_text_in(place, row, "axis"), filled_text_in(place, row, "descriptor")
+        rate = number_in(place, row, "per_million")
+        if rate is None or rate < 0:
+            raise invalid(place, row, "per_million", "a number of 0 or more")
+        if key in frequencies:
+            raise ValueError(f"{place}: the descriptor is in an earlier row; keep only one of the rows")
+        frequencies[key] = {"per_million": rate, "one_word": " " not in key[1]}
+    return frequencies
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -110,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     try:
         descriptors = read_vocabulary(options.vocabulary_dir).descriptors
-        dataset = load_split(options.dataset, options.split, streaming=True)
+        dataset = stream_split(options.dataset, options.split)
         terms = [descriptor.term for descriptor in descriptors]
         counts, num_examples = count_descriptors(read_examples(dataset, options.columns), terms)
         if not num_examples:

@@ -7,8 +7,8 @@ import pyarrow as pa
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.comment_files import read_csv
 from hb_dataset.prompt_table import PROMPT_SCHEMA
+from hb_dataset.table_files import read_table
 from hb_dataset.vocabulary import VOCABULARIES
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT
 from hb_dataset.yaml_entries import STRICT_KEYS, Located, Remark, Words, explained, read_entries
@@ -20,7 +20,6 @@ NAMES_AXIS = "names"
 # question.
 NAME_CUES = {"name": f"The user's name is {SINGULAR_SLOT}.", "signature": f"Thanks,\n{SINGULAR_SLOT}"}
 MAX_NAMES = 10_000  # every name is asked every question, so a run with more names would not end in a day
-_COLUMNS = ["name", "group"]
 _ID_DIGITS = 20  # as in other prompts
 
 
@@ -88,7 +87,7 @@ def _read(path: Path) -> tuple[list[PersonName], list[Fault]]:
 
 def _read_csv(path: Path, faults: list[Fault]) -> list[Located]:
     located = []
-    for line, row in enumerate(read_csv(path, _COLUMNS, strict=True), start=2):
+    for line, (_, row) in enumerate(read_table(path, ("name",), ("group",)), start=2):
         try:
             located.append(Located(path.name, line, PersonName(**row)))
         except ValidationError as error:

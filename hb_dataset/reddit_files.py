@@ -7,10 +7,10 @@ group. `text_files/<type>/` contains the training phrases. The folder for queern
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hb_dataset.bias_specification import BiasSpecification
-from hb_dataset.comment_files import column_error, number_of, read_csv, read_header, read_lines, text_of
+from hb_dataset.table_files import column_of, filled_text_in, number_in, read_header, read_lines, read_table
 
 SPLITS = ("train", "validation", "test")
 TEXT_COLUMNS = ("text", "phrase", "comments_processed")  # the authors' files use "comments_processed"
@@ -111,41 +111,37 @@ def _names(paths: Sequence[Path], folder: Path) -> str:
 def _plain_phrases(path: Path) -> list[Phrase]:
     if path.suffix == ".txt":
         return [Phrase(_without_start_mark(line)) for line in read_lines(path)]
-    columns = read_header(path)
-    text = next((name for name in ("text_t1", *TEXT_COLUMNS) if name in columns), None)
-    if text is None:
-        raise column_error(path, TEXT_COLUMNS, columns)
+    texts = ("text_t1", *TEXT_COLUMNS)
     return [
         Phrase(
-            _without_start_mark(text_of(cells, text, path, row)),
+            _without_start_mark(filled_text_in(place, cells, column_of(texts, cells) or "")),
             _without_start_mark(cells["text_t2"]) if cells.get("text_t2", "").strip() else None,
-            number_of(cells, "perplexity_t1", path, row),
-            number_of(cells, "perplexity_t2", path, row),
+            number_in(place, cells, "perplexity_t1"),
+            number_in(place, cells, "perplexity_t2"),
             given=bool(cells.get("text_t2", "").strip()),
         )
-        for row, cells in enumerate(read_csv(path))
+        for place, cells in read_table(path, texts, strict=False)
     ]
 
 
 def _aligned_phrases(path: Path, other: Path | None) -> list[Phrase]:
-    rows = read_csv(path, ("comments_processed",))
-    others = [{} for _ in rows] if other is None else read_csv(other, ("comments_processed",))
+    column = ("comments_processed",)
+    rows = read_table(path, column, strict=False)
+    others: list[tuple[str, dict[str, Any]]] = [("", {}) for _ in rows]
+    if other is not None:
+        others = read_table(other, column, strict=False)
     if len(rows) != len(others):
         raise ValueError(
             f"'{path}' has {len(rows)} rows, but '{other}' has {len(others)}; a row in one file forms a pair with the "
             "same row in the other file, so pass files with the same number of rows"
         )
-    return [
-        Phrase(
-            _without_start_mark(text_of(cells, "comments_processed", path, row)),
-            _without_start_mark(text_of(other_cells, "comments_processed", other or path, row))
-            if other_cells
-            else None,
-            number_of(cells, "perplexity", path, row),
-            number_of(other_cells, "perplexity", other or path, row),
-        )
-        for row, (cells, other_cells) in enumerate(zip(rows, others, strict=True))
-    ]
+    phrases = []
+    for (place, row), (other_place, other_row) in zip(rows, others, strict=True):
+        t1 = _without_start_mark(filled_text_in(place, row, *column))
+        t2 = _without_start_mark(filled_text_in(other_place, other_row, *column)) if other_row else None
+        numbers = number_in(place, row, "perplexity"), number_in(other_place, other_row, "perplexity")
+        phrases.append(Phrase(t1, t2, *numbers))
+    return phrases
 
 
 def _without_start_mark(text: str) -> str:

@@ -8,7 +8,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hb_dataset.dialogue_pairs import one_line, read_columns, read_dialogue
+from hb_dataset.dialogue_pairs import one_line, read_dialogue
+from hb_dataset.table_files import read_columns
 
 NUM_REFERENCE_TEXTS = 500  # drawn from the chit-chat dataset
 

@@ -82,6 +82,30 @@ def load_with_lines(path: Path, faults: list[Fault]) -> tuple[Any, dict[tuple, i
     return (None if root is None else plain(root, ())), lines
 
 
+class _UniqueKeys(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names: set[str] = set()
+        for key, _ in node.value:
+            if str(key.value) in names:
+                raise RefusedError(key.start_mark.line + 1, f"key {key.value!r} occurs twice; remove one of the two")
+            names.add(str(key.value))
+        return super().construct_mapping(node, deep)
+
+
+def load_values(path: Path) -> Any:
+    """Loads a YAML file with values of YAML's types.
+
+    Raises:
+        ValueError: The file is not valid YAML, or contains a key twice. YAML itself would ignore the first value.
+    """
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), _UniqueKeys)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"'{path}' cannot be read: {unreadable(path, error)}") from error
+    except (ValueError, RecursionError) as error:  # such as an invalid date
+        raise ValueError(f"'{path}' is not valid YAML ({error}); correct the file") from error
+
+
 def unreadable(path: Path, error: yaml.YAMLError | UnicodeDecodeError | OSError) -> Fault:
     if isinstance(error, RefusedError):
         return Fault(path.name, error.line, error.problem)

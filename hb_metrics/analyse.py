@@ -33,7 +33,7 @@ def analyse(folder: Path) -> dict[str, Any]:
     read_run(folder)  # raises an error unless the run is finished
     record = read_json(folder / RUN_FILE)
     with hold_folder(folder):
-        results = {"run": record}
+        results: dict[str, Any] = {"run": record}
         for measurement in MEASUREMENTS:
             if measurement.name in record["layout"]["measurements"]:
                 results[measurement.name] = measurement.compute(Run(folder, {"run": record}))

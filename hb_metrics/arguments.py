@@ -6,10 +6,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import yaml
-
 from hb_dataset.command_line import CommandParser
 from hb_dataset.hints import check_known
+from hb_dataset.yaml_lines import load_values
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import QUICK, RunOptions, Settings, make_settings
@@ -48,16 +47,12 @@ def parse_arguments(argv: list[str], description: str = "") -> Settings:
     config = parser.parse_args(argv).config
     options: list[str] = []
     if config is not None:
-        try:
-            content = yaml.safe_load(config.read_text(encoding="utf-8")) or {}
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            parser.error(f"--config {config}: {error}")
+        content = load_values(config) or {}
         if not isinstance(content, dict):
-            parser.error(f"--config {config} contains no options; write one `option: value` per line")
+            raise ValueError(f"--config '{config}' contains no options; write one `option: value` per line")
         known = list(default_settings().values())
         for name, value in content.items():
-            if name not in known:
-                parser.error(f"--config {config}: unknown option '{name}'; allowed: {', '.join(known)}")
+            check_known(str(name), known, f"--config '{config}' sets the unknown option {name!r}")
             if isinstance(value, list) and name == "measurements":
                 options.append(f"--{name}={','.join(map(str, value))}")
             elif isinstance(value, list):

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread, Timer
 
+from hb_dataset.terminal import printable, safe_terminal
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.runs.gates import GATE_STATUS, GateError
 
@@ -29,7 +30,7 @@ def main(argv: list[str] | None = None) -> None:
     if not sys.stderr.isatty():  # progress bars would fill a log with lines
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # also for transformers
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
-    with _ended_by_signals(argv):
+    with safe_terminal(), _ended_by_signals(argv):
         try:
             settings = parse_arguments(argv, (__doc__ or "").split("\n", 1)[0])
             from hb_metrics.measuring import measure  # takes seconds, so the options are checked first
@@ -38,7 +39,7 @@ def main(argv: list[str] | None = None) -> None:
         except (ValueError, OSError, ImportError, MemoryError) as error:
             raise SystemExit(f"measure.py: {error}") from error
         except GateError as error:
-            print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
+            print(printable(f"{Path(sys.argv[0]).name}: {error}"), file=sys.stderr)
             raise SystemExit(GATE_STATUS) from error
         except RuntimeError as error:
             from hb_metrics.inference.processes import is_lost_process

@@ -37,6 +37,7 @@ from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.sides import EFFECTS_FILE
 from hb_metrics.runs.finished_run import Run, read_prompts, read_run
+from hb_metrics.runs.json_files import json_faults
 from hb_metrics.runs.planning import load
 from hb_metrics.runs.replies import is_empty
 from hb_metrics.runs.run_folder import run_digest, write_json
@@ -130,6 +131,7 @@ def entropy_of_replies(before: Side, after: Side) -> dict[str, Any]:
     return {**change._asdict(), "num_prompts": len(drawn), "num_empty_replies": num_empty}
 
 
+@json_faults()
 def load_side(run: Run) -> Side:
     record = run.results["run"]
     if record["model"]["dtype"] is None:

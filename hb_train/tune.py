@@ -17,12 +17,9 @@ both methods, the dataset is a folder that `baseline_replies.py` has written.
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-import yaml
 
 from hb_metrics.runs.run_folder import write_json
 from hb_train.training.models import load_base_model, save_model, trained_model
@@ -30,6 +27,7 @@ from hb_train.training.options import (
     check_given,
     check_least,
     check_model_options,
+    config_options,
     option,
     parse_training_options,
     run_script,
@@ -125,18 +123,8 @@ def given_method(argv: Sequence[str]) -> str:
     """Reads the method from the command line or the YAML file, before the other options are read."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--method")
-    parser.add_argument("--config", type=Path)
     given, _ = parser.parse_known_args(list(argv))
-    if given.method or not given.config:
-        return given.method or "sft"
-    config: Any = None
-    with suppress(yaml.YAMLError, UnicodeDecodeError):
-        config = yaml.safe_load(given.config.read_text(encoding="utf-8"))
-    if not isinstance(config, dict):
-        raise ValueError(
-            f"'{given.config}' is not a YAML file of options; set --config to such a file, e.g. one in hb_train/recipes"
-        )
-    return str(config.get("method", "sft"))
+    return str(given.method or config_options(argv).get("method", "sft"))
 
 
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from hb_dataset.hub_access import protect_token
+
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
@@ -30,6 +32,13 @@ ABOUT_RECORD = (
     "files. It keeps all other files, and stops if somebody has changed a listed file."
 )
 HUB_FILES = {".gitattributes"}  # files that the Hub may change with any commit
+# The fields of a README.md that the Hub writes when somebody creates a repository on its website, and the text below.
+_HUB_FIELDS = {
+    "space": "title|emoji|colorFrom|colorTo|sdk|sdk_version|python_version|app_file|pinned|license",
+    "dataset": "license",
+    "model": "license",
+}
+_HUB_TEXT = r"Check out the configuration reference at https://huggingface\.co/docs/hub/spaces-config-reference"
 LOG_IN = "log in with `hf auth login`, or set HF_TOKEN, with a token that has write permission"
 MOST_SHOWN = 50  # the maximum number of paths in a message
 
@@ -56,7 +65,19 @@ class Repository(NamedTuple):
 
         entries = self.api.list_repo_tree(self.repo_id, recursive=True, revision=revision, repo_type=self.repo_type)
         files = [entry for entry in entries if isinstance(entry, RepoFile)]
-        return {file.path: file.lfs.sha256 if file.lfs else file.blob_id for file in files}
+        return {str(file.path): file.lfs.sha256 if file.lfs else file.blob_id for file in files}
+
+    def read(self, path: str, revision: str) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            file = self.api.hf_hub_download(
+                self.repo_id, path, revision=revision, repo_type=self.repo_type, local_dir=folder
+            )
+            return Path(file).read_text(encoding="utf-8", errors="replace")
+
+    def differing(self, revision: str, contents: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Returns the files whose content in a revision is missing or different."""
+        present = self.files(revision)
+        return {path: content for path, content in contents.items() if present.get(path) not in _digests(content)}
 
     def page(self, path: str) -> str:
         from huggingface_hub.constants import REPO_TYPES_URL_PREFIXES
@@ -87,6 +108,7 @@ def endpoint() -> str:
         raise HubError(
             "HF_ENDPOINT contains a user name or password, which would be published; remove it from the address"
         )
+    protect_token()
     return constants.ENDPOINT
 
 
@@ -99,19 +121,22 @@ def connect() -> "HfApi":
         raise HubError(f"no Hugging Face token is set; {LOG_IN}")
     with explained(api, "Checking the token"):
         account = api.whoami(cache=True)
-    if account.get("auth", {}).get("accessToken", {}).get("role") == "read":
-        raise HubError(f"the token of {account['name']} has no write permission; {LOG_IN}")
+        if account.get("auth", {}).get("accessToken", {}).get("role") == "read":
+            raise HubError(f"the token of {account['name']} has no write permission; {LOG_IN}")
     return api
 
 
-def open_repository(api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: str | None = None) -> Repository:
+def open_repository(
+    api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: str | None = None, *, create: bool = True
+) -> Repository:
+    """Reads the branches and tags of a repository. Creates the repository if it does not exist."""
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     with explained(api, f"Reading {repo_type} {repo_id}"):
         try:
             refs = api.list_repo_refs(repo_id, repo_type=repo_type)
         except RepositoryNotFoundError as error:
-            if isinstance(error, GatedRepoError) or error.response.status_code != 404:
+            if not create or isinstance(error, GatedRepoError) or error.response.status_code != 404:
                 raise
             try:
                 api.create_repo(repo_id, repo_type=repo_type, space_sdk=space_sdk)
@@ -123,10 +148,10 @@ def open_repository(api: "HfApi", repo_id: str, repo_type: RepoType, space_sdk: 
                     "the token has access to the repository, and try again"
                 ) from None
             refs = api.list_repo_refs(repo_id, repo_type=repo_type)
-    head = next((branch.target_commit for branch in refs.branches if branch.name == "main"), None)
-    if head is None:
+        branches, tags = ({ref.name: _commit_id(ref.target_commit) for ref in of} for of in (refs.branches, refs.tags))
+    if "main" not in branches:
         raise HubError(f"{repo_type} {repo_id} has no branch main, so nothing was written; create the branch first")
-    return Repository(api, repo_id, repo_type, head, {tag.name: tag.target_commit for tag in refs.tags})
+    return Repository(api, repo_id, repo_type, branches["main"], tags)
 
 
 def publish(
@@ -177,45 +202,39 @@ def publish(
     if tag is not None:
         with explained(repository.api, f"The files are published (commit {commit}). Setting the tag {tag}"):
             repository.api.create_tag(repository.repo_id, tag=tag, revision=commit, repo_type=repository.repo_type)
+            if open_repository(*repository[:3], create=False).tags.get(tag) != commit:
+                raise ValueError("the Hub did not set the tag, although it reported no error")
     return Published(repository.page(f"commit/{commit}"), missing, outdated, kept, tagged=tag is not None)
 
 
-def differing(api: "HfApi", repo_id: str, revision: str, files: Mapping[str, bytes]) -> dict[str, bytes]:
-    repository = Repository(api, repo_id, "model", revision, {})
-    with explained(api, f"Reading {repository}"):
-        present = repository.files(revision)
-    return {path: content for path, content in files.items() if present.get(path) not in _digests(content)}
-
-
-def propose(
-    api: "HfApi", repo_id: str, files: Mapping[str, bytes], *, parent: str, title: str, description: str
-) -> tuple[str, bool]:
+def propose(repository: Repository, files: Mapping[str, bytes], *, title: str, description: str) -> tuple[str, bool]:
     """Opens a pull request that writes files to a model's repository. Returns its page, and whether it is new.
 
     If this account already has an open pull request with the same title and content, that pull request's page is
-    returned. A new pull request starts at the commit `parent`, on which the contents are based. Later commits by the
+    returned. A new pull request starts at `repository.head`, on which the contents are based. Later commits by the
     owners are therefore preserved.
     """
     from huggingface_hub import CommitOperationAdd
 
-    repository = Repository(api, repo_id, "model", parent, {})
+    api, repo_id = repository.api, repository.repo_id
     with explained(api, f"Opening a pull request on {repository}"):
         opened = api.get_repo_discussions(
             repo_id, author=api.whoami(cache=True)["name"], discussion_type="pull_request", discussion_status="open"
         )
         for pull_request in opened:
-            revision = f"refs/pr/{pull_request.num}"
-            if pull_request.title == title and not differing(api, repo_id, revision, files):
-                return repository.page(f"discussions/{pull_request.num}"), False
+            if pull_request.title == title and not repository.differing(f"refs/pr/{pull_request.num}", files):
+                return repository.page(f"discussions/{int(pull_request.num)}"), False
         info = api.create_commit(
             repo_id,
             [CommitOperationAdd(path, content) for path, content in files.items()],
             commit_message=title,
             commit_description=description,
-            parent_commit=parent,
+            parent_commit=repository.head,
             create_pr=True,
         )
-    return str(info.pr_url), True
+        if info.pr_num is None or repository.differing(f"refs/pr/{info.pr_num}", files):
+            raise ValueError("the Hub did not open it, although it reported no error")
+    return repository.page(f"discussions/{info.pr_num}"), True
 
 
 @contextmanager
@@ -223,14 +242,23 @@ def explained(api: "HfApi", step: str) -> Iterator[None]:
     from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled
 
     # If the connection breaks, the HTTP library raises HTTPError and not OSError. A failed upload raises RuntimeError,
-    # and a rejected README.md raises ValueError.
+    # and a rejected README.md raises ValueError. The client does not check the form of the Hub's answers.
     try:
         yield
     except HubError:
         raise
     except OfflineModeIsEnabled:
         raise HubError("HF_HUB_OFFLINE is set, so the Hub cannot be reached; unset it") from None
-    except (HTTPError, OSError, ValueError, RuntimeError) as error:
+    except (
+        HTTPError,
+        OSError,
+        ValueError,
+        RuntimeError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+    ) as error:
         response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)
         log_in = f"{LOG_IN}, and " if response is not None and response.status_code in (401, 403) else ""
         # `from None` hides the client's error, because its traceback would print the request.
@@ -260,25 +288,27 @@ def _digests(content: bytes) -> list[str]:
     return [git_hash(content), sha256(content).hexdigest()]
 
 
+def _commit_id(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{40}", value):
+        raise ValueError("the Hub's answer contains no valid commit")
+    return value
+
+
 def _ours(repository: Repository, revision: str, present: Mapping[str, str]) -> set[str]:
-    """Returns the paths of files that the last publication wrote and that nobody has changed since."""
+    """Returns the paths of files that the last publication wrote and that nobody has changed since.
+
+    If there was no publication, a README.md that contains only fields of the Hub's own form may be replaced.
+    """
     if RECORD_FILE in present:
-        with tempfile.TemporaryDirectory() as folder:
-            record = repository.api.hf_hub_download(
-                repository.repo_id, RECORD_FILE, revision=revision, repo_type=repository.repo_type, local_dir=folder
-            )
-            text = Path(record).read_text(encoding="utf-8", errors="replace")
         try:
-            files = json.loads(text)["files"]
+            files = json.loads(repository.read(RECORD_FILE, revision))["files"]
             return {RECORD_FILE} | {path for path in files if path in present and present[path] in files[path]}
         except (ValueError, LookupError, TypeError, RecursionError):
             return set()  # the record is broken, so nobody knows which files are ours
-    if present.keys() <= {CARD_FILE, *HUB_FILES}:
-        commits = repository.api.list_repo_commits(
-            repository.repo_id, repo_type=repository.repo_type, revision=revision
-        )
-        if [commit.title.lower() for commit in commits] == ["initial commit"]:
-            return present.keys() & {CARD_FILE}  # the Hub creates each Space with this file
+    fields = _HUB_FIELDS[repository.repo_type]
+    form = rf"---\n(({fields}): .*\n)+---\s*({_HUB_TEXT})?\s*"
+    if CARD_FILE in present and re.fullmatch(form, repository.read(CARD_FILE, revision)):
+        return {CARD_FILE}
     return set()
 
 
@@ -303,7 +333,9 @@ def _commit(
             repo_type=repository.repo_type,
             parent_commit=repository.head,
         ).oid
-        present = repository.files(commit)
+        present = repository.files(_commit_id(commit))
+        if open_repository(*repository[:3], create=False).head == repository.head:
+            raise ValueError("the Hub did not move main to the commit, although it reported no error")
     # The client silently skips files that a .gitignore in the repository excludes.
     if lacking := [path for path in wanted if present.get(path) not in wanted[path]]:
         raise HubError(

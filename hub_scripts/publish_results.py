@@ -9,19 +9,20 @@ main or an open pull request of yours already contains the files, the script ope
 
 import argparse
 import sys
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import escape_markdown
+from hb_metrics.runs.json_files import json_faults
 from hb_metrics.runs.run_record import figures_belong_to, is_on_hub, last_part, measured_model, tag_of
 from hub_scripts import hub
 from hub_scripts.options import add_dry_run_option, repo_id, write_files
 from hub_scripts.run_figures import evaluation_results, version_of
 
 
+@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run of `measure`.")
@@ -32,26 +33,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--yes", action="store_true", help="Open the pull request without asking for confirmation.")
     add_dry_run_option(parser)
     options = parser.parse_args(argv)
-    try:
-        results = read_settled_results(options.run)
-        check_model(results["run"], options.repo_id)
-        subject = figures_belong_to(results["run"]["model"])
-        if not is_on_hub(subject) or subject["name"] != options.repo_id:
-            print(f"the run measured {measured_model(results['run'])}; check that {options.repo_id} is this model")
-        files = evaluation_results(results, options.dataset_id)
-        if not files:
-            raise ValueError(
-                f"'{options.run}' has no figures to publish; measure with --measurements likelihood or generation"
-            )
-        contents = {path: text.encode() for path, text in files.items()}
-        if options.dry_run is None:
-            _publish(results, contents, options)
-        else:
-            print(shown(contents))
-            write_files(options.dry_run, contents)
-            print(f"written to {options.dry_run}; nothing was published")
-    except KeyError as error:
-        raise ValueError(f"the results lack {error}; measure again in a new folder") from error
+    results = read_settled_results(options.run)
+    check_model(results["run"], options.repo_id)
+    subject = figures_belong_to(results["run"]["model"])
+    if not is_on_hub(subject) or subject["name"] != options.repo_id:
+        print(f"the run measured {measured_model(results['run'])}; check that {options.repo_id} is this model")
+    files = evaluation_results(results, options.dataset_id)
+    if not files:
+        raise ValueError(
+            f"'{options.run}' has no figures to publish; measure with --measurements likelihood or generation"
+        )
+    contents = {path: text.encode() for path, text in files.items()}
+    if options.dry_run is None:
+        _publish(results, contents, options)
+    else:
+        print(shown(contents))
+        write_files(options.dry_run, contents)
+        print(f"written to {options.dry_run}; nothing was published")
 
 
 def read_settled_results(folder: Path) -> dict[str, Any]:
@@ -82,21 +80,18 @@ def check_model(run: Mapping[str, Any], repo_id: str) -> None:
 
 
 def shown(files: Mapping[str, bytes]) -> str:
-    """Returns the files as text for a terminal. Removes control characters, which another person's run may contain."""
-    text = "\n".join(f"{path}:\n{content.decode()}" for path, content in files.items())
-    return "".join(letter if letter == "\n" or unicodedata.category(letter)[0] != "C" else "�" for letter in text)
+    return "\n".join(f"{path}:\n{content.decode()}" for path, content in files.items())
 
 
 def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options: argparse.Namespace) -> None:
     run, api = results["run"], hub.connect()
     version, tag = version_of(run["data"]["config"]), tag_of(results)
-    with hub.explained(api, f"Reading {options.repo_id}"):
-        main_commit = str(api.model_info(options.repo_id).sha)
-    with hub.explained(
-        api, f"Reading version {version} of dataset {options.dataset_id}, which must be published first"
-    ):
-        api.dataset_info(options.dataset_id, revision=version)
-    files = hub.differing(api, options.repo_id, main_commit, contents)
+    model = hub.open_repository(api, options.repo_id, "model", create=False)
+    dataset = hub.open_repository(api, options.dataset_id, "dataset", create=False)
+    if version not in dataset.tags:
+        raise ValueError(f"{dataset} has no version {version}; publish this version first")
+    with hub.explained(api, f"Reading {model}"):
+        files = model.differing(model.head, contents)
     if not files:
         print(f"nothing to change: {options.repo_id} already contains these files")
         return
@@ -104,10 +99,8 @@ def _publish(results: Mapping[str, Any], contents: Mapping[str, bytes], options:
     if not options.yes:
         _ask(f"Open a pull request on {options.repo_id} with these {len(files)} files? [y/N] ")
     url, opened = hub.propose(
-        api,
-        options.repo_id,
+        model,
         files,
-        parent=main_commit,
         title=f"HolisticBias results ({run['data']['config']}{'' if tag is None else f', tag {tag}'})",
         description=(
             "These figures show how much a model's treatment of people depends on the words that describe them. They "

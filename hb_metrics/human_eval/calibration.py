@@ -171,7 +171,7 @@ def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
 
 
 def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    calibrations = []
+    calibrations: list[dict[str, Any]] = []
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)
         if content.get("layout") != LAYOUT or content.get("run") != run_digest(folder):

@@ -16,6 +16,7 @@ from hb_metrics.human_eval.questions import QUESTIONS
 from hb_metrics.human_eval.study import STUDY_FILE, Design, Study, draw_study, speakers, study_text
 from hb_metrics.human_eval.study_files import write_study_files
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.json_files import json_faults
 from hb_metrics.runs.run_folder import run_digest
 from hb_metrics.runs.run_record import classifier_name
 
@@ -34,6 +35,7 @@ _NUMBERS = (  # the option, its default, its minimum and its help
 )
 
 
+@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("first", type=Path, metavar="RUN_A", help="The folder of a finished run with replies.")

@@ -16,9 +16,11 @@ from hb_metrics.human_eval.label_study import LABELS_FILE, LabelStudy, draw_labe
 from hb_metrics.human_eval.page import label_page
 from hb_metrics.human_eval.study_files import write_study_files
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.json_files import json_faults
 from hb_metrics.runs.run_folder import run_digest
 
 
+@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")

@@ -1,8 +1,8 @@
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hb_dataset.table_files import json_lines
 from hb_metrics.human_eval.study import Study
 
 FIELDS = (
@@ -67,16 +67,10 @@ def read_lines(
     people: dict[tuple[str, str], str] = {}
     num_duplicates = 0
     for path in paths:
-        # Lines are split only at line feeds, because a rater's name may contain other line separators.
-        lines = path.read_bytes().split(b"\n")
-        if not any(map(bytes.strip, lines)):
-            raise ValueError(f"'{path}' has no ratings; omit this file, or save it again from the rater's page")
-        for number, text in enumerate(lines, start=1):
-            if not text.strip():
-                continue
+        number = 0
+        for number, row in json_lines(path):
             place = f"'{path}', line {number}"
-            row, problem = _parsed(text)
-            problem = problem or _problem(row, study, questions, num_choices)
+            problem = _problem(row, study, questions, num_choices)
             if problem is None:
                 line = Line(int(row["choice"]), row.get("seconds"), place)
                 earlier = chosen.setdefault((row["rater"], row["task"]), line)
@@ -84,6 +78,8 @@ def read_lines(
                 problem = _contradiction(row, line, earlier, people)
             if problem is not None:
                 raise ValueError(f"{place}: {problem}")
+        if not number:
+            raise ValueError(f"'{path}' has no ratings; omit this file, or save it again from the rater's page")
     return chosen, num_duplicates
 
 
@@ -113,9 +109,9 @@ def _in_order(chosen: dict[tuple[str, str], Line], num_duplicates: int, study: S
     return Ratings(list(ratings.values()), checks, num_duplicates, num_repeated)
 
 
-def _problem(row: Any, study: str, questions: dict[str, str], num_choices: int) -> str | None:
-    if not isinstance(row, dict) or not set(FIELDS) <= row.keys():
-        return f"fields are missing; write a JSON object with {', '.join(FIELDS)} on each line"
+def _problem(row: dict[str, Any], study: str, questions: dict[str, str], num_choices: int) -> str | None:
+    if missing := [field for field in FIELDS if field not in row]:
+        return f"{', '.join(missing)} is missing; write a JSON object with {', '.join(FIELDS)} on each line"
     if row["study"] != study:
         return f"study is {_shown(row['study'])}, but the study's id is '{study}'; pass only files of one study"
     for field in ("rater", "task", "session"):
@@ -162,13 +158,6 @@ def _contradiction(row: dict[str, Any], line: Line, earlier: Line, people: dict[
     if line.choice != earlier.choice:
         return f"rater {_shown(rater)} made a different choice in {earlier.place}; keep the file that was saved last"
     return None
-
-
-def _parsed(line: bytes) -> tuple[Any, str | None]:
-    try:
-        return json.loads(line.decode("utf-8-sig")), None
-    except (ValueError, RecursionError) as error:
-        return None, f"the line is not JSON in UTF-8 ({error}); the file may be incomplete, so save it again"
 
 
 def _shown(value: Any) -> str:

@@ -14,7 +14,7 @@ from hb_metrics.runs.run_folder import read_json
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:
     results = read_json(path)
     problem = None
-    if not isinstance(results, dict) or results.get("layout") != LAYOUT or "raters" not in results:
+    if results.get("layout") != LAYOUT or "raters" not in results:
         problem = "contains no human evaluation; pass the file that `human-eval analyse` wrote"
     elif not {run["run"] for run in results["runs"]} <= set(digests):
         names = " and ".join(run["name"] for run in results["runs"])

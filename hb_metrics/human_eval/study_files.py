@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hb_dataset.table_files import parse_json
 from hb_dataset.whole_files import write_text
 
 S = TypeVar("S", bound=tuple)  # a study, whose first field is the digest of all other fields
@@ -13,7 +14,7 @@ _DIGITS = 16  # the number of digits in ids
 def read_study_file(path: Path, layout: int, read: Callable[[dict[str, Any]], S], command: str) -> S:
     problem: object = "it was changed after it was written"
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         if content.pop("layout") == layout:
             study = read(content)
             if study[0] == digest(study[1:]):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hb_dataset.command_line import CommandParser
+from hb_dataset.terminal import safe_terminal
 from hb_dataset.versions import read_version
 from hb_metrics.report.layout.numbers import axis_label, bias, share
 from hb_metrics.runs.run_folder import write_json
@@ -65,4 +66,5 @@ def leakage_lines(results: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    with safe_terminal():
+        main()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from hb_dataset.hints import check_known
+from hb_dataset.table_files import parse_json
 from hb_metrics.inference.served.addresses import check_address
 
 T = TypeVar("T")
@@ -236,7 +237,7 @@ def make_settings(kinds: tuple[type, ...], values: Mapping[str, Any]) -> Setting
 def _json_object(name: str, text: str) -> str:
     """Returns a JSON object in canonical form, so that different spellings of the same object are equal."""
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         if not isinstance(content, dict):
             raise ValueError("it is not an object")
         return json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False)

@@ -7,9 +7,8 @@ python -m hb_metrics.report runs/before runs/no_bias runs/bias --names before no
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import UndefinedError
-
 from hb_dataset.command_line import CommandParser
+from hb_dataset.terminal import safe_terminal
 from hb_metrics.human_eval.calibration import read_calibrations
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.generalised import generalised_section
@@ -18,7 +17,8 @@ from hb_metrics.report.page import write_report
 from hb_metrics.report.sides import Sides, sides_lines
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.gates import GATE_STATUS
-from hb_metrics.runs.run_folder import REPORT_FILE
+from hb_metrics.runs.json_files import json_faults
+from hb_metrics.runs.run_folder import REPORT_FILE, run_digest
 from hb_metrics.stats.generalising import Over
 
 COMPARISON_FILE = "comparison.html"
@@ -69,8 +69,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         path, sides, verdicts = write(**vars(parser.parse_args(argv)))
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
-    except (KeyError, UndefinedError) as error:  # from Python, or from a template
-        raise SystemExit(f"hb_metrics.report: the results lack {error}; measure again in a new folder") from error
     if sides is not None:
         print("\n" + "\n".join(sides_lines(sides)))
     print(f"report: {path.resolve()}")
@@ -80,6 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(GATE_STATUS)
 
 
+@json_faults()
 def write(
     runs: Sequence[Path],
     output: Path | None = None,
@@ -102,6 +101,9 @@ def write(
     if repeated := [str(folder) for folder in folders if folders.count(folder) > 1]:
         raise ValueError(f"the run '{repeated[0]}' was passed twice; pass each run once")
     if len(runs) > 1:
+        earlier = path.read_text(encoding="utf-8", errors="replace") if output is None and path.is_file() else None
+        if earlier is not None and f'data-runs="{" ".join(map(run_digest, runs))}"' not in earlier:
+            raise ValueError(f"'{path}' compares other runs; set --output to another file, or remove this page")
         return path, *write_comparison(runs, path, names, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])
     more = [] if generalise is None else [generalised_section(run, generalise)]
@@ -110,4 +112,5 @@ def write(
 
 
 if __name__ == "__main__":
-    main()
+    with safe_terminal():
+        main()

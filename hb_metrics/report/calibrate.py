@@ -14,9 +14,11 @@ from hb_metrics.human_eval.label_study import LABELS_FILE, read_label_study
 from hb_metrics.human_eval.study_files import beside_answers
 from hb_metrics.report.page import write_report
 from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.json_files import json_faults
 from hb_metrics.runs.run_folder import REPORT_FILE, run_digest, write_json
 
 
+@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of the run whose replies were labelled.")

@@ -9,10 +9,11 @@ from hb_metrics.report.layout.figure import Figure, by_part, joined_names, missi
 from hb_metrics.report.layout.parts import Section, Tile
 from hb_metrics.report.layout.plots import runs_plot
 from hb_metrics.report.layout.rendering import render, write_page
+from hb_metrics.report.layout.terminal import figure_lines
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import Sides, both_sides, sides_section
-from hb_metrics.runs.finished_run import read_run
+from hb_metrics.runs.finished_run import Run, read_run
 from hb_metrics.runs.run_folder import flat_record, run_digest
 from hb_metrics.runs.run_record import tag_of
 
@@ -55,7 +56,7 @@ def write_comparison(
             measurement in common with another run.
     """
     margins = read_margins(no_worse_than)
-    finished = [read_run(folder) for folder in runs]
+    finished = [_shown_run(folder) for folder in runs]
     called = run_names(finished, names)
     for other in finished[1:]:
         if not finished[0].results.keys() & other.results.keys() - {"run"}:
@@ -86,6 +87,7 @@ def write_comparison(
             some[measurement.title] = having
     context = {
         "names": called,
+        "digests": " ".join(map(run_digest, runs)),
         "runs": [run["run"] for run in results],
         "tags": [tag_of(run) for run in results],
         "differences": differences,
@@ -101,6 +103,15 @@ def write_comparison(
     terms = next((details.terms for details in detailed if details.terms is not None), None)
     write_page("report/comparison.html.jinja", path, context, figures, terms)
     return sides, judged
+
+
+def _shown_run(folder: Path) -> Run:
+    """Reads a run and formats its figures, so that an error in them names this run's file and not another one."""
+    run = read_run(folder)
+    for measurement in MEASUREMENTS:
+        if measurement.name in run.results:
+            figure_lines(measurement.figures(run.results))
+    return run
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:

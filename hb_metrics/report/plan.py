@@ -38,6 +38,7 @@ from hb_metrics.report.pilot import (
     share_figures,
 )
 from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_reply_table, read_run, read_shards
+from hb_metrics.runs.json_files import json_faults
 from hb_metrics.runs.run_folder import REPLIES, turn_folder
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.bias_variance import MIN_REPLIES
@@ -112,6 +113,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(plan(**vars(parser.parse_args(argv))))
 
 
+@json_faults()
 def plan(
     pilot: Path | None = None,
     assume: Sequence[str] | None = None,

@@ -5,20 +5,13 @@ Unknown columns are ignored, so you can add a column of answers to a file of exp
 of the invalid row.
 """
 
-import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from hb_dataset.comment_files import read_csv
 from hb_dataset.seeded_draws import seeded_generator
-
-SUFFIXES = (".parquet", ".jsonl", ".csv")
+from hb_dataset.table_files import invalid, number_in, read_table, text_in
 
 
 class GivenReply(NamedTuple):
@@ -54,21 +47,20 @@ class GivenLogProbability(NamedTuple):
 def read_replies_file(path: str | Path) -> list[GivenReply]:
     """Reads a file with the columns `id` and `reply`. The other columns of `GivenReply` are optional."""
     given = []
-    for number, row in enumerate(_rows(Path(path), ("id", "reply")), start=1):
-        place = f"'{path}', row {number}"
+    for number, (place, row) in enumerate(_rows(path, "id", "reply"), start=1):
         truncated = {"true": True, "false": False}.get(str(row.get("truncated")).lower())
         if truncated is None and row.get("truncated") not in (None, ""):
-            raise _invalid(place, row, "truncated", "true or false")
+            raise invalid(place, row, "truncated", "true or false")
         given.append(
             GivenReply(
                 number,
-                _text(place, row, "id") or "",
-                _text(place, row, "text"),
-                (_text(place, row, "reply") or "").strip(),
-                None if row.get("num_tokens") in (None, "") else _whole_number(place, row, "num_tokens", 0),
+                text_in(place, row, "id") or "",
+                text_in(place, row, "text"),
+                (text_in(place, row, "reply") or "").strip(),
+                _whole_number(place, row, "num_tokens", 0),
                 truncated,
-                1 if row.get("turn") in (None, "") else _whole_number(place, row, "turn", 1),
-                (_text(place, row, "reasoning") or "").strip() or None,
+                _whole_number(place, row, "turn", 1) or 1,
+                (text_in(place, row, "reasoning") or "").strip() or None,
             )
         )
     if not any(reply.reply for reply in given):
@@ -82,14 +74,15 @@ def read_log_probabilities_file(path: str | Path) -> list[GivenLogProbability]:
     """Reads a file with the columns `id`, `log_probability` and `num_tokens`. The column `text` is optional."""
     given = []
     allowed = "the summed natural logarithm, which is finite, at most 0, and above -700 per token"
-    for number, row in enumerate(_rows(Path(path), ("id", "log_probability", "num_tokens")), start=1):
-        place = f"'{path}', row {number}"
+    for number, (place, row) in enumerate(_rows(path, "id", "log_probability", "num_tokens"), start=1):
         tokens = _whole_number(place, row, "num_tokens", 1)
-        value = _number(place, row, "log_probability", allowed)
-        if not 0 <= -value / tokens <= 700:  # exp of larger numbers is infinite
-            raise _invalid(place, row, "log_probability", allowed)
+        value = number_in(place, row, "log_probability", allowed)
+        if tokens is None:
+            raise invalid(place, row, "num_tokens", "a whole number of 1 or more")
+        if value is None or not 0 <= -value / tokens <= 700:  # exp of larger numbers is infinite
+            raise invalid(place, row, "log_probability", allowed)
         given.append(
-            GivenLogProbability(number, _text(place, row, "id") or "", _text(place, row, "text"), value, tokens)
+            GivenLogProbability(number, text_in(place, row, "id") or "", text_in(place, row, "text"), value, tokens)
         )
     identifier, number = Counter(row.id for row in given).most_common(1)[0]
     if number > 1:
@@ -172,82 +165,16 @@ def replies_by_prompt(given: Iterable[GivenReply], *, greedy: bool) -> tuple[dic
     return by_prompt, num_copies
 
 
-def _invalid(place: str, row: Mapping[str, Any], column: str, allowed: str) -> ValueError:
-    value = row.get(column)
-    shown = value if not isinstance(value, str) or len(value) <= 40 else "(a text)"
-    return ValueError(f"{place}: {column} is {shown!r}; pass {allowed}")
-
-
-def _text(place: str, row: Mapping[str, Any], column: str) -> str | None:
-    value = row.get(column)
-    if value is not None and not isinstance(value, str):
-        raise _invalid(place, row, column, "a text")
-    if value is not None and any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _invalid(place, row, column, "a text without unpaired surrogates")
-    return value
-
-
-def _number(place: str, row: Mapping[str, Any], column: str, allowed: str) -> float:
-    value = row.get(column)
-    try:
-        number = math.nan if value is None or isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise _invalid(place, row, column, allowed)
-    return number
-
-
-def _whole_number(place: str, row: Mapping[str, Any], column: str, least: int) -> int:
+def _whole_number(place: str, row: Mapping[str, Any], column: str, least: int) -> int | None:
     allowed = f"a whole number of {least} or more"
-    value = _number(place, row, column, allowed)
-    if value != int(value) or value < least:
-        raise _invalid(place, row, column, allowed)
-    return int(value)
+    value = number_in(place, row, column, allowed)
+    if value is not None and (value != int(value) or value < least):
+        raise invalid(place, row, column, allowed)
+    return None if value is None else int(value)
 
 
-def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise ValueError(
-            f"'{path}' does not end in one of {', '.join(SUFFIXES)}; save the file in one of these formats"
-        )
-    try:
-        if suffix == ".parquet":
-            table = pq.read_table(path)
-            names, rows = table.column_names, table.to_pylist()
-        elif suffix == ".csv":
-            rows = read_csv(path, needed, strict=True)
-            names = list(needed)
-        else:
-            rows = _json_lines(path)
-            names = list(dict.fromkeys(name for row in rows for name in row))
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        reason = str(error).partition("\n")[0]
-        encoding = "" if suffix == ".parquet" else " in UTF-8"
-        raise ValueError(f"'{path}' cannot be read as {suffix[1:]} ({reason}); save it again{encoding}") from error
+def _rows(path: str | Path, *needed: str) -> list[tuple[str, dict[str, Any]]]:
+    rows = read_table(Path(path), *((name,) for name in needed))
     if not rows:
         raise ValueError(f"'{path}' has no rows; pass a file with a row for each exported prompt")
-    for column in needed:
-        if names.count(column) != 1:
-            raise ValueError(
-                f"'{path}' has {names.count(column) or 'no'} columns named '{column}'; pass a file that has each of "
-                f"the columns {', '.join(needed)} exactly once (this file has the columns {', '.join(map(str, names))})"
-            )
-    return rows
-
-
-def _json_lines(path: Path) -> list[dict[str, Any]]:
-    rows = []
-    with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if not isinstance(row, dict):
-                raise ValueError(f"'{path}', line {number} is not a JSON object; write one JSON object per line")
-            rows.append(row)
     return rows

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hb_metrics.runs.json_files import json_faults, read_json
 from hb_metrics.runs.replies import Replies, later_replies, nonempty_replies, prompt_ids
 from hb_metrics.runs.run_folder import (
     PROMPTS_FILE,
@@ -15,7 +16,6 @@ from hb_metrics.runs.run_folder import (
     SHARD_RUN,
     STYLE_MEANS_FILE,
     check_layout,
-    read_json,
     run_digest,
     turn_folder,
 )
@@ -68,10 +68,12 @@ def read_run(folder: Path) -> Run:
     path = folder / RESULTS_FILE
     if not path.is_file():
         raise ValueError(f"'{folder}' has no {RESULTS_FILE}; pass the folder of a finished run")
-    results = read_json(path)
-    if "run" not in results or not all(isinstance(section, dict) for section in results.values()):
-        raise ValueError(f"'{path}' does not contain the results of a run; pass the folder of a finished run")
-    check_layout(folder, results["run"])
+    with json_faults():
+        results = read_json(path)
+        for name in ("run", *results):
+            if not isinstance(results[name], dict):
+                raise ValueError(f"{results.last_read} is not an object; pass the folder of a finished run")
+        check_layout(folder, results["run"])
     return Run(folder, results)
 
 
@@ -166,11 +168,6 @@ def read_style_means(path: Path) -> RunStyles:
         np.stack([table[name].to_numpy() for name in columns], axis=1),
         [name.removeprefix(_STYLE_PREFIX) for name in columns],
     )
-
-
-def recorded_run(path: Path) -> str | None:
-    mark = (pq.read_schema(path).metadata or {}).get(SHARD_RUN)
-    return None if mark is None else mark.decode()
 
 
 def _shards(folder: Path) -> list[Path]:

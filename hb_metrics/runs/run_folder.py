@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.whole_files import remove_leftovers, write_atomically, write_text
+from hb_metrics.runs.json_files import read_json
 
 RUN_FILE = "run.json"
 RESULTS_FILE = "results.json"
@@ -56,17 +57,6 @@ def turn_folder(folder: Path, turn: int) -> Path:
 def write_json(path: Path, content: Any) -> None:
     """Writes indented JSON. Raises `ValueError` for NaN and infinity."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    content, fault = None, "it contains no JSON object"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        fault = str(error)
-    if not isinstance(content, dict):
-        raise ValueError(f"'{path}' cannot be read ({fault}); move it away, or measure again in a new folder")
-    return content
 
 
 def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:

@@ -12,9 +12,11 @@ import numpy as np
 import yaml
 
 from hb_dataset.command_line import CommandParser
+from hb_dataset.terminal import safe_terminal
 from hb_dataset.whole_files import write_text
 from hb_metrics.report.layout.numbers import bias
 from hb_metrics.runs.finished_run import Run, read_run, read_vectors
+from hb_metrics.runs.json_files import json_faults
 from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.runs.run_record import classifier_name
 from hb_metrics.style_clusters.clustering import cluster_styles
@@ -39,6 +41,7 @@ class Cluster(NamedTuple):
     correlation: float | None
 
 
+@json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run with replies.")
@@ -101,4 +104,5 @@ def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    with safe_terminal():
+        main()

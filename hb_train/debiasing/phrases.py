@@ -9,8 +9,8 @@ from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.bias_specification import BiasSpecification
 from hb_dataset.counterfactuals import pair_of
-from hb_dataset.dialogue_pairs import read_columns
 from hb_dataset.reddit_bias import check_identical, load_reddit_bias
+from hb_dataset.table_files import read_columns
 from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
 from hb_train.training.encoding import IGNORED
 

@@ -84,10 +84,11 @@ def term_pattern(terms: Sequence[str]) -> re.Pattern[str]:
 
 def find_terms(text: str, pattern: re.Pattern[str]) -> list[Match]:
     plain = plain_text(text)
-    return [
-        Match(*map(plain.original_position, match.span()), int(str(match.lastgroup)[1:]))
-        for match in pattern.finditer(plain.text)
-    ]
+    found = []
+    for match in pattern.finditer(plain.text):
+        start, end = map(plain.original_position, match.span())
+        found.append(Match(start, end, int(str(match.lastgroup)[1:])))
+    return found
 
 
 def form_of(text: str, match: Match) -> int:

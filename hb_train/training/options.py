@@ -1,8 +1,14 @@
+import argparse
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from hb_dataset.terminal import safe_terminal
+from hb_dataset.yaml_lines import load_values
 
 if TYPE_CHECKING:
     from trl import ModelConfig
@@ -13,12 +19,13 @@ _TOKEN = re.compile(r"hf_[A-Za-z0-9]{20,}")
 
 
 def run_script(name: str, work: Callable[[], object]) -> None:
-    try:
-        work()
-    except (ValueError, OSError, ImportError) as error:
-        raise SystemExit(f"{name}: {error}") from error
-    except KeyboardInterrupt:
-        raise SystemExit("\ninterrupted; to resume, run the same command again") from None
+    with safe_terminal():
+        try:
+            work()
+        except (ValueError, OSError, ImportError) as error:
+            raise SystemExit(f"{name}: {error}") from error
+        except KeyboardInterrupt:
+            raise SystemExit("\ninterrupted; to resume, run the same command again") from None
 
 
 def option(default: Any, help: str) -> Any:
@@ -36,6 +43,7 @@ def parse_training_options(
     import torch
     from trl import TrlParser
 
+    config_options(argv or sys.argv[1:])  # TRL would ignore the first value of a repeated key
     parser = TrlParser(classes, description=first_line(docstring))
     if not torch.accelerator.is_available():
         parser.set_defaults(use_cpu=True, bf16=has_fast_bfloat16())
@@ -43,6 +51,19 @@ def parse_training_options(
     arguments = parser.parse_args_and_config(argv)
     reject_tokens(arguments)
     return arguments
+
+
+def config_options(argv: Sequence[str]) -> dict[str, Any]:
+    """Reads the YAML file in `--config`."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config", type=Path)
+    config = parser.parse_known_args(list(argv))[0].config
+    options = {} if config is None else load_values(config)
+    if not isinstance(options, dict):
+        raise ValueError(
+            f"'{config}' is not a YAML file of options; set --config to such a file, e.g. one in hb_train/recipes"
+        )
+    return options
 
 
 def has_fast_bfloat16() -> bool:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_metrics.runs.finished_run import Run, Vectors, read_reply_table
+from hb_metrics.runs.json_files import json_faults
 from hb_metrics.runs.replies import with_questions
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, write_split
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # The options are checked before transformers is imported, because the import takes seconds.
 
 
+@json_faults()
 def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) -> "LoadedTokenizer":
     """Loads the tokenizer of the model that replied.
 
@@ -52,6 +54,7 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
     return loaded
 
 
+@json_faults()
 def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     """Returns the replies that have style vectors, with the columns of their prompts.
 

@@ -1,12 +1,9 @@
-import csv
 import json
 import re
 from collections import Counter
 from pathlib import Path
 
 import chitchat_dataset
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import dialogue_pairs
@@ -88,51 +85,23 @@ ROWS = [
 ]
 
 
-def write_rows(path, rows=ROWS):
-    if path.suffix == ".csv":
-        with path.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows([("number", "reply", "prompt"), *((1, b, a) for a, b in rows)])
-    elif path.suffix == ".jsonl":
-        lines = [json.dumps({"prompt": a, "reply": b, "other": [1]}) for a, b in rows]
-        path.write_text("\n".join(lines), encoding="utf-8")
-    else:
-        prompts, replies = zip(*rows, strict=True)
-        pq.write_table(pa.table({"prompt": prompts, "reply": replies}), path)
-    return path
-
-
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_a_file_of_pairs(ending, tmp_path):
-    path = write_rows(tmp_path / f"pairs.{ending}")
+def test_a_file_of_pairs(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join(json.dumps({"prompt": a, "reply": b, "other": [1]}) for a, b in ROWS), encoding="utf-8")
     dialogue = read_dialogue(path, num_replies=4)
     assert dialogue == Dialogue(
         ids=["0", "1", "4", "5"],
         prompts=["How are you?", "你好吗？", "Two lines? Yes.", "How are you?"],
         replies=["Fine, and you?", "好。", "One reply, then.", "Fine, and you?"],
-        source=f"pairs.{ending}",
+        source="pairs.jsonl",
         num_skipped={"blank": 3},
     )
     draws = [read_dialogue(path, num_replies=2, seed=seed) for seed in range(40)]
     assert {tuple(draw.ids) for draw in draws} == {(a, b) for a in "0145" for b in "0145" if a < b}
     assert read_dialogue(path, num_replies=1, seed=3).ids[0] in draws[3].ids
     assert draws[3] == read_dialogue(path, num_replies=2, seed=3)
-    message = f"num_replies is 5, but pairs.{ending} has 4 prompt–reply pairs; set a number from 1 to 4"
+    message = "num_replies is 5, but pairs.jsonl has 4 prompt–reply pairs; set a number from 1 to 4"
     with pytest.raises(ValueError, match=re.escape(message) + "$"):
         read_dialogue(path, num_replies=5)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.csv", "prompt,answer\nHi,Ho\n", r"named reply; add such a column \(the columns are: prompt, answer\)"),
-        ("c.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', "has no text column named prompt"),
-        ("d.jsonl", '{"prompt": "Hi", ', "cannot be read"),
-        ("f.docx", "Hi", "do not share one of the allowed formats"),
-    ],
-)
-def test_files_that_cannot_be_used_say_why(name, content, message, tmp_path):
-    (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}.*{message}"):
-        read_dialogue(tmp_path / name, num_replies=1)
     with pytest.raises(ValueError, match="num_replies is 0, but"):
-        read_dialogue(write_rows(tmp_path / "pairs.jsonl"), num_replies=0)
+        read_dialogue(path, num_replies=0)

@@ -27,7 +27,7 @@ def test_prompts_of_a_name_differ_in_their_ids_alone():
 
 
 def test_a_list_of_ones_own(tmp_path):
-    path = tmp_path / "MINE.TXT"
+    path = tmp_path / "MINE.CSV"
     path.write_text("group,name\nA,Ada\nB,Bo\n")
     assert [(each.name, each.group) for each in read_names(path)] == [("Ada", "A"), ("Bo", "B")]
 
@@ -40,15 +40,10 @@ def test_a_list_of_ones_own(tmp_path):
         ("name,group\nAda,A\nBo,A\n", "mine.csv:1: has names from fewer than two groups"),
         ("name,group\nAda,A\nBo,\n", "mine.csv:3: group "),
         ("name,group\nAda,A\nBo," + "B" * 200_000, "mine.csv:3: group has 200,000 characters"),
-        ("name,kind\nAda,A\n", r"mine\.csv' has no column group; add such a column \(the columns are: name, kind\)"),
-        ("name,group\nAda,A\nBo\n", "row 1 .* has 1 cells, but the header has 2"),
-        ("name,group\nAda,A\nBo,B,C\n", "row 1 .* has 3 cells, but the header has 2"),
-        ('name,group\nAda,A\n"Bo,B\n', "line 3 is not CSV"),
-        ("name,group\nZoë,A\nBo,B\n".encode("latin-1"), r"mine\.csv' is not UTF-8"),
     ],
 )
 def test_a_list_that_cannot_be_used_is_refused(content, message, tmp_path):
     path = tmp_path / "mine.csv"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.write_text(content)
     with pytest.raises(ValueError, match=message):
         read_names(path)

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import ttest_rel
 
 from hb_dataset.bias_specification import read_specification
-from hb_dataset.comment_files import read_csv, read_lines
 from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.reddit_bias import load_reddit_bias
+from hb_dataset.table_files import read_lines, read_table
 
 COLUMNS = ["id", "text_t1", "text_t2", "perplexity_t1", "perplexity_t2"]
 
@@ -36,7 +36,7 @@ def different_rows(texts, others):
 
 def reduced_texts(bias_type, group, split):
     path = REDDIT_BIAS / bias_type / f"reddit_comments_{bias_type}_{SIDES[bias_type][group]}_biased_{split}_reduced.csv"
-    return [cells["comments_processed"] for cells in read_csv(path)]
+    return [cells["comments_processed"] for _, cells in read_table(path, strict=False)]
 
 
 def by_rule(texts, bias_type, mode="published"):
@@ -261,13 +261,14 @@ def test_a_folder_of_your_own_is_read_in_whole_words(tmp_path):
     [
         ({}, "contains no RedditBias split for gender; add a file named train, validation or test"),
         ({"train.txt": "a", "train.csv": "text\na"}, r"has several files for train \(train.csv, train.txt\)"),
-        ({"test.csv": "secret words here\nb"}, r"no column text or phrase or comments_processed; .* are: …\)$"),
-        ({"test.csv": "text,perplexity_t1\na,much\n"}, r"row 0 .*: perplexity_t1 is not"),
+        (
+            {"test.csv": "secret words here\nb"},
+            r"no column text_t1 or text or .*; .* are: …\)$",
+        ),
+        ({"test.csv": "text,perplexity_t1\na,much\n"}, "row 1: perplexity_t1 is a text; pass a finite number"),
         ({"test.csv": 'text\n"secret women\nwomen are\n'}, r"line 3 is not CSV: .*; correct"),
-        ({"test.csv": "text,text\nwomen are,women\n"}, "has two columns with the same name"),
-        ({"test.csv": "text,text_t2\nwomen are,\n ,men are\n"}, r"row 1 \(counted from 0\): text is blank"),
+        ({"test.csv": "text,text_t2\nwomen are,\n ,men are\n"}, "row 2: text is blank"),
         ({"test.csv": "text\n"}, "the test file in '.*' has no phrases"),
-        ({"test.csv": "text,label\na\n"}, r"row 0 \(counted from 0\) has 1 cells, but the header has 2"),
         (
             {
                 "x_biased_test_reduced.csv": "comments_processed\na\nb\n",

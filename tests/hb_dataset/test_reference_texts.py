@@ -26,11 +26,7 @@ def test_reference_texts_are_replies_of_the_chit_chat_dataset_by_default():
     assert found.source.startswith("chitchat-dataset ")
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [("a.txt", "\n \n", "a.txt has no texts"), ("a.csv", "words\nOne.\n", r"named text or reply; add .* are: words\)")],
-)
-def test_reference_files_that_will_not_do_are_named(name, content, message, tmp_path):
-    (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=message):
-        read_reference_texts(tmp_path / name)
+def test_a_file_without_texts_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("\n \n")
+    with pytest.raises(ValueError, match=r"a\.txt has no texts"):
+        read_reference_texts(tmp_path / "a.txt")

@@ -83,6 +83,23 @@ def test_help_shows_the_most_used_options_or_those_of_a_topic(capsys):
         parse_arguments(["--help", "regrad"])
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("seed: 1\nmodel: a\nseed: 2\n", r"options\.yaml:3: key 'seed' occurs twice; remove one of the two"),
+        ("chat_template_kwargs: {a: 1, b: {c: 1, c: 2}}\n", "key 'c' occurs twice"),
+        ("sede: 1\n", r"unknown option 'sede'; did you mean 'seed'\?"),
+        ("seed: [", "is not valid YAML"),
+        ("- seed\n", "write one `option: value` per line"),
+    ],
+)
+def test_a_config_that_would_be_read_in_part_is_refused(content, message, tmp_path):
+    path = tmp_path / "options.yaml"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        parse_arguments(["--config", str(path)])
+
+
 def test_variables_of_chat_templates_are_a_json_object(tmp_path):
     settings = settings_of({"chat_template_kwargs": '{"enable_thinking":false}'})
     assert settings.run.chat_template_kwargs == '{"enable_thinking": false}'
@@ -91,7 +108,7 @@ def test_variables_of_chat_templates_are_a_json_object(tmp_path):
     file = tmp_path / "options.yaml"
     file.write_text("chat_template_kwargs: {enable_thinking: false}\n")
     assert parse_arguments(["--config", str(file)]).run == settings.run
-    for wrong in ("{'a': 1}", "[1]", '{"a": NaN}'):
+    for wrong in ("{'a': 1}", "[1]", '{"a": NaN}', '{"a": 1, "a": 2}'):
         with pytest.raises(ValueError, match="pass a JSON object such as"):
             settings_of({"chat_template_kwargs": wrong})
     file.write_text("chat_template_kwargs: {day: 2026-05-06}\n")  # which YAML reads as a date

@@ -266,6 +266,16 @@ def test_an_adapter_is_rejected(save_small_model, tmp_path):
         tune_main(options_for(tmp_path / "lora", rows, tmp_path / "model"))
 
 
+def test_a_recipe_with_a_repeated_or_no_option_is_refused(tmp_path):
+    for content, message in (
+        ("learning_rate: 0.1\nmethod: sft\nlearning_rate: 0.2\n", r"recipe\.yaml:3: key 'learning_rate' occurs twice"),
+        ("- sft\n", "is not a YAML file of options"),
+    ):
+        (tmp_path / "recipe.yaml").write_text(content)
+        with pytest.raises(ValueError, match=message):
+            tune.parse_options(["--config", str(tmp_path / "recipe.yaml")])
+
+
 @pytest.mark.parametrize("recipe", sorted((ROOT / "hb_train" / "recipes").glob("*.yaml")), ids=lambda path: path.stem)
 def test_recipes_are_understood(recipe, tmp_path):
     own, training, model = tune.parse_options(["--config", str(recipe), "--output_dir", str(tmp_path)])

@@ -192,6 +192,8 @@ def commit(hub, request, repo, revision):
         if line["key"] == "file":
             changes[path] = Blob(base64.b64decode(value["content"]), lfs=False)
         elif line["key"] == "lfsFile":
+            if value["oid"] not in hub.lfs:
+                raise Refused(422, "The file was not uploaded")
             changes[path] = Blob(hub.lfs[value["oid"]], lfs=True)
         else:
             changes[path] = None
@@ -222,13 +224,6 @@ def refs(hub, request, repo):
 
     branches = {name: oid for name, oid in repo.branches.items() if not name.startswith("refs/pr/")}
     return {"branches": listed(branches, "refs/heads/"), "converts": [], "tags": listed(repo.tags, "refs/tags/")}
-
-
-def commits(hub, request, repo, revision):
-    return [
-        {"id": one.oid, "authors": [{"user": one.author}], "date": DATE, "title": one.title, "message": one.message}
-        for one in repo.history(revision)
-    ]
 
 
 def entries(commit):
@@ -293,7 +288,6 @@ ENDPOINTS = [
     ("POST", rf"{_API}/commit{_REVISION}", commit),
     ("POST", rf"{_API}/tag{_REVISION}", create_tag),
     ("GET", rf"{_API}/refs", refs),
-    ("GET", rf"{_API}/commits{_REVISION}", commits),
     ("GET", rf"{_API}/tree{_REVISION}(?:/(?P<path>.+))?", tree),
     ("POST", rf"{_API}/paths-info{_REVISION}", paths_info),
     ("GET", rf"{_API}/discussions", discussions),
@@ -310,6 +304,7 @@ class Fault(NamedTuple):
     after: bool = False  # whether the request is carried out all the same, and only its answer is lost
     text: str = "Made to fail"
     meanwhile: Callable[[], object] | None = None
+    answer: object = None  # with status 200: what is answered instead, and nothing is carried out
 
 
 class Hub:
@@ -367,6 +362,10 @@ class Hub:
         """The next `times` requests to such a path fail with `status`: not carried out, or with `after` they are."""
         self.faults += [Fault(method, path, status, code, after, text)] * times
 
+    def answer_next(self, method, path, answer, *, times=1):
+        """The next `times` requests to such a path do nothing, and are answered this (JSON, or a body and headers)."""
+        self.faults += [Fault(method, path, 200, answer=answer)] * times
+
     def meanwhile(self, method, path, action):
         """Calls `action` just before the next such request is handled."""
         self.faults.append(Fault(method, path, meanwhile=action))
@@ -378,6 +377,8 @@ class Hub:
             self.faults.remove(fault)
         if fault.meanwhile:
             fault.meanwhile()
+        if fault.status == 200:
+            return fault.answer
         if fault.status and not fault.after:
             raise Refused(fault.status, fault.text, fault.code)
         url, token = urlsplit(path), headers.get("Authorization", "").removeprefix("Bearer ")
@@ -421,7 +422,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             content, headers = answer
         else:
             content = json.dumps(answer).encode()
-        self.send_response(status)
+        self.send_response(302 if "Location" in headers else status)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
         self.end_headers()

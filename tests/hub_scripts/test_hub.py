@@ -1,10 +1,15 @@
 import re
 import traceback
+from contextlib import suppress
 
 import pytest
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, close_session
 
+from hb_dataset.data_files import stream_split
+from hb_dataset.hub_access import protect_token
+from hb_metrics.inference.models.sources import file_of, identify
 from hub_scripts.hub import RECORD_FILE, HubError, connect, open_repository, publish
+from tests.hub_scripts.hub_stand_in import Hub
 
 CARD = b"---\nlicense: cc-by-sa-4.0\n---\n# Data\n"
 FILES = {"README.md": CARD, "first/test.parquet": b"PAR1 first", "second/test.parquet": b"PAR1 second"}
@@ -135,24 +140,40 @@ def test_without_a_readable_record_nothing_is_ours(in_process, record):
     assert data(in_process).files() == FILES | {"eval.yaml": b"name: Theirs\n"}
 
 
+REFERENCE = "Check out the configuration reference at https://huggingface.co/docs/hub/spaces-config-reference"
+SPACE = (
+    "---\ntitle: Data\nemoji: 🐠\ncolorFrom: red\nsdk: gradio\nsdk_version: 6.0\napp_file: app.py\npinned: false\n---\n"
+)
+
+
+@pytest.mark.parametrize("title", ["initial commit", "Initial commit", "Update README.md"])
 @pytest.mark.parametrize(
-    ("files", "title", "is_the_hubs"),
+    ("kind", "card", "is_the_hubs"),
     [
-        ({"README.md": b"---\nlicense: mit\n---\n"}, "initial commit", True),
-        ({"README.md": b"# Mine\n"}, "Update README.md", False),
-        ({"README.md": b"---\nlicense: mit\n---\n", "app.py": b""}, "initial commit", False),
+        ("dataset", "---\nlicense: mit\n---\n", True),
+        ("space", SPACE, True),
+        ("space", f"{SPACE}\n{REFERENCE}\n", True),
+        ("dataset", "", False),
+        ("dataset", "# Mine\n", False),
+        ("dataset", "---\nlicense: mit\n---\nMine.\n", False),
+        ("dataset", "---\nlicense: mit\nlanguage: de\n---\n", False),
+        ("dataset", SPACE, False),
+        ("space", f"{SPACE}\n{REFERENCE}\nMine.\n", False),
+        ("space", SPACE.replace("title: Data", "title: >\n  Mine"), False),
     ],
 )
-def test_only_the_card_of_a_new_repository_is_replaced(in_process, files, title, is_the_hubs):
-    repo = in_process.create_repo("dataset", "ORG/data")
-    repo.commit(files, title)
-    if title == "initial commit":  # with which a repository begins
-        repo.commits[repo.at().oid] = repo.at()._replace(parent=None)
+def test_only_a_card_that_nobody_wrote_is_replaced(in_process, kind, card, is_the_hubs, title):
+    """Whoever wrote it, and whatever the commit is called."""
+    repo = in_process.create_repo(kind, "ORG/data")
+    repo.commit({"README.md": card.encode()}, title)
+    repo.commits[repo.at().oid] = repo.at()._replace(parent=None)
+    ours = {"README.md": CARD, "app.py": b"import gradio\n"}
     if is_the_hubs:
-        push(in_process)
-        assert data(in_process).files() == FILES
+        push(in_process, ours, kind=kind)
+        assert repo.files() == ours
     else:
-        stopped(in_process, ", ".join(files))
+        assert "changed since: README.md. Nothing was written" in refuse(in_process, ours, kind=kind)
+        assert repo.files() == {"README.md": card.encode()}
 
 
 # --- failing ----------------------------------------------------------------------------------------------------------
@@ -181,7 +202,6 @@ STEPS = [
     ("GET", r"/refs", "Reading"),
     ("POST", r"/repos/create", "Reading"),
     ("GET", r"/tree/", "Reading"),
-    ("GET", r"/commits/", "Reading"),
     ("POST", r"/validate-yaml", "Committing to"),
     ("POST", PREUPLOAD, "Committing to"),
     ("POST", LFS_BATCH, "Committing to"),
@@ -288,3 +308,72 @@ def test_an_endpoint_with_a_password_is_neither_used_nor_shown(maintainer, monke
     assert "HF_ENDPOINT" in message
     assert "secret" not in message
     assert maintainer.requests == []
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [
+        connect,
+        lambda: identify("ORG/model", None),
+        lambda: file_of("ORG/model", "config.json", None),
+        lambda: stream_split(["ORG/data"]),
+    ],
+)
+def test_a_token_is_not_sent_without_encryption(maintainer, monkeypatch, reach):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://hub.example.com")
+    with pytest.raises(ValueError, match=r"sent to hub\.example\.com without encryption; set HF_ENDPOINT to") as error:
+        reach()
+    assert maintainer.token not in str(error.value)
+    monkeypatch.delenv("HF_TOKEN")
+    protect_token()
+
+
+def test_a_token_for_a_hub_on_this_machine_passes_no_proxy(maintainer, monkeypatch):
+    with Hub() as proxy:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+        monkeypatch.setenv("NO_PROXY", "example.com")
+        monkeypatch.delenv("no_proxy")
+        close_session()
+        connect()
+    assert maintainer.requests == ["GET /api/whoami-v2"]
+    assert proxy.requests == []
+
+
+# --- a Hub that answers something else --------------------------------------------------------------------------------
+
+PAGE = (b"<html>Welcome!</html>", {"Content-Type": "text/html"})
+ELSEWHERE = (b"", {"Location": "/api/whoami-v2"})
+NAMES = ("branches", "tags", "converts", "auth", "files", "objects", "commitOid", "commitUrl", "pullRequestUrl")
+VALUES = (None, 5, "text", "f" * 40, "\x1b[2J", [], [None], [{}], {}, {"a": 1})
+WRONG = [None, [], 5, "text", [None], [[]], [{}], PAGE, ELSEWHERE, *(dict.fromkeys(NAMES, value) for value in VALUES)]
+
+
+@pytest.mark.parametrize(("method", "path"), [step[:2] for step in STEPS])
+def test_an_answer_of_the_wrong_shape_is_a_fault_or_changes_nothing(in_process, method, path):
+    for number, answer in enumerate(WRONG):
+        in_process.answer_next(method, path, answer, times=ALWAYS)
+        with suppress(HubError):
+            push(in_process, tag=f"v{number}.0")
+            assert data(in_process).files(f"v{number}.0") == FILES
+        in_process.faults.clear()
+    push(in_process)
+
+
+@pytest.mark.parametrize("answer", [PAGE, ELSEWHERE, {}, None])
+def test_a_tag_that_is_not_set_is_not_reported(in_process, answer):
+    in_process.answer_next("POST", r"/tag/", answer)
+    assert "Setting the tag v1.0 failed" in refuse(in_process)
+    push(in_process)
+    assert data(in_process).files("v1.0") == FILES
+
+
+def test_a_commit_that_main_does_not_have_is_not_reported(in_process):
+    push(in_process, LATER)
+    repo = data(in_process)
+    elsewhere = repo.commit(repo.at("v1.0").files, ref="other", parent=repo.at().oid).oid
+    repo.commit({"README.md": b"Mine."})
+    answer = {"commitOid": elsewhere, "commitUrl": f"{in_process.url}/datasets/ORG/data/commit/{elsewhere}"}
+    in_process.answer_next("POST", COMMIT, answer)
+    assert "the Hub did not move main" in refuse(in_process, LATER, tag="v2.0", among_other_files=True)
+    assert list(repo.tags) == ["v1.0"]

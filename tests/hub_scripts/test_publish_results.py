@@ -2,6 +2,7 @@ import io
 import json
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,11 +10,13 @@ import pytest
 import yaml
 from huggingface_hub import constants, parse_eval_result_entries
 
+from hb_cli.main import main as holistic_bias
 from hb_metrics.arguments import default_settings, settings_of
-from hub_scripts.publish_results import check_model, main, read_settled_results, shown
+from hub_scripts.publish_results import check_model, main, read_settled_results
 from hub_scripts.published_dataset import published_dataset
 from hub_scripts.run_figures import eval_yaml, evaluation_results
 from tests.hb_metrics.made_results import CLASSIFIER, add_dialogue, full_run
+from tests.hub_scripts.test_hub import WRONG
 from tests.hub_scripts.versions_on_disk import freeze_small, versions_of
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -158,8 +161,6 @@ def test_texts_of_a_run_cannot_break_out_of_a_note(results):
     files = evaluation_results(results, DATASET)
     assert {path: len(entries) for path, entries in entries_of(files).items()} == expected
     assert all(hostile in entry.notes for entries in entries_of(files).values() for entry in entries)
-    written = shown({path: text.encode() for path, text in files.items()})
-    assert not {"\x1b", "\u202e"} & set(written)
 
 
 # --- which runs -------------------------------------------------------------------------------------------------------
@@ -192,7 +193,7 @@ def test_only_finished_runs_with_figures_are_read(write_run, results, tmp_path):
     with pytest.raises(ValueError, match="has no figures to publish"):
         publish(write_run(empty, "empty"), "--dry_run", str(tmp_path / "dry"))
     del results["generation"]["gen_bias"]
-    with pytest.raises(ValueError, match="the results lack 'gen_bias'"):
+    with pytest.raises(ValueError, match=r"results\.json': results\.generation\.gen_bias is missing"):
         publish(write_run(results), "--dry_run", str(tmp_path / "dry"))
     assert not (tmp_path / "dry").exists()
 
@@ -308,13 +309,46 @@ def test_faults_are_one_line_and_write_nothing(hub, repo, run, monkeypatch, caps
             assert token not in str(error.value) + printed.out + printed.err
         assert repo.pull_requests == {}
 
-    rejected("Reading NO/model failed: HTTP 404", repo_id="NO/model")
+    rejected("Reading model NO/model failed: HTTP 404", repo_id="NO/model")
     in_v2 = hub.create_repo("dataset", "ORG/other")
     in_v2.tags["v2.0"] = in_v2.at().oid
-    rejected("version v1.0 of dataset ORG/other", "--dataset_id", "ORG/other")
+    rejected("dataset ORG/other has no version v1.0", "--dataset_id", "ORG/other")
     rejected("the run measured 'ORG/model', not 'ORG/other'", repo_id="ORG/other")
     hub.fail_next("POST", "/commit/", 500, times=9)
     rejected("HTTP 500")
     hub.faults.clear()
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
     rejected("HTTP 401")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *(("GET", path) for path in ("whoami", f"{MODEL}/refs", f"{DATASET}/refs", "/tree/", "/discussions")),
+        *(("POST", path) for path in ("/preupload/", "/commit/")),
+    ],
+)
+def test_a_pull_request_that_the_hub_did_not_open_is_not_reported(hub, repo, run, method, path, capsys):
+    for answer in [*WRONG, {"commitOid": "f" * 40, "commitUrl": hub.url, "pullRequestUrl": f"{hub.url}/discussions/9"}]:
+        hub.answer_next(method, path, answer, times=99)
+        with suppress(ValueError):
+            publish(run, "--yes")
+            assert list(repo.pull_requests) == [1]
+            assert capsys.readouterr().out.endswith(f"{hub.url}/{MODEL}/discussions/1\n")
+        hub.faults.clear()
+        repo.pull_requests.clear()
+        repo.branches.pop("refs/pr/1", None)
+
+
+def test_texts_of_other_people_reach_no_terminal_as_they_are(hub, repo, write_run, results, monkeypatch, capsys):
+    """Neither what a run holds nor what the Hub answers."""
+    results["run"]["model"] |= {"name": "models/\x1b]0;bad\x07\u202e", "digest": DIGEST}
+    arguments = [str(write_run(results)), "--repo_id", MODEL, "--dataset_id", DATASET, "--yes"]
+    monkeypatch.setattr(sys, "argv", ["holistic-bias"])
+    hub.fail_next("POST", "/commit/", 403, text="\x9b2J Sorry", times=9)
+    with pytest.raises(SystemExit) as ended:
+        holistic_bias(["publish", "results", *arguments])
+    assert "Sorry" in ended.value.code
+    written = capsys.readouterr().out + ended.value.code
+    assert "]0;bad" in written
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(written)

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from unicodedata import category
 
-import yaml
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset.seeded_draws import seeded_generator
+from hb_dataset.yaml_lines import load_values
 from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.chats import (
     DEFAULT_CHAT,
@@ -255,11 +255,8 @@ def read_personas(path: str | Path = PERSONAS_FILE) -> list[str]:
 
 
 def read_sentences(path: str | Path, key: str) -> list[str]:
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        problem = f"has no list of {key}"
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # such as an invalid date
-        content, problem = None, f"is not valid YAML ({' '.join(str(error).split())})"
+    content = load_values(Path(path))
+    problem = f"has no list of {key}"
     listed = content.get(key) if isinstance(content, dict) else None
     sentences: list[str] = listed if isinstance(listed, list) else []
     for number, line in enumerate(sentences, start=1):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from huggingface_hub import hf_hub_download
 
+from hb_dataset.hub_access import protect_token
 from hb_metrics.inference.models.gguf import embedded_model_folder
 
 EMBEDDED = "embedded"
@@ -88,6 +89,7 @@ def identify(source: str, revision: str | None, file: str = "config.json") -> tu
     """
     if Path(source).is_dir():
         return folder_digest(Path(source)), None
+    protect_token()
     commit = Path(hf_hub_download(source, file, revision=revision)).parent.name
     return commit, commit
 
@@ -111,6 +113,7 @@ def file_of(source: str, name: str, revision: str | None) -> Path | None:
     if Path(source).is_dir():
         path = Path(source) / name
         return path if path.is_file() else None
+    protect_token()
     try:
         return Path(hf_hub_download(source, name, revision=revision))
     except (OSError, ValueError):

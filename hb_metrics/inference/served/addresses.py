@@ -1,8 +1,9 @@
-import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
+
+from hb_dataset.hub_access import is_local_host
 
 KEY_VARIABLE = "HOLISTIC_BIAS_API_KEY"
 # Environment variables with keys for other programs, and the hosts that issued these keys. A key is sent only to the
@@ -75,11 +76,3 @@ def choose_key(url: str, environment: Mapping[str, str] | None = None) -> Key | 
             )
         return Key(value, variable)
     return None
-
-
-def is_local_host(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return "." not in host or host.endswith((".localhost", ".local", ".internal"))
-    return address.is_loopback or address.is_private or address.is_link_local

@@ -24,7 +24,10 @@ _ENVIRONMENT.filters |= {name: getattr(numbers, name) for name in _FILTERS}
 
 
 def render(template: str, context: dict[str, Any]) -> Markup:
-    return Markup(_ENVIRONMENT.get_template(template).render(paper=paper, shade=_shade, **context))
+    try:
+        return Markup(_ENVIRONMENT.get_template(template).render(paper=paper, shade=_shade, **context))
+    except jinja2.UndefinedError as error:
+        raise KeyError(str(error)) from error
 
 
 def write_page(template: str, path: Path, context: dict[str, Any], figures: dict[str, Any], terms: Any = None) -> None:

@@ -104,7 +104,7 @@ def test_analyse_finds_the_study_or_says_what_is_wrong(rated, tmp_path, capsys):
             [ratings, "--study", rated / "human_evaluation.json"],
             "is not a study written by this release's `human-eval export`",
         ),
-        ([rated / "tasks.jsonl"], "line 1: fields are missing; write a JSON object with"),
+        ([rated / "tasks.jsonl"], "line 1: rater, choice is missing; write a JSON object with"),
     ):
         with pytest.raises((ValueError, OSError), match=message):
             analyse.main(list(map(str, arguments)))

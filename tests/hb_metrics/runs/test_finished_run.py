@@ -154,7 +154,7 @@ def test_what_are_no_results_is_rejected(content, tmp_path):
         with pytest.raises(ValueError, match=re.escape(f"'{wrong}' has no results.json")):
             read_run(wrong)
     (tmp_path / "results.json").write_text(content)
-    with pytest.raises(ValueError, match=re.escape(f"'{tmp_path / 'results.json'}' ")):
+    with pytest.raises(ValueError, match=re.escape(f"'{tmp_path / 'results.json'}'")):
         read_run(tmp_path)
 
 

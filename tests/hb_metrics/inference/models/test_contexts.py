@@ -276,6 +276,7 @@ def test_the_shipped_personas_name_no_noun_and_no_term():
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
+        ("personas: [a]\npersonas: [b]\n", "key 'personas' occurs twice; remove one"),
         ("personas: [", "is not valid YAML"),
         ("", "has no list of personas"),
         ("personas: [I like soup., 5]", "persona 2 is not a line of text"),
@@ -285,7 +286,7 @@ def test_the_shipped_personas_name_no_noun_and_no_term():
 def test_faults_of_a_persona_file_are_named(content, problem, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(content)
-    with pytest.raises(ValueError, match=f"(?s)^{re.escape(f'{path}: {problem}')}") as error:
+    with pytest.raises(ValueError, match=re.escape(problem)) as error:
         read_personas(path)
     assert str(path) in str(error.value)
 

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from hb_metrics.inference.served.addresses import KEY_VARIABLE, check_address, choose_key, is_local_host
+from hb_dataset.hub_access import is_local_host
+from hb_metrics.inference.served.addresses import KEY_VARIABLE, check_address, choose_key
 
 HUB, OPENAI, OWN = {"HF_TOKEN": "hf_hub"}, {"OPENAI_API_KEY": "sk-open"}, {KEY_VARIABLE: "own-key"}
 
@@ -78,5 +79,11 @@ def test_what_is_no_key_is_refused_and_not_shown(value):
 
 
 def test_hosts_of_ones_own_network():
-    assert all(map(is_local_host, ("localhost", "127.0.0.1", "::1", "192.168.0.9", "172.16.1.1", "gpu3", "box.local")))
-    assert not any(map(is_local_host, ("example.com", "8.8.8.8", "2001:4860:4860::8888")))
+    assert all(
+        map(
+            is_local_host,
+            ("localhost", "127.0.0.1", "::1", "192.168.0.9", "172.16.1.1", "gpu3", "box.local", "2130706433", "127.1"),
+        )
+    )
+    remote = ("example.com", "8.8.8.8", "2001:4860:4860::8888", "::ffff:8.8.8.8", "134744072", "0x8080808", "8.8")
+    assert not any(map(is_local_host, remote))

@@ -1,0 +1,175 @@
+"""What would be read wrong in silence from a table of somebody else is an error that names the file and the row."""
+
+import gzip
+import json
+import os
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hb_dataset import table_files
+from hb_dataset.dialogue_pairs import read_dialogue
+from hb_dataset.frequency import read_frequencies
+from hb_dataset.names import read_names
+from hb_dataset.prompt_groups import read_groups
+from hb_dataset.reddit_files import Phrase, _plain_phrases
+from hb_dataset.reference_texts import read_reference_texts
+from hb_dataset.table_files import number_in, read_columns
+from hb_metrics.runs.answer_files import read_log_probabilities_file, read_replies_file
+from hb_train.debiasing.phrases import read_phrases
+
+ROWS = [("How are you?", "Fine, and you?"), ("Tell me.\nNow.", ' "One"'), ("And then?", "好。")]
+
+
+def write(path, rows=ROWS):
+    """Rows of a prompt and a reply, in the format of the name."""
+    named = [{"prompt": prompt, "reply": reply} for prompt, reply in rows]
+    inner = path.name.removesuffix(".gz")
+    if inner.endswith(".parquet"):
+        pq.write_table(pa.Table.from_pylist(named), path)
+        return path
+    quoted = [[f'"{text.replace(chr(34), chr(34) * 2)}"' for text in row] for row in [("prompt", "reply"), *rows]]
+    lines = map(",".join, quoted) if inner.endswith(".csv") else map(json.dumps, named)
+    content = "\n".join(lines).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet", "a.csv.gz", "a.jsonl.gz"])
+def test_each_format_gives_the_rows_that_the_file_has_now(name, tmp_path):
+    """Also if the file is replaced by another one of the same time, as tar, rsync and cp -p do."""
+    path = tmp_path / name
+    for rows in (ROWS, [(f"{prompt} Again?", reply[::-1]) for prompt, reply in ROWS]):
+        os.utime(write(path, rows), (1_700_000_000, 1_700_000_000))
+        assert list(zip(*read_columns(path, ("prompt",), ("reply",)), strict=True)) == rows
+        assert read_dialogue(path, num_replies=3).prompts == [" ".join(prompt.split()) for prompt, _ in rows]
+
+
+READERS = {
+    "replies": (read_replies_file, ("id", "reply")),
+    "log-probabilities": (read_log_probabilities_file, ("id", "log_probability", "num_tokens")),
+    "dialogue": (lambda path: read_dialogue(path, num_replies=1), ("prompt", "reply")),
+    "reference texts": (read_reference_texts, ("text",)),
+    "phrases": (lambda path: read_phrases(path, None), ("text_t1", "text_t2")),
+    "names": (read_names, ("name", "group")),
+    "frequencies": (read_frequencies, ("axis", "descriptor", "per_million")),
+}
+VALUES = {"log_probability": -5.25, "num_tokens": 3, "per_million": 7}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_rows_that_lack_a_value_or_have_two_are_refused(reader, tmp_path):
+    read, columns = READERS[reader]
+    row = {name: VALUES.get(name, "one") for name in columns}
+    for missing in columns:
+        path = tmp_path / f"{missing}.jsonl"
+        path.write_text("\n".join(map(json.dumps, [row, {name: row[name] for name in columns if name != missing}])))
+        with pytest.raises(ValueError, match=rf"{missing}\.jsonl', row 2: {missing} is missing; write the value"):
+            read(path)
+        twice = json.dumps(row)[:-1] + f', "{missing}": "two"}}'
+        path.write_text(f"{json.dumps(row)}\n\n{twice}\n")
+        with pytest.raises(ValueError, match=rf"line 3 .*the key '{missing}' occurs twice; remove one"):
+            read(path)
+    path = tmp_path / "twice.csv"
+    path.write_text(",".join([*columns, columns[-1]]) + "\n" + ",".join(["one"] * (len(columns) + 1)) + "\n")
+    with pytest.raises(ValueError, match="has two columns with the same name"):
+        read(path)
+    path = tmp_path / "twice.parquet"
+    pq.write_table(pa.table([["one"]] * (len(columns) + 1), [*columns, columns[-1]]), path)
+    with pytest.raises(ValueError, match="has two columns with the same name"):
+        read(path)
+
+
+NOT_NUMBERS = ["-5_2", "1_0", "٥", "-５", "0x10", "nan", "inf", "1e999", "5 2", "--5", "1,5", True, [5], {}, 10**400]
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
+def test_what_float_would_take_for_another_number_is_none(value):
+    with pytest.raises(ValueError, match=r"^here: n is .*; pass a finite number$"):
+        number_in("here", {"n": value}, "n")
+
+
+def test_numbers():
+    texts = {"-5.25": -5.25, " 7 ": 7.0, "+1e3": 1000.0, ".5": 0.5, "5.": 5.0, "1E-2": 0.01, "": None, "  ": None}
+    assert {text: number_in("here", {"n": text}, "n") for text in texts} == texts
+    assert [number_in("here", {"n": value}, "n") for value in (3, -0.5, None)] == [3.0, -0.5, None]
+
+
+@pytest.mark.parametrize("cell", ["-5_2", "٥"])
+def test_each_reader_of_numbers_reads_no_other_number(cell, tmp_path):
+    path = tmp_path / "a.csv"
+    for read, header, row in (
+        (read_log_probabilities_file, "id,log_probability,num_tokens", f"a,{cell},3"),
+        (read_log_probabilities_file, "id,log_probability,num_tokens", f"a,-3,{cell}"),
+        (read_replies_file, "id,reply,num_tokens", f"a,Hi.,{cell}"),
+        (read_replies_file, "id,reply,turn", f"a,Hi.,{cell}"),
+        (read_frequencies, "axis,descriptor,per_million", f"age,old,{cell}"),
+        (_plain_phrases, "text,perplexity_t1", f"Hi.,{cell}"),
+    ):
+        path.write_text(f"{header}\n{row}\n")
+        with pytest.raises(ValueError, match=r"row 1: \w+ is a text; pass (?!a text)"):
+            read(path)
+    path.write_text("text,perplexity_t1\nHi.,\n")
+    assert _plain_phrases(path) == [Phrase("Hi.")]
+
+
+def test_repeated_rows_and_rates_below_zero_are_refused(tmp_path):
+    path = tmp_path / "rates.csv"
+    for rows, message in (("age,old,5\nage,old,6\n", "row 2: .* earlier row"), ("age,old,-1\n", "0")):
+        path.write_text(f"axis,descriptor,per_million\n{rows}")
+        with pytest.raises(ValueError, match=message):
+            read_frequencies(path)
+
+
+def test_a_key_that_a_yaml_file_has_twice_is_refused(tmp_path):
+    path = tmp_path / "a.yaml"
+    for read, content in (
+        (read_names, "names:\n- name: Ann\n  group: one\n  group: two\n- name: Bob\n  group: two\n"),
+        (read_groups, "groups:\n  tall woman:\n    plural: tall women\n    plural: women\n  man:\n"),
+        (read_groups, "groups:\n  woman:\n  man:\n  woman:\n"),
+    ):
+        path.write_text(content)
+        with pytest.raises(ValueError, match="occurs twice; remove one of the two"):
+            read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "prompt,answer\nHi,Ho\n", r"has no column reply; .* \(the columns are: prompt, answer\)"),
+        ("a.csv", 'prompt,reply\na,"b\n', "is not CSV"),
+        ("a.csv", "prompt,reply\na,Well, hello\n", "row 1 has 3 cells, but the header has 2; .*put quotes"),
+        ("a.csv", 'prompt,reply\na,"Well, hello"\nb\n', "row 2 has 1 cells, but the header has 2"),
+        ("a.csv", "prompt,reply\na,caf\u00e9\n".encode("latin-1"), "is not UTF-8 .*; save it again in UTF-8"),
+        ("a.jsonl", '{"prompt": ["Hi"], "reply": "Ho"}', "row 1: prompt is …; pass a text"),
+        ("a.jsonl", '{"prompt": "\\ud800", "reply": "Ho"}', "pass a text without unpaired surrogates"),
+        ("a.jsonl", '{"prompt": "Hi", ', "line 1 is not a JSON object"),
+        ("a.jsonl", "[1]", "line 1 is not a JSON object"),
+        ("a.jsonl", '{"a":' * 9999, "line 1 is not a JSON object"),
+        ("a.parquet", b"PAR1", "cannot be read as Parquet"),
+        ("a.csv.gz", gzip.compress(b"prompt,reply\n" * 99)[:-9], "cannot be read"),
+        ("a.docx", "Hi", r"does not end in one of \.parquet, \.jsonl, \.csv"),
+    ],
+)
+def test_files_that_cannot_be_used_say_why(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ValueError, match=f"{re.escape(str(tmp_path / name))}.*{message}"):
+        read_columns(tmp_path / name, ("prompt",), ("reply",))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet", "a.jsonl.gz"])
+def test_a_file_above_the_limit_ends_with_a_message(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(table_files, "MAX_BYTES", 2**20)
+    path = write(tmp_path / name, [(f"prompt {number}", "reply " * 300) for number in range(999)])
+    with pytest.raises(ValueError, match=r"is larger than the limit of 1 MiB; remove the rows and columns"):
+        read_columns(path, ("prompt",))
+
+
+def test_a_table_keeps_texts_as_they_are(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes('\ufeffid,reply\r\na,"He said ""hi, all""\r\nand left"\r\n\r\nb,NA\r\n'.encode())
+    assert read_columns(path, ("reply",)) == [['He said "hi, all"\r\nand left', "NA"]]
+    path.write_text(f"id,reply\na,{'So ' * 99_999}\n")  # a thought of 32,000 tokens
+    assert read_columns(path, ("reply",)) == [["So " * 99_999]]
