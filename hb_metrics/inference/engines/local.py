@@ -14,8 +14,9 @@ from hb_metrics.inference.replies.decoding_shards import KeptStates, decode_into
 from hb_metrics.inference.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies
 from hb_metrics.inference.replies.requests import ReplyRequests
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, plan_perplexity
+from hb_metrics.inference.scoring.perplexity import plan_perplexity
 from hb_metrics.inference.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
+from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan
 

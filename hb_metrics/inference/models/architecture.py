@@ -39,19 +39,6 @@ def attention_window(model: PreTrainedModel) -> int | None:
     return min((size for size in windows if size), default=None)
 
 
-def decoder_start_id(model: PreTrainedModel) -> int:
-    """Returns the id of the decoder's start token. T5Gemma defines no start token, so its BOS token is returned."""
-    start = model.config.get_text_config(decoder=True).bos_token_id
-    if hasattr(model.config, "decoder_start_token_id"):
-        start = model.config.decoder_start_token_id
-    if start is None:
-        raise ValueError(
-            "the model's config has no decoder_start_token_id, so its decoder cannot start; set it in the model's "
-            "config.json"
-        )
-    return start
-
-
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:
     """Returns a copy of an encoder's output whose states are replaced with `states` [rows, length, width]."""
     return type(encoded)(**(dict(encoded) | {"last_hidden_state": states}))

@@ -5,12 +5,12 @@ import torch
 from transformers import PreTrainedModel, TopPLogitsWarper
 
 from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.models.starts import decoder_start
 from hb_metrics.inference.replies.allowed_tokens import allowed, table_of
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import decode_rows
-from hb_metrics.inference.replies.forward import decoder_start
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, read_decoded
-from hb_metrics.inference.scoring.dialogue import reply_logits
+from hb_metrics.inference.scoring.reply_scoring import reply_logits
 
 
 @torch.inference_mode()
@@ -44,8 +44,8 @@ def _logits(plan: ReplyPlan, model: PreTrainedModel, context: list[int], decoded
     ends_itself = tokens[-1] in ends.kept or (decoding.end_after_sentence and tokens[-1] in ends.sentence)
     if not (decoded.truncated or ends_itself):
         drawn.append(tokens[-1])  # any token: only the distribution from which the end was drawn matters
-    start, *forced = decoder_start(model) if model.config.is_encoder_decoder else [None]
-    logits = reply_logits(model, [(context, [*forced, *drawn])], start)[0][len(forced) :].float()
+    prefix = decoder_start(model) if model.config.is_encoder_decoder else []
+    logits = reply_logits(model, [(context, drawn)], prefix)[0].float()
     device, reader = logits.device, ends.reader()
     is_end = table_of([*ends.dropped, *ends.marks, *ends.kept], logits.shape[1], device)
     replies = torch.tensor([drawn], device=device)

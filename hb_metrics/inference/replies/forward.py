@@ -8,7 +8,8 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.architecture import attention_window, decoder_start_id, first_position, with_states
+from hb_metrics.inference.models.architecture import attention_window, first_position, with_states
+from hb_metrics.inference.models.starts import decoder_start
 from hb_metrics.inference.units import distinct, num_shared
 
 _PAD = 0  # may be any token, because nothing attends to padding
@@ -219,17 +220,3 @@ def holds_attention_alone(cache: Any) -> bool:
 def num_unread(context: Sequence[int], states: States | None) -> int:
     """Returns the number of tokens after the known beginning. The last token never counts as known."""
     return len(context) - (0 if states is None else num_shared([context[:-1], states.tokens]))
-
-
-def decoder_start(model: PreTrainedModel) -> list[int]:
-    config = model.generation_config
-    forced = config.forced_bos_token_id
-    start = config.decoder_start_token_id
-    start = config.bos_token_id if start is None else start
-    start = decoder_start_id(model) if start is None else start
-    if start is None:
-        raise ValueError(
-            "the model's generation_config has no decoder_start_token_id; in the model's generation_config.json, set "
-            "this key to the id of the decoder's start token"
-        )
-    return [start] if forced is None else [start, forced]

@@ -4,29 +4,23 @@ The model reads each prompt in the run's context format, and with the run's cont
 not scored.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from inspect import signature
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import torch
 from scipy import stats
-from torch.nn.functional import cross_entropy
-from transformers import PreTrainedModel
 
 from hb_dataset.dialogue_pairs import Dialogue
-from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.architecture import check_token_ids, decoder_start_id, max_positions_of
+from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.contexts import encode_rendered, encode_replies
 from hb_metrics.inference.models.layout import Layout, render_prompts
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME
-from hb_metrics.inference.scoring.scoring_paths import padding_changes
+from hb_metrics.inference.models.starts import decoder_prefix
+from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
-from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches, right_padded
+from hb_metrics.inference.units import ScoringPlan
 from hb_metrics.paired_changes.paired_change import MIN_PAIRS
 
 
@@ -51,7 +45,7 @@ def plan_dialogue(
             "prompt; remove dialogue from --measurements, or pass a causal or encoder-decoder model"
         )
     model = loaded.model
-    with_encoder = model.config.is_encoder_decoder
+    prefix = decoder_prefix(model, loaded.tokenizer)
     contexts, replies = encode_dialogue(dialogue.prompts, dialogue.replies, loaded, layout)
     for identifier, context_ids, reply in zip(dialogue.ids, contexts, replies, strict=True):
         if not (context_ids and reply):
@@ -59,9 +53,11 @@ def plan_dialogue(
     check_token_ids(model, [*contexts, *replies])
 
     limit = max_positions_of(model)
+    # The model predicts the last token of a reply but does not read it. An encoder reads the context.
+    read = [len(prefix) + len(reply) - 1 for reply in replies]
     taken = [
-        max(len(context_ids), len(reply)) if with_encoder else len(context_ids) + len(reply)
-        for context_ids, reply in zip(contexts, replies, strict=True)
+        max(len(context_ids), length) if prefix else len(context_ids) + length + 1
+        for context_ids, length in zip(contexts, read, strict=True)
     ]
     fitting = [row for row, length in enumerate(taken) if limit is None or length <= limit]
     if not fitting:
@@ -70,45 +66,12 @@ def plan_dialogue(
             "pairs, or a model that accepts more tokens"
         )
     encoded = [(contexts[row], replies[row]) for row in fitting]
-    # The model predicts the last token of a reply but does not read it. A decoder also reads its start token.
-    lengths = [len(context_ids) + len(reply) - 1 + with_encoder for context_ids, reply in encoded]
+    lengths = [len(contexts[row]) + read[row] for row in fitting]
     return DialoguePlan(
         ids=[dialogue.ids[row] for row in fitting],
         prompts=[dialogue.prompts[row] for row in fitting],
         replies=[dialogue.replies[row] for row in fitting],
-        scoring=reply_scoring(encoded, encoded, lengths, reply_nlls, loaded, max_positions),
-    )
-
-
-def reply_scoring(
-    rows: Sequence[Any],
-    pairs: Sequence[tuple[list[int], list[int]]],
-    lengths: Sequence[int],
-    score: Callable[..., np.ndarray],
-    loaded: LoadedModel,
-    max_positions: int = MAX_POSITIONS,
-) -> ScoringPlan:
-    """Divides rows into padded batches for `score`. `pairs` contains the context and the reply of each row.
-
-    If padding changes the likelihoods of the replies, each batch is a single row.
-    """
-    model = loaded.model
-    with_encoder = model.config.is_encoder_decoder
-    start_id = decoder_start_id(model) if with_encoder else None
-    likelihoods = partial(reply_nlls, model, start_id=start_id)
-    reason = "the decoder writes the reply" if with_encoder else "the reply continues the prompt"
-    if padding_changes(likelihoods, pairs, model, length=lambda pair: len(pair[0]) + len(pair[1])):
-        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
-    batches = length_sorted_batches(lengths, max_positions)
-    return ScoringPlan(
-        scoring="encoder-decoder" if with_encoder else "padded",
-        scoring_reason=reason,
-        start_token=None if start_id is None else loaded.tokenizer.convert_ids_to_tokens(start_id),
-        sequence_of_text=np.arange(len(rows)),
-        num_tokens=np.array([len(reply) for _, reply in pairs], dtype=np.int64),
-        positions=sum(len(batch) * lengths[batch[-1]] for batch in batches),
-        units=[Unit(batch, [rows[row] for row in batch]) for batch in batches],
-        score=partial(score, model, start_id=start_id),
+        scoring=reply_scoring(encoded, encoded, prefix, lengths, reply_nlls, model, loaded.tokenizer, max_positions),
     )
 
 
@@ -160,48 +123,3 @@ def dialogue_results(table: pa.Table, dialogue: Dialogue, confidence_level: floa
         "num_skipped": {"too_long": len(dialogue.ids) - number},
         "source": dialogue.source,
     }
-
-
-def reply_nlls(
-    model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
-) -> np.ndarray:
-    """Returns the negative log-likelihood of each reply, summed over tokens (see `reply_logits`): [pairs] float64."""
-    losses = [
-        cross_entropy(logits.float(), torch.tensor(reply, device=logits.device), reduction="none")
-        for logits, (_, reply) in zip(reply_logits(model, pairs, start_id), pairs, strict=True)
-    ]
-    rows = np.repeat(np.arange(len(pairs)), [len(reply) for _, reply in pairs])
-    return np.bincount(rows, weights=torch.cat(losses).double().cpu().numpy())
-
-
-def reply_logits(
-    model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], start_id: int | None
-) -> list[torch.Tensor]:
-    """Returns the logits that predict the tokens of each reply: [tokens, vocabulary] per reply.
-
-    `pairs` contains a context and a reply as token ids. All pairs are padded at their ends and form one batch. If
-    `start_id` is not `None`, the model's encoder reads the context, and its decoder predicts the reply.
-    """
-    device = input_device(model)
-    if start_id is None:
-        tokens, mask = right_padded([[*context, *reply[:-1]] for context, reply in pairs], device)
-        first = min(len(context) for context, _ in pairs) - 1  # the first position whose logits are needed
-        kept = tokens.shape[1] - first
-        only = {"logits_to_keep": kept} if "logits_to_keep" in signature(model.forward).parameters else {}
-        logits = model(input_ids=tokens, attention_mask=mask, use_cache=False, **only).logits[:, -kept:]
-        starts = [len(context) - 1 - first for context, _ in pairs]
-    else:
-        tokens, mask = right_padded([context for context, _ in pairs], device)
-        fed, fed_mask = right_padded([[start_id, *reply[:-1]] for _, reply in pairs], device)
-        logits = model(
-            input_ids=tokens,
-            attention_mask=mask,
-            decoder_input_ids=fed,
-            decoder_attention_mask=fed_mask,
-            use_cache=False,
-        ).logits
-        starts = [0] * len(pairs)
-    return [
-        logits[row, start : start + len(reply)]
-        for row, (start, (_, reply)) in enumerate(zip(starts, pairs, strict=True))
-    ]

@@ -14,10 +14,11 @@ import pyarrow as pa
 import torch
 from transformers import PreTrainedModel
 
-from hb_metrics.inference.models.architecture import decoder_start_id
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.dialogue import encode_dialogue, reply_logits, reply_scoring
+from hb_metrics.inference.models.starts import decoder_prefix
+from hb_metrics.inference.scoring.dialogue import encode_dialogue
+from hb_metrics.inference.scoring.reply_scoring import reply_logits, reply_scoring
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 
 
@@ -51,12 +52,14 @@ def divergences_into_shards(
     pairs = list(zip(with_term, encoded, strict=True))
     lengths = [max(len(row.prompt), len(row.other)) + len(row.reply) for row in rows]
     # The trial compares relative differences. It uses likelihoods, because divergences may be 0.
-    plan = reply_scoring(rows, pairs, lengths, _divergences, loaded)
+    model, tokenizer = loaded.model, loaded.tokenizer
+    prefix = decoder_prefix(model, tokenizer)
+    plan = reply_scoring(rows, pairs, prefix, lengths, _divergences, model, tokenizer)
     return score_into_shards(
         plan,
         {"id": ids, "reply": replies},
         folder,
-        loaded.model,
+        model,
         scores=["divergence"],
         inputs=list(zip(prompts, others, replies, strict=True)),
         label="divergences",
@@ -78,7 +81,7 @@ def drift_per_token(
     """
     sides = [list(zip(*encode_dialogue(prompts, replies, *side), strict=True)) for side in (before, after)]
     models = before[0].model, after[0].model
-    starts = [decoder_start_id(model) if model.config.is_encoder_decoder else None for model in models]
+    prefixes = [decoder_prefix(loaded.model, loaded.tokenizer) for loaded, _ in (before, after)]
     values = []
     for pairs in zip(*sides, strict=True):
         if pairs[0][1] != pairs[1][1]:
@@ -87,15 +90,15 @@ def drift_per_token(
                 "predictions are not comparable; pass a model and the model from which it was tuned"
             )
         first, second = (
-            reply_logits(model, [pair], start)[0] for model, pair, start in zip(models, pairs, starts, strict=True)
+            reply_logits(model, [pair], prefix)[0] for model, pair, prefix in zip(models, pairs, prefixes, strict=True)
         )
         values.append(_summed(first, second) / len(pairs[0][1]))
     return np.array(values)
 
 
-def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], start_id: int | None) -> np.ndarray:
-    with_term = reply_logits(model, [(row.prompt, row.reply) for row in rows], start_id)
-    without = reply_logits(model, [(row.other, row.reply) for row in rows], start_id)
+def _divergences(model: PreTrainedModel, rows: Sequence[Encoded], prefix: list[int]) -> np.ndarray:
+    with_term = reply_logits(model, [(row.prompt, row.reply) for row in rows], prefix)
+    without = reply_logits(model, [(row.other, row.reply) for row in rows], prefix)
     return np.array([_summed(*pair) for pair in zip(with_term, without, strict=True)])
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, most_tokens, plan_perplexity
+from hb_metrics.inference.scoring.perplexity import most_tokens, plan_perplexity
+from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.inference.units import ScoringPlan
 

@@ -1,14 +1,15 @@
 """Computes perplexities of sentences under a causal or an encoder–decoder language model.
 
 The perplexity of a sentence is exp(mean negative log-likelihood per predicted token), with natural logarithms. A causal
-model reads its start (BOS) token first, so that it predicts all tokens of the sentence. If the model has no start
-token, the sentence's first token is not predicted.
+model reads its start tokens first (see `text_start`), so that it predicts all tokens of the sentence. If the model has
+no start token, the sentence's first token is not predicted.
 
 Sentences are scored on prefix trees if the model supports them (see `prefix_tree`), and otherwise in padded batches.
 Both methods give the same results.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,19 +19,14 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.memory import halved
-from hb_metrics.inference.models.architecture import check_token_ids, decoder_start_id, max_positions_of
+from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
+from hb_metrics.inference.models.starts import decoder_prefix, text_start
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.scoring import scoring_paths
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
+from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS, ONE_AT_A_TIME, reply_nlls, reply_scoring
 from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
-
-# The maximum number of tokens that the model reads at once. On two CPU cores, the embedded model was as fast with 256
-# tokens as with 512. It was about a fifth slower with 128 tokens, and also with 1,024. A larger maximum uses a GPU
-# better, but needs more memory for the logits. With a vocabulary of 49,152 tokens in float32, 512 tokens need 100 MB
-# per core.
-MAX_POSITIONS = 512
-ONE_AT_A_TIME = "padding changes the model's results, so texts are scored one at a time"
 
 
 class PerplexityScores(NamedTuple):
@@ -41,7 +37,7 @@ class PerplexityScores(NamedTuple):
         log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
         scoring: The method: `"tree"`, `"padded"` or `"encoder-decoder"`.
         scoring_reason: The reason for this method.
-        start_token: The token that the model reads before each sentence, or `None`.
+        start_token: The tokens that the model reads before each sentence, separated by spaces, or `None`.
         positions: The number of tokens that the model read for all texts.
     """
 
@@ -74,7 +70,7 @@ def score_perplexity(
         tokenizer: The model's tokenizer.
         trees: Whether to use prefix trees if a trial shows that the model supports them.
         max_positions: The maximum number of tokens that the model reads at once. It limits the memory needed.
-        add_start_token: Whether a causal model reads its BOS token first, if it has one.
+        add_start_token: Whether a causal model reads its start tokens first, if it has any.
         progress: Whether to display a progress bar.
 
     Raises:
@@ -145,28 +141,29 @@ def plan_perplexity(
     check_texts(texts)
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
-    if model.config.is_encoder_decoder:
-        start_id: int | None = decoder_start_id(model)
-        context = tokenizer("", return_tensors="pt")["input_ids"].long()
-        score = partial(scoring_paths.decoder_nlls, model, context=context)
-    else:
-        start_id = tokenizer.bos_token_id if add_start_token else None
-        score = partial(scoring_paths.padded_nlls, model)
-    sequences = [tuple(tokens) if start_id is None else (start_id, *tokens) for tokens in encoded]
-    check_sequences(sequences, sequence_of_text, model, tokenizer, needed=2)
+    decoder = decoder_prefix(model, tokenizer)
+    start = decoder or (text_start(tokenizer) if add_start_token else [])
+    sequences = [(*start, *tokens) for tokens in encoded]
+    num_read = max(len(start), 1)
+    check_sequences(sequences, sequence_of_text, model, tokenizer, needed=num_read + 1)
+    if decoder:  # it writes the sentence as a reply to an empty text
+        empty = tokenizer("")["input_ids"]
+        pairs = [(empty, tokens) for tokens in encoded]
+        lengths = [len(sequence) - 1 for sequence in sequences]
+        plan = reply_scoring(pairs, pairs, decoder, lengths, reply_nlls, model, tokenizer, max_positions)
+        return replace(plan, sequence_of_text=sequence_of_text)
 
     path, reason = "padded", "padded batches were requested"
-    if model.config.is_encoder_decoder:
-        path, reason = "encoder-decoder", "the decoder writes the sentence"
-    elif sequences:
+    if sequences:
         scoring_paths.check_causal(model, sequences)
         if trees:
             fault = scoring_paths.tree_fault(model, sequences, max_positions)
             path = "padded" if fault else "tree"
             reason = fault or "in a trial run, prefix trees had the same results as padded batches"
+    score: Callable[[Any], np.ndarray] = partial(scoring_paths.padded_nlls, model, num_read=num_read)
     halve: Callable[[Any], tuple[Any, Any] | None] = halved
     if path == "tree":
-        score, halve = partial(scoring_paths.tree_nlls, model), halved_tree
+        score, halve = partial(scoring_paths.tree_nlls, model, num_read=num_read), halved_tree
         units = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(sequences, max_positions)]
         positions = sum(len(unit.payload.tokens) for unit in units)
     else:
@@ -176,9 +173,9 @@ def plan_perplexity(
     return ScoringPlan(
         scoring=path,
         scoring_reason=reason,
-        start_token=None if start_id is None else tokenizer.convert_ids_to_tokens(start_id),
+        start_token=" ".join(tokenizer.convert_ids_to_tokens(start)) or None,
         sequence_of_text=sequence_of_text,
-        num_tokens=np.array([len(sequence) - 1 for sequence in sequences], dtype=np.int64),
+        num_tokens=np.array([len(sequence) - num_read for sequence in sequences], dtype=np.int64),
         positions=positions,
         units=units,
         score=score,

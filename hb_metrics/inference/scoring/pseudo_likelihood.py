@@ -9,7 +9,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, ONE_AT_A_TIME, check_sequences
+from hb_metrics.inference.scoring.perplexity import check_sequences
+from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS, ONE_AT_A_TIME
 from hb_metrics.inference.scoring.scoring_paths import padding_changes
 from hb_metrics.inference.text_checks import check_texts
 from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorted_batches, right_padded

@@ -1,7 +1,6 @@
 """Computes negative log-likelihoods of token sequences by several methods, and tests which methods a model supports.
 
-The methods are prefix trees, padded batches, and the decoder of an encoder–decoder model. Only a trial on a few
-sequences shows whether a model supports a method.
+The methods are prefix trees and padded batches. Only a trial on a few sequences shows whether a model supports one.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.memory import Memory, halved
-from hb_metrics.inference.models.architecture import attention_window, num_known_tokens, with_states
+from hb_metrics.inference.models.architecture import attention_window, num_known_tokens
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.scoring.prefix_tree import PrefixTree, halved_tree, pack_prefix_trees
 from hb_metrics.inference.units import Unit, length_sorted_batches, right_padded
@@ -122,8 +121,11 @@ def _layer_fault(model: PreTrainedModel, length: int) -> str | None:
     return None
 
 
-def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
-    """Returns the summed negative log-likelihood of each sequence in a tree: [sequences] float64."""
+def tree_nlls(model: PreTrainedModel, tree: PrefixTree, num_read: int = 1) -> np.ndarray:
+    """Returns the summed negative log-likelihood of each sequence in a tree: [sequences] float64.
+
+    The first `num_read` tokens of a sequence are not scored.
+    """
     device, dtype = input_device(model), model.dtype
     mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
     mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
@@ -134,31 +136,19 @@ def tree_nlls(model: PreTrainedModel, tree: PrefixTree) -> np.ndarray:
         use_cache=False,
     ).logits[0]
     nll = _token_nlls(logits, torch.from_numpy(tree.nodes).to(device), torch.from_numpy(tree.targets).to(device))
-    return np.bincount(tree.owners, weights=nll, minlength=len(tree.sequences))
+    scored = tree.depths[tree.nodes] >= num_read - 1
+    return np.bincount(tree.owners[scored], weights=nll[scored], minlength=len(tree.sequences))
 
 
-def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns the summed negative log-likelihood of each sequence, in one padded batch: [sequences] float64."""
+def padded_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], num_read: int = 1) -> np.ndarray:
+    """Works like `tree_nlls`, but in one padded batch."""
     tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
     logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
-    return _summed_nlls(logits, mask, sequences)
-
-
-def decoder_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], context: torch.Tensor) -> np.ndarray:
-    """Works like `padded_nlls`, but for encoder–decoder models. The encoder reads `context`: [1, length]."""
-    tokens, mask = right_padded([sequence[:-1] for sequence in sequences], input_device(model))
-    context = context.to(tokens.device)
-    encoded = model.get_encoder()(input_ids=context, attention_mask=torch.ones_like(context))
-    context = context.expand(len(sequences), -1)
-    logits = model(
-        input_ids=context,  # without `input_ids`, FSMT does not mask later tokens
-        encoder_outputs=with_states(encoded, encoded.last_hidden_state.expand(len(sequences), -1, -1)),
-        attention_mask=torch.ones_like(context),
-        decoder_input_ids=tokens,
-        decoder_attention_mask=mask,
-        use_cache=False,
-    ).logits
-    return _summed_nlls(logits, mask, sequences)
+    mask[:, : num_read - 1] = 0
+    rows, positions = mask.nonzero(as_tuple=True)
+    targets = torch.tensor([token for sequence in sequences for token in sequence[num_read:]])
+    nll = _token_nlls(logits.flatten(0, 1), rows * mask.shape[1] + positions, targets.to(mask.device))
+    return np.bincount(rows.cpu().numpy(), weights=nll, minlength=len(sequences))
 
 
 def padded_units(sequences: Sequence[Sequence[int]], max_positions: int) -> tuple[list[Unit], int]:
@@ -183,13 +173,6 @@ def padding_changes(
     together = _tried(score, [Unit(np.arange(3), trial)], halved, 3)
     alone = _tried(score, [Unit(np.array([row]), [sequence]) for row, sequence in enumerate(trial)], halved, 3)
     return _difference(together, alone) > _tolerance(model)
-
-
-def _summed_nlls(logits: torch.Tensor, mask: torch.Tensor, sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    rows, positions = mask.nonzero(as_tuple=True)
-    targets = torch.tensor([token for sequence in sequences for token in sequence[1:]])
-    nll = _token_nlls(logits.flatten(0, 1), rows * mask.shape[1] + positions, targets.to(mask.device))
-    return np.bincount(rows.cpu().numpy(), weights=nll, minlength=len(sequences))
 
 
 def _token_nlls(logits: torch.Tensor, nodes: torch.Tensor, targets: torch.Tensor) -> np.ndarray:

@@ -21,8 +21,9 @@ from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
-from hb_metrics.inference.scoring import pseudo_likelihood, scoring_paths
-from hb_metrics.inference.scoring.perplexity import MAX_POSITIONS, plan_perplexity, score_perplexity
+from hb_metrics.inference.scoring import perplexity, pseudo_likelihood, scoring_paths
+from hb_metrics.inference.scoring.perplexity import plan_perplexity, score_perplexity
+from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS
 from tests.hb_metrics.conftest import as_loaded
 from tests.hb_metrics.inference.scoring.test_perplexity import one_at_a_time
 from tests.hb_metrics.inference.scoring.test_pseudo_likelihood import score_spans
@@ -321,8 +322,8 @@ def test_memory_too_small_for_one_text_is_an_error(trees, prompts, get_small_mod
 def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("t5")
     whole, calls = score_perplexity(prompts[:9], model, tokenizer, progress=False), []
-    limited = failing(scoring_paths.decoder_nlls, OUT_OF_MEMORY["cpu"], 2, calls, len)
-    monkeypatch.setattr(scoring_paths, "decoder_nlls", limited)
+    limited = failing(perplexity.reply_nlls, OUT_OF_MEMORY["cpu"], 2, calls, len)
+    monkeypatch.setattr(perplexity, "reply_nlls", limited)
     scores = score_perplexity(prompts[:9], model, tokenizer, progress=False)
     np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
     assert max(calls) > 2

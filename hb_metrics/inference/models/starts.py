@@ -1,0 +1,78 @@
+"""Finds the tokens that a model reads before the first token of a text or a reply."""
+
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hb_metrics.inference.devices import input_device
+from hb_metrics.inference.models.architecture import check_token_ids
+
+
+def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Returns the tokens that a causal model reads before a text.
+
+    They are the tokens that the tokenizer adds, such as `[gMASK]<sop>`. If it adds none, they are the BOS token, or
+    nothing if there is no BOS token.
+    """
+    bos = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+    return _added_before(tokenizer) or bos
+
+
+def decoder_start(model: PreTrainedModel) -> list[int]:
+    """Returns the tokens with which transformers begins each reply of a decoder: its start and a forced first token."""
+    config = model.generation_config
+    text_config = model.config.get_text_config(decoder=True)
+    known = [config.decoder_start_token_id, config.bos_token_id, getattr(model.config, "decoder_start_token_id", None)]
+    known.append(text_config.bos_token_id)  # T5Gemma defines no other start
+    start = _of_all_rows(next((token for token in known if token is not None), None), "decoder_start_token_id")
+    if not start:
+        raise ValueError(
+            "the model's generation_config has no decoder_start_token_id, so its decoder cannot start; in the model's "
+            "generation_config.json, set this key to the id of the decoder's start token"
+        )
+    # transformers forces a token only after a single start token.
+    return start if len(start) > 1 else start + _of_all_rows(config.forced_bos_token_id, "forced_bos_token_id")
+
+
+@torch.inference_mode()
+def decoder_prefix(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Returns the tokens that a decoder reads before the first word of a reply. Models without an encoder read none.
+
+    Even if no token is forced, some models were trained to write a special token before the first word: LED writes a
+    BOS token, and translation models write a language code. If the decoder is likely to begin with such tokens, they
+    are included.
+    """
+    if not model.config.is_encoder_decoder:
+        return []
+    prefix = decoder_start(model)
+    special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
+    special |= set(tokenizer.all_special_ids)
+    marks = special - {tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.unk_token_id}
+    given = tokenizer("Hi")["input_ids"]
+    check_token_ids(model, [given])
+    for _ in _added_before(tokenizer)[len(prefix) - 1 :]:
+        encoder, decoder = (torch.tensor([tokens], device=input_device(model)) for tokens in (given, prefix))
+        logits = model(input_ids=encoder, decoder_input_ids=decoder, use_cache=False).logits[0, -1]
+        probability, token = logits.float().softmax(-1).max(-1)
+        if probability < 1 / 2 or int(token) not in marks:
+            break
+        prefix.append(int(token))
+    return prefix
+
+
+def _added_before(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    whole, text = (tokenizer("a", add_special_tokens=special)["input_ids"] for special in (True, False))
+    number = next((start for start in range(len(whole)) if whole[start : start + len(text)] == text), 0)
+    return list(whole[:number])
+
+
+def _of_all_rows(ids: Any, name: str) -> list[int]:
+    """Returns ids as a list. As in transformers, a nested list contains the tokens of all rows of a batch."""
+    tokens = torch.tensor([] if ids is None else ids)
+    if tokens.ndim and len(tokens) > 1:
+        raise ValueError(
+            f"{name} is {ids} in the model's generation_config, which is a different token for each row of a batch; in "
+            "the model's generation_config.json, set this key to a single token id"
+        )
+    return tokens.flatten().tolist()
