@@ -73,5 +73,5 @@ def encode_responses(
         learnt = reply if end is None else [*reply, end]
         cut = last_tokens(whole, limit - len(learnt), start_tokens)
         num_cut += len(cut) < len(whole)
-        add_row(columns, cut, learnt, is_encoder_decoder=False)
+        add_row(columns, cut, learnt)
     return ResponseRows(Dataset.from_dict(columns), num_cut, num_too_long)

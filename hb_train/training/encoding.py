@@ -1,11 +1,14 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, NamedTuple
 
+import torch
 from datasets import Dataset
+from torch.nn.utils.rnn import pad_sequence
 
 from hb_metrics.inference.models.contexts import ContextFormat, encode_rendered, encode_replies, reply_end
-from hb_metrics.inference.models.loading import LoadedTokenizer
+from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
+from hb_metrics.inference.models.starts import decoder_prefix
 
 IGNORED = -100  # the label of a token that is not learnt, as in torch and transformers
 
@@ -14,17 +17,19 @@ class EncodedRows(NamedTuple):
     """Tokenized rows. Tokens that the model does not learn have the label `IGNORED`.
 
     `num_cut` counts the contexts whose beginning was cut. `num_unended` counts the replies that were truncated when
-    they were generated. For these replies, the model does not learn where to end.
+    they were generated. For these replies, the model does not learn where to end. The first `num_read` labels of a row
+    are not part of the reply, because the decoder always reads them before it.
     """
 
     dataset: Dataset
     num_cut: int
     num_unended: int
+    num_read: int = 0
 
 
 def encode_rows(
     rows: Dataset,
-    loaded: LoadedTokenizer,
+    loaded: LoadedModel,
     *,
     context: ContextFormat,
     suffix: str,
@@ -41,6 +46,7 @@ def encode_rows(
     its own replies, as in the paper's self-chat tuning.
     """
     is_encoder_decoder = loaded.kind == "encoder-decoder"
+    prefix = decoder_prefix(loaded.model, loaded.tokenizer) if is_encoder_decoder else []
     limit = length_limit(loaded, max_length)
     # `map` computes a hash of every object that `encode` uses. `encode` must therefore not use `loaded`, which contains
     # the weights.
@@ -68,43 +74,59 @@ def encode_rows(
             learnt = reply if truncated or end is None else [*reply, end]
             num_in_input = 0 if is_encoder_decoder else len(learnt)
             num_kept = _num_from_tag(untagged_context, whole)
-            needed = max(num_kept + num_in_input, len(learnt))
+            needed = max(num_kept + num_in_input, len(prefix) + len(learnt) - 1)
             if limit is not None and needed > limit:
                 raise ValueError(
                     f"row {identifier} needs {needed} tokens for its tag and its reply, which cannot be cut; set "
                     f"--max_length above {limit}, or remove the row"
                 )
             cut = whole if limit is None else last_tokens(whole, limit - num_in_input, start_tokens, num_kept)
-            add_row(columns, cut, learnt, is_encoder_decoder=is_encoder_decoder)
+            add_row(columns, cut, learnt, prefix)
             columns.setdefault("cut", []).append(len(cut) < len(whole))
         return columns
 
     encoded = rows.map(
         encode, batched=True, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows"
     )
-    return EncodedRows(
-        encoded.remove_columns("cut"), sum(encoded["cut"]), sum(map(bool, rows["truncated"])) if end is not None else 0
-    )
+    num_unended = sum(map(bool, rows["truncated"])) if end is not None else 0
+    return EncodedRows(encoded.remove_columns("cut"), sum(encoded["cut"]), num_unended, len(prefix[1:]))
 
 
 def add_row(
     columns: dict[str, list[Any]],
     context: list[int],
     reply: list[int],
+    prefix: Sequence[int] = (),
     *,
-    is_encoder_decoder: bool,
     side: str = "",
     labels: list[int] | None = None,
 ) -> None:
-    """Adds a context and its reply to three columns: tokens, attention mask and labels.
+    """Adds a context and its reply to columns whose names begin with `side`: tokens, attention mask and labels.
 
-    The names of the columns begin with `side`. By default, the whole reply is learnt.
+    If the model has an encoder, `prefix` contains the tokens that its decoder reads before a reply. The decoder's input
+    is another column, because some models derive a wrong input from the labels. By default, the whole reply is learnt.
     """
     learnt = reply if labels is None else labels
-    tokens = context if is_encoder_decoder else [*context, *reply]
-    labels = learnt if is_encoder_decoder else [IGNORED] * len(context) + learnt
-    for name, value in (("input_ids", tokens), ("attention_mask", [1] * len(tokens)), ("labels", labels)):
+    row = {"input_ids": [*context, *reply], "labels": [IGNORED] * len(context) + learnt}
+    if prefix:
+        row = {"input_ids": context, "labels": [*prefix[1:], *learnt], "decoder_input_ids": [*prefix, *reply][:-1]}
+    for name, value in {**row, "attention_mask": [1] * len(row["input_ids"])}.items():
         columns.setdefault(f"{side}{name}", []).append(value)
+
+
+def collate(rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
+    """Combines rows into a batch, and pads them at their ends: [rows, longest].
+
+    The padding may be any token, because models do not attend to it.
+    """
+    return {
+        name: pad_sequence(
+            [torch.tensor(row[name]) for row in rows],
+            batch_first=True,
+            padding_value=IGNORED if name.endswith("labels") else 0,
+        )
+        for name in rows[0]
+    }
 
 
 def length_limit(loaded: LoadedTokenizer, max_length: int | None) -> int | None:

@@ -40,10 +40,14 @@ class Resuming:
 
 
 class ReplyTraining(Resuming):
-    """Evaluates a model by the mean negative log-likelihood over all reply tokens."""
+    """Evaluates a model by the mean negative log-likelihood over all reply tokens.
+
+    The first `num_read` labels of each row are not evaluated (see `EncodedRows`).
+    """
 
     metric = PERPLEXITY
     is_causal: bool
+    num_read = 0
     _nll = 0.0
     _num_tokens = 0
 
@@ -97,6 +101,9 @@ class ReplyTraining(Resuming):
         """Adds a batch to the sums, without the repeated rows that pad the last batch."""
         trainer: Any = self
         inputs = trainer._prepare_inputs(inputs)
+        for name in inputs:
+            if name.endswith("labels"):
+                inputs[name][:, : self.num_read] = IGNORED
         with torch.no_grad(), trainer.compute_loss_context_manager():
             sums = self.row_losses(model, inputs)
         nll, num_tokens = trainer.accelerator.gather_for_metrics(sums)
@@ -130,6 +137,10 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
 class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
     is_causal = False
 
+    def __init__(self, *, num_read: int, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.num_read = num_read
+
 
 def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns each row's summed negative log-likelihood (natural log) and number of labels."""
@@ -144,7 +155,7 @@ def reply_logits(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns the logits and labels of the learnt tokens, and a mask of these tokens: [rows, length]."""
     labels = inputs["labels"]
-    if not is_causal:  # the model derives the decoder's input from the labels
+    if not is_causal:
         learnt = labels != IGNORED
         return model(**inputs, use_cache=False).logits[learnt], labels[learnt], learnt
     model_inputs = {name: value for name, value in inputs.items() if name != "labels"}

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.functional import kl_div
-from transformers import DataCollatorForSeq2Seq, PreTrainedModel, Trainer, TrainingArguments
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel, Trainer, TrainingArguments
 
 from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, reply_end
-from hb_train.training.encoding import IGNORED, EncodedRows, add_row, length_limit
+from hb_metrics.inference.models.starts import decoder_prefix
+from hb_train.training.encoding import IGNORED, EncodedRows, add_row, collate, length_limit
 from hb_train.training.models import model_to_train, padding_tokenizer, plain_options
 from hb_train.training.trainers import LOSS, ReplyTraining, reply_logits
 from hb_train.tuning.baseline_rows import DISTILL, TEMPERATURE
@@ -45,9 +47,9 @@ class DistillationTrainer(ReplyTraining, Trainer):
 
     metric = LOSS
 
-    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, **settings: Any) -> None:
+    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, num_read: int = 0, **settings: Any) -> None:
         super().__init__(**settings)
-        self.is_causal = is_causal
+        self.is_causal, self.num_read = is_causal, num_read
         self._teacher = None if teacher is None else teacher.eval().to(self.args.device)
 
     def compute_loss(
@@ -102,22 +104,15 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return kl_div(log_given, wanted, reduction="none").sum(-1)
 
 
-class PairCollator:
-    """Combines rows of `encode` into a batch, and pads both models' inputs. The tokenizer must pad on the right."""
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
-
-    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        batch: dict[str, torch.Tensor] = {}
-        for side in ("", PREFIX):
-            names = {f"{side}{name}": name for name in ("input_ids", "attention_mask", "labels")}
-            padded = self._pad([{short: row[name] for name, short in names.items()} for row in rows])
-            batch |= {name: padded[short] for name, short in names.items()}
-        batch["weight"] = torch.tensor([row["weight"] for row in rows])
-        most = max(len(row["moved"]) for row in rows)
-        pairs = [[*row["moved"], *[[NO_TOKEN, NO_TOKEN]] * (most - len(row["moved"]))] for row in rows]
-        return batch | {"moved": torch.tensor(pairs, dtype=torch.int64).reshape(len(rows), most, 2)}
+def collate_pairs(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+    """Combines rows of `encode` into a batch, and pads both models' inputs."""
+    batch = collate([{name: row[name] for name in row if name not in ("weight", "moved")} for row in rows])
+    moved = [torch.tensor(row["moved"], dtype=torch.int64).reshape(-1, 2) for row in rows]
+    return {
+        **batch,
+        "weight": torch.tensor([row["weight"] for row in rows]),
+        "moved": pad_sequence(moved, batch_first=True, padding_value=NO_TOKEN),
+    }
 
 
 def make_trainer(tuning: Tuning) -> Trainer:
@@ -135,7 +130,8 @@ def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]
         args=plain_options(
             tuning.training_args, TrainingArguments, remove_unused_columns=False, label_names=["labels"]
         ),
-        data_collator=PairCollator(tokenizer),
+        data_collator=collate_pairs,
+        num_read=tuning.encoded["train"].num_read,
         train_dataset=tuning.encoded["train"].dataset,
         eval_dataset=tuning.encoded["validation"].dataset,
         processing_class=tokenizer,
@@ -154,6 +150,7 @@ def encode(
     """
     del with_tags
     is_encoder_decoder = loaded.kind == "encoder-decoder"
+    prefix = decoder_prefix(loaded.model, loaded.tokenizer) if is_encoder_decoder else []
     limit = length_limit(loaded, max_length)
     # `map` computes a hash of every object that `encode` uses. `encode` must therefore not use `loaded`, which contains
     # the weights.
@@ -195,13 +192,13 @@ def encode(
                     tokens[side].append(end)
                     labels[side].append(end)
                 given, learnt = contexts[side][row], tokens[side]
-                length = max(len(given) + (0 if is_encoder_decoder else len(learnt)), len(learnt))
+                length = max(len(given), len(prefix) + len(learnt) - 1) if prefix else len(given) + len(learnt)
                 if limit is not None and length > limit:
                     raise ValueError(
                         f"row {batch['id'][row]} has {length} tokens, and distillation cannot shorten a row; set "
                         f"--max_length above {limit}, or sample shorter replies"
                     )
-                add_row(columns, given, learnt, is_encoder_decoder=is_encoder_decoder, side=side, labels=labels[side])
+                add_row(columns, given, learnt, prefix, side=side, labels=labels[side])
             columns.setdefault("moved", []).append(moved)
             is_anchor = batch["prompt"][row] == batch[f"{PREFIX}prompt"][row]
             columns.setdefault("weight", []).append(ANCHOR_WEIGHT if is_anchor else 1.0)
@@ -210,7 +207,8 @@ def encode(
     encoded = rows.map(
         encode, batched=True, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows"
     )
-    return EncodedRows(encoded, 0, sum(map(bool, rows["truncated"])) if end is not None else 0)
+    num_unended = sum(map(bool, rows["truncated"])) if end is not None else 0
+    return EncodedRows(encoded, 0, num_unended, len(prefix[1:]))
 
 
 def _first_tokens(tokenizer: Any, moved: Sequence[Sequence[str]]) -> list[list[int]]:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
+from transformers import Seq2SeqTrainingArguments
 from trl import get_peft_config
 
-from hb_train.training.encoding import EncodedRows, encode_rows
+from hb_train.training.encoding import EncodedRows, collate, encode_rows
 from hb_train.training.models import model_to_train, padding_tokenizer, plain_options
 from hb_train.training.trainers import ReplySeq2SeqTrainer, ReplySFTTrainer
 from hb_train.tuning.method import CardText, Method, Tuning
@@ -35,7 +35,8 @@ def make_trainer(tuning: Tuning) -> "Trainer":
     return ReplySeq2SeqTrainer(
         model=model_to_train(tuning.model_args, loaded),
         args=plain_options(tuning.training_args, Seq2SeqTrainingArguments),
-        data_collator=DataCollatorForSeq2Seq(tokenizer, model=loaded.model),
+        data_collator=collate,
+        num_read=tuning.encoded["train"].num_read,
         **shared,
     )
 

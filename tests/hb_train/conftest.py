@@ -282,7 +282,8 @@ def learnt_distributions(tokens, teacher, student, *, is_causal=True):
     """The teacher's and the student's probabilities at each label, one by one in float64."""
     tables = []
     for model, side in ((teacher, PREFIX), (student, "")):
-        inputs = {name: torch.tensor([tokens[f"{side}{name}"]]) for name in ("input_ids", "labels")}
+        names = ("input_ids", "labels") if is_causal else ("input_ids", "labels", "decoder_input_ids")
+        inputs = {name: torch.tensor([tokens[f"{side}{name}"]]) for name in names}
         labels = inputs["labels"][0].tolist()
         logits = model(**inputs).logits[0].detach().double()
         if is_causal:

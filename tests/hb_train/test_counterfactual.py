@@ -16,11 +16,10 @@ from hb_metrics.inference.classifiers.censoring import mention_pattern
 from hb_metrics.inference.models.loading import load_model
 from hb_train.baseline_replies import main as reply_main
 from hb_train.training.encoding import IGNORED
-from hb_train.training.models import padding_tokenizer
 from hb_train.tune import main as tune_main
 from hb_train.tuning.baseline_rows import TEMPERATURE
 from hb_train.tuning.counterfactual import CounterfactualTrainer, move_names, naming_divergence
-from hb_train.tuning.distill import NO_TOKEN, PREFIX, PairCollator, encode
+from hb_train.tuning.distill import NO_TOKEN, PREFIX, collate_pairs, encode
 from hb_train.tuning.swap import first_words, swap_term
 from tests.hb_train.conftest import (
     AXES,
@@ -121,18 +120,15 @@ def test_the_loss_is_that_of_the_definition(save_small_model, tmp_path):
     encoded = list(encode(Dataset.from_list(ROWS), loaded, {"context": "plain"}, False, None).dataset)
     tuned = shaken(loaded)
     expected = [loss_by_hand(tokens, loaded.model, tuned) for tokens in encoded]
-    for side in ("left", "right"):
-        loaded.tokenizer.padding_side = side  # as many chat models' is left, which reply in batches
-        trainer = trainer_of(CounterfactualTrainer, tuned, loaded.model, tmp_path)
-        collate = PairCollator(padding_tokenizer(loaded))
-        for size in (1, 4, len(encoded)):
-            for first in range(0, len(encoded), size):
-                sums, numbers = trainer.row_losses(tuned, collate(encoded[first : first + size]))
-                assert numbers.tolist() == [len(row) for row in expected[first : first + size]]
-                assert sums.tolist() == pytest.approx([sum(row) for row in expected[first : first + size]], rel=1e-4)
-        loss = trainer.compute_loss(tuned, collate(encoded))
-        total, number = (sum(map(function, expected)) for function in (sum, len))
-        assert loss.item() == pytest.approx(total / number, rel=1e-4)
+    trainer = trainer_of(CounterfactualTrainer, tuned, loaded.model, tmp_path)
+    for size in (1, 4, len(encoded)):
+        for first in range(0, len(encoded), size):
+            sums, numbers = trainer.row_losses(tuned, collate_pairs(encoded[first : first + size]))
+            assert numbers.tolist() == [len(row) for row in expected[first : first + size]]
+            assert sums.tolist() == pytest.approx([sum(row) for row in expected[first : first + size]], rel=1e-4)
+    loss = trainer.compute_loss(tuned, collate_pairs(encoded))
+    total, number = (sum(map(function, expected)) for function in (sum, len))
+    assert loss.item() == pytest.approx(total / number, rel=1e-4)
     assert sum(expected[-1]) > 0  # the anchor, where the tuned model is another
     moved = {len(tokens["moved"]) for tokens in encoded}
     assert len(moved) > 1  # unequal, so that batches pad them

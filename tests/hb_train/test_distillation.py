@@ -11,11 +11,9 @@ from hb_metrics.inference.models.bias_tags import read_bias_tuning
 from hb_metrics.inference.models.loading import load_model
 from hb_train.baseline_replies import main as reply_main
 from hb_train.baseline_replies import training_prompts
-from hb_train.training.encoding import IGNORED
-from hb_train.training.models import padding_tokenizer
 from hb_train.tune import main as tune_main
 from hb_train.tuning.baseline_rows import draw_baseline_prompts, draw_prompts
-from hb_train.tuning.distill import DistillationTrainer, PairCollator, encode
+from hb_train.tuning.distill import DistillationTrainer, collate_pairs, encode
 from tests.hb_train.conftest import (
     WARNINGS_OF_TRL,
     divergence,
@@ -106,31 +104,19 @@ def test_the_divergence_is_that_of_the_definition(family, save_small_model, tmp_
     loaded = load_model(str(save_small_model(family)))
     encoded = encoded_pairs(loaded)
     tuned, is_causal = shaken(loaded), family == "gpt2"
-    loaded.tokenizer.padding_side = "left"  # as many chat models' is, which reply in batches
-    tokenizer = padding_tokenizer(loaded)
     trainer = trainer_of(DistillationTrainer, tuned, loaded.model, tmp_path, is_causal=is_causal)
-    sums, numbers = trainer.row_losses(tuned, PairCollator(tokenizer)([encoded[0], encoded[1]]))
+    sums, numbers = trainer.row_losses(tuned, collate_pairs(list(encoded)))
     for row, total, number in zip(encoded, sums.detach().tolist(), numbers.tolist(), strict=True):
         distributions = learnt_distributions(row, loaded.model, tuned, is_causal=is_causal)
         assert number == len(distributions)
         assert total == pytest.approx(sum(divergence(*pair) for pair in distributions), rel=1e-4)
-    loss = trainer.compute_loss(tuned, PairCollator(tokenizer)([encoded[0], encoded[1]])).detach().item()
+    loss = trainer.compute_loss(tuned, collate_pairs(list(encoded))).detach().item()
     assert loss == pytest.approx((sums.sum() / numbers.sum()).detach().item(), rel=1e-5)
-
-
-def test_any_token_pads_if_a_tokenizer_has_no_end(save_small_model):
-    loaded = load_model(str(save_small_model("gpt2")))
-    expected = PairCollator(padding_tokenizer(loaded))(list(encoded_pairs(loaded)))
-    assert not expected["attention_mask"].all()
-    loaded.tokenizer.eos_token = None
-    batch = PairCollator(padding_tokenizer(loaded))(list(encoded_pairs(loaded)))
-    assert batch["labels"].shape[1] == batch["attention_mask"].shape[1]
-    assert (batch["labels"][batch["attention_mask"] == 0] == IGNORED).all()
 
 
 def test_an_adapter_is_taught_by_the_model_without_it(save_small_model, tmp_path):
     loaded = load_model(str(save_small_model("gpt2")))
-    batch = PairCollator(padding_tokenizer(loaded))(list(encoded_pairs(loaded)))
+    batch = collate_pairs(list(encoded_pairs(loaded)))
     config = LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
     adapted = get_peft_model(load_model(loaded.source).model, config)
     own, given = (

@@ -110,6 +110,9 @@ def test_a_finished_tuning_is_left(short, pitying_model, labels, tmp_path, capsy
         tune_main([*options, "--labels", "none"])
 
 
+FORCED = 9  # the token that follows a decoder's start
+
+
 def validation_perplexity(folder, labels, context="plain", *, with_tags=True):
     """exp of the mean NLL per reply token of the validation rows, one row at a time in float64."""
     has_encoder = context == "blenderbot"
@@ -123,8 +126,8 @@ def validation_perplexity(folder, labels, context="plain", *, with_tags=True):
         reply = reply if row["truncated"] else [*reply, tokenizer.eos_token_id]
         inputs, first = {"input_ids": torch.tensor([given + reply])}, len(given) - 1
         if has_encoder:
-            decoder = [model.config.decoder_start_token_id, *reply[:-1]]
-            inputs, first = {"input_ids": torch.tensor([given]), "decoder_input_ids": torch.tensor([decoder])}, 0
+            decoder = [model.config.decoder_start_token_id, FORCED, *reply[:-1]]
+            inputs, first = {"input_ids": torch.tensor([given]), "decoder_input_ids": torch.tensor([decoder])}, 1
         with torch.no_grad():
             logits = model(**inputs).logits[0].log_softmax(-1)
         nll -= sum(logits[first + index, token].item() for index, token in enumerate(reply))
@@ -200,6 +203,8 @@ def test_lora_is_merged_and_the_same_seed_gives_the_same_weights(pitying_model, 
 @pytest.mark.parametrize("lora", [False, True])
 def test_an_encoder_decoder_model_is_tuned_by_the_same_command(lora, save_small_model, tmp_path):
     model = save_small_model("blenderbot")
+    generation = json.loads((model / "generation_config.json").read_text(encoding="utf-8"))
+    (model / "generation_config.json").write_text(json.dumps(generation | {"forced_bos_token_id": FORCED}))
     tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")  # of rows that are learnt it changes nothing
     tokenizer.save_pretrained(model)
     rows = labels_by_hand(tmp_path / "labels", tokenizer, "blenderbot", is_encoder_decoder=True)

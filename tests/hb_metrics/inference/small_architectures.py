@@ -131,6 +131,8 @@ def small_architecture(family: str, auto_class: Any, **changes: Any) -> Any:
         settings["is_decoder"] = True  # the family comes as both
     if auto_class is AutoModelForMaskedLM and "is_decoder" in settings:
         settings["is_decoder"] = False
+    if family == "encoder-decoder":
+        settings["decoder"] |= {"is_decoder": True, "add_cross_attention": True}
     if hasattr(config_class(), "decoder_start_token_id"):  # T5Gemma has none
         settings["decoder_start_token_id"] = 0
     config = config_class(**(settings | changes))

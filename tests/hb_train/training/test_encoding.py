@@ -31,6 +31,9 @@ FORMATS = {
 }
 
 
+FORCED = 9
+
+
 class Given:
     """A model, and rows as `bias_labels.py` writes them for it."""
 
@@ -45,6 +48,8 @@ class Given:
             self.end = "<|im_end|>"
         if hasattr(self.model.config, "max_position_embeddings"):
             self.model.config.max_position_embeddings = 1000
+        if self.is_encoder_decoder:  # such as BART's
+            self.model.generation_config.forced_bos_token_id = FORCED
         self.loaded = as_loaded(self.model, self.tokenizer, "encoder-decoder" if self.is_encoder_decoder else "causal")
 
     def rows(self, replies=REPLIES, truncated=(False, False, True)):
@@ -82,8 +87,10 @@ class Given:
         assert row["attention_mask"] == [1] * len(row["input_ids"])
         if self.is_encoder_decoder:
             assert learnt == labels
-            return learnt, row["input_ids"]
-        context = row["input_ids"][: -len(learnt)]
+            assert labels[0] == FORCED
+            assert row["decoder_input_ids"] == [self.model.config.decoder_start_token_id, *labels[:-1]]
+            return learnt[1:], row["input_ids"]
+        context = row["input_ids"][: len(labels) - len(learnt)]
         assert labels == [IGNORED] * len(context) + learnt
         assert row["input_ids"] == context + learnt
         return learnt, context
@@ -97,7 +104,7 @@ def asked(request, get_small_model):
 @pytest.mark.parametrize("with_tags", [True, False])
 def test_only_the_reply_and_its_end_are_learnt_after_the_context(with_tags, asked):
     encoded = asked.encode(with_tags=with_tags)
-    assert encoded.dataset.column_names == ["input_ids", "attention_mask", "labels"]
+    assert encoded.num_read == asked.is_encoder_decoder
     assert (len(encoded.dataset), encoded.num_cut, encoded.num_unended) == (3, 0, 1)
     end = asked.tokenizer.convert_tokens_to_ids(asked.end)
     contexts = asked.contexts(TAGS if with_tags else [None] * 3)
@@ -121,8 +128,8 @@ def test_only_the_reply_and_its_end_are_learnt_after_the_context(with_tags, aske
 def test_any_reply_is_learnt_unchanged(replies, asked):
     dataset = asked.encode(asked.rows(replies, [True] * 3)).dataset
     for row, context, reply in zip(dataset, asked.contexts(TAGS), replies, strict=True):
-        learnt = [token for token in row["labels"] if token != IGNORED]
-        assert row["input_ids"] == (context if asked.is_encoder_decoder else context + learnt)
+        learnt, before = asked.learnt(row)
+        assert before == context
         assert asked.tokenizer.decode(learnt, clean_up_tokenization_spaces=False) == reply
 
 

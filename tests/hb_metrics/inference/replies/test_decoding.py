@@ -54,19 +54,21 @@ class NoNgramTwice(LogitsProcessor):
 def reply_of_transformers(model, context, decoding):
     """What `generate` gives, cut at the end token."""
     tokens = torch.tensor([context])
-    length = 1 if model.config.is_encoder_decoder else len(context)
+    forced = model.config.is_encoder_decoder and model.generation_config.forced_bos_token_id is not None
+    length = 1 + forced if model.config.is_encoder_decoder else len(context)
     processors = LogitsProcessorList()
     if decoding.no_repeat_ngram_size:
         processors.append(NoNgramTwice(decoding.no_repeat_ngram_size, length))
     config = GenerationConfig(
         num_beams=decoding.num_beams,
         do_sample=False,
-        max_new_tokens=decoding.max_new_tokens,
-        min_new_tokens=decoding.min_new_tokens,
+        max_new_tokens=decoding.max_new_tokens + forced,
+        min_new_tokens=decoding.min_new_tokens + forced,
         length_penalty=decoding.length_penalty,
         eos_token_id=1,
         pad_token_id=2,
         decoder_start_token_id=model.generation_config.decoder_start_token_id,
+        forced_bos_token_id=model.generation_config.forced_bos_token_id,
     )
     (found,) = model.generate(
         tokens, attention_mask=torch.ones_like(tokens), generation_config=config, logits_processor=processors
@@ -76,11 +78,13 @@ def reply_of_transformers(model, context, decoding):
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, BEAMS, Decoding(num_beams=3, max_new_tokens=8, length_penalty=0.0)])
-@pytest.mark.parametrize("name", CAUSAL + ENCODER_DECODER)
+@pytest.mark.parametrize("name", [*CAUSAL, *ENCODER_DECODER, "t5 with a forced token"])
 def test_replies_are_those_of_generate(name, decoding, get_small_model, monkeypatch):
     if name == "mamba" and decoding.num_beams > 1:
         pytest.skip("generate has no beams for a cache that cannot be reordered")
-    model, _ = get_small_model(name)
+    model, _ = get_small_model(name.split()[0])
+    if "forced" in name:
+        monkeypatch.setattr(model.generation_config, "forced_bos_token_id", 9)
     monkeypatch.setattr(model.generation_config, "forced_eos_token_id", None)  # a reply that is cut has no end
     given = contexts(8, 7)
     found = decode(model, given, decoding, ENDS)

@@ -16,6 +16,7 @@ from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.replies.sampling import draw, draw_keys
 from tests.hb_metrics.inference.replies.test_sampling import WAYS, logits_of, probabilities_of
 
+FORCED = 9  # T5's first token after its start
 DRAWN = {"sample": True, "temperature": 1.5, "top_k": 60, "top_p": 0.9, "max_new_tokens": 9}
 DECODINGS = {
     "sentences": Decoding(**DRAWN, min_new_tokens=3, end_after_sentence=True),
@@ -51,8 +52,7 @@ def drawn_one_by_one(plan, loaded, row):
     tokens, found, ended = [], [], "cut"
     while len(found) < decoding.max_new_tokens and ended == "cut":
         if loaded.kind == "encoder-decoder":
-            start = loaded.model.config.decoder_start_token_id
-            fed = {"input_ids": torch.tensor([context]), "decoder_input_ids": torch.tensor([[start, *tokens]])}
+            fed = {"input_ids": torch.tensor([context]), "decoder_input_ids": torch.tensor([[2, FORCED, *tokens]])}
         else:
             fed = {"input_ids": torch.tensor([context + tokens])}
         logits = loaded.model(**fed).logits[:, -1].clone()
@@ -91,8 +91,9 @@ def planned(loaded, decoding, rows=range(24)):
     ("name", "how"),
     [("gpt2", "sentences"), ("llama", "no repetition"), ("mamba", "all tokens"), ("t5", "sentences")],
 )
-def test_entropies_are_those_of_tokens_drawn_one_by_one(name, how, load):
+def test_entropies_are_those_of_tokens_drawn_one_by_one(name, how, load, monkeypatch):
     loaded = load(name)
+    monkeypatch.setattr(loaded.model.generation_config, "forced_bos_token_id", FORCED)
     plan = planned(loaded, DECODINGS[how])
     hook = likely_ends(loaded, plan.ends)
     try:
