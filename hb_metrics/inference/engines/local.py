@@ -69,7 +69,7 @@ class LocalEngine(Engine):
 
     def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
         model = self.loaded.model
-        ignored = ignored_settings(model.generation_config) if preset == MODEL_PRESET else {}
+        ignored = ignored_settings(model) if preset == MODEL_PRESET else {}
         return decoding_preset(preset, model, extent, **changes), ignored
 
     def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ReplyPlan:

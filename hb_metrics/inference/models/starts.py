@@ -31,8 +31,7 @@ def decoder_start(model: PreTrainedModel) -> list[int]:
             "the model's generation_config has no decoder_start_token_id, so its decoder cannot start; in the model's "
             "generation_config.json, set this key to the id of the decoder's start token"
         )
-    # transformers forces a token only after a single start token.
-    return start if len(start) > 1 else start + _of_all_rows(config.forced_bos_token_id, "forced_bos_token_id")
+    return start + _of_all_rows(config.forced_bos_token_id, "forced_bos_token_id")
 
 
 @torch.inference_mode()
@@ -68,11 +67,10 @@ def _added_before(tokenizer: PreTrainedTokenizerBase) -> list[int]:
 
 
 def _of_all_rows(ids: Any, name: str) -> list[int]:
-    """Returns ids as a list. As in transformers, a nested list contains the tokens of all rows of a batch."""
-    tokens = torch.tensor([] if ids is None else ids)
-    if tokens.ndim and len(tokens) > 1:
+    tokens = ids if isinstance(ids, list) else [] if ids is None else [ids]
+    if len(tokens) > 1 or any(isinstance(token, list) for token in tokens):
         raise ValueError(
             f"{name} is {ids} in the model's generation_config, which is a different token for each row of a batch; in "
             "the model's generation_config.json, set this key to a single token id"
         )
-    return tokens.flatten().tolist()
+    return list(tokens)

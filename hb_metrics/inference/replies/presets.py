@@ -1,10 +1,12 @@
+import json
 from dataclasses import replace
 from typing import Any, Literal
 
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from hb_dataset.hints import did_you_mean
 from hb_metrics.inference.models.contexts import ContextFormat
+from hb_metrics.inference.models.starts import decoder_start
 from hb_metrics.inference.replies.decoding_settings import Decoding
 
 Extent = Literal["whole", "first_line"]
@@ -26,20 +28,18 @@ MODEL_PRESET = "model"
 WHOLE_PRESETS = ("greedy", MODEL_PRESET)
 WHOLE_TOKENS = 256  # the default maximum length of a whole reply
 ALL_TOKENS = 2**31  # the `top_k` that includes all tokens
-# Settings of transformers that `Decoding` does not support, with the values at which they have no effect.
-_NOT_DECODED = {
-    "repetition_penalty": 1.0,
-    "min_p": None,
-    "typical_p": 1.0,
-    "epsilon_cutoff": 0.0,
-    "eta_cutoff": 0.0,
-    "encoder_no_repeat_ngram_size": 0,
-    "encoder_repetition_penalty": 1.0,
-    "early_stopping": False,
-    "bad_words_ids": None,
-    "suppress_tokens": None,
-    "begin_suppress_tokens": None,
-    "forced_eos_token_id": None,
+# The settings of transformers that `Decoding` supports, or that cannot change a reply.
+_DECODED = {
+    *("do_sample", "num_beams", "temperature", "top_k", "top_p", "min_new_tokens", "max_new_tokens"),
+    *("no_repeat_ngram_size", "length_penalty", "bos_token_id", "eos_token_id", "pad_token_id"),
+    *("decoder_start_token_id", "num_return_sequences", "return_dict_in_generate", "use_cache", "cache_implementation"),
+    *("output_attentions", "output_hidden_states", "output_logits", "output_scores"),
+}
+_DECODED_WITH_ENCODER = {"forced_bos_token_id", "min_length", "max_length"}
+# The values at which other settings have no effect, unless it is 0.
+_WITHOUT_EFFECT: dict[str, float | None] = {
+    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "typical_p", "num_beam_groups"), 1),
+    **{"guidance_scale": 1, "forced_bos_token_id": None, "forced_eos_token_id": None},
 }
 
 
@@ -66,8 +66,7 @@ def decoding_preset(
         if name == "sample":  # the preset's minimum length is for a single sentence
             whole["min_new_tokens"] = 0
     if name == MODEL_PRESET and model is not None:
-        own = model_decoding(model.generation_config, is_encoder_decoder=model.config.is_encoder_decoder)
-        decoding = Decoding(**{**whole, **own, **changes})
+        decoding = Decoding(**{**whole, **model_decoding(model), **changes})
     elif name in PRESETS:
         decoding = replace(PRESETS[name], **{**whole, **changes})
     else:
@@ -83,11 +82,12 @@ def decoding_preset(
     return replace(decoding, min_new_tokens=min(decoding.min_new_tokens, decoding.max_new_tokens))
 
 
-def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dict[str, Any]:
+def model_decoding(model: PreTrainedModel) -> dict[str, Any]:
     """Returns the settings in a model's generation_config that `Decoding` supports.
 
     Without an encoder, `max_length` and `min_length` are ignored, because they include the prompt's tokens.
     """
+    config = model.generation_config
     sample = bool(config.do_sample) and (config.num_beams or 1) == 1
     settings = {
         "sample": sample,
@@ -97,21 +97,33 @@ def model_decoding(config: GenerationConfig, *, is_encoder_decoder: bool) -> dic
         "min_new_tokens": config.min_new_tokens,
         "max_new_tokens": config.max_new_tokens,
     }
-    if is_encoder_decoder:  # these lengths include the decoder's start token
+    if model.config.is_encoder_decoder:
+        num_read = len(decoder_start(model))  # lengths include these tokens, and numbers of new tokens a forced token
         for name, length in (("min_new_tokens", config.min_length), ("max_new_tokens", config.max_length)):
-            if settings[name] is None and length:
-                settings[name] = length - 1
+            if settings[name] is not None:
+                settings[name] = max(settings[name] - (num_read - 1), 0)
+            elif length:
+                settings[name] = max(length - num_read, 0)
     if sample:
         top_k = ALL_TOKENS if config.top_k == 0 else config.top_k
         settings |= {"temperature": config.temperature, "top_k": top_k, "top_p": config.top_p}
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def ignored_settings(config: GenerationConfig) -> dict[str, Any]:
-    settings = {name: getattr(config, name, None) for name in _NOT_DECODED}
+def ignored_settings(model: PreTrainedModel) -> dict[str, Any]:
+    """Returns the settings in a model's generation_config that have an effect, but are not supported."""
+    config = model.generation_config
+    decoded = _DECODED | (_DECODED_WITH_ENCODER if model.config.is_encoder_decoder else set())
     if config.do_sample and (config.num_beams or 1) > 1:
-        settings["do_sample"] = True
-    return {name: value for name, value in settings.items() if value is not None and value != _NOT_DECODED.get(name)}
+        decoded -= {"do_sample"}
+    if config.max_new_tokens is not None:  # transformers then ignores `max_length`
+        decoded |= {"max_length"}
+    settings = json.loads(config.to_json_string(ignore_metadata=True))
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in decoded and value not in (None, [], {}, _WITHOUT_EFFECT.get(name, 0))
+    }
 
 
 def choose_extent(asked: Extent | Literal["auto"], context: ContextFormat, decoding: str) -> tuple[Extent, str]:

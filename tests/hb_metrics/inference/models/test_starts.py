@@ -1,5 +1,6 @@
 """A decoder's prefix is what `generate` writes before a reply, for everything that is scored after it."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +24,6 @@ START, FORCED, BOS, LANGUAGE = 3, 7, 0, 400
 SETTINGS = {
     "a forced token": {"decoder_start_token_id": START, "forced_bos_token_id": FORCED},
     "lists of one token": {"decoder_start_token_id": [START], "forced_bos_token_id": [FORCED]},
-    "a start of two tokens": {"decoder_start_token_id": [[START, 9]], "forced_bos_token_id": FORCED},
     "a start alone": {"decoder_start_token_id": START, "forced_bos_token_id": None},
     "no start": {"decoder_start_token_id": None, "forced_bos_token_id": FORCED, "bos_token_id": 5},
     "forced_decoder_ids, which transformers does not read": {
@@ -70,8 +70,9 @@ def test_the_start_is_that_of_generate(settings):
 
 @pytest.mark.parametrize("name", ["decoder_start_token_id", "forced_bos_token_id"])
 def test_a_start_for_each_row_of_a_batch_is_rejected(name):
-    with pytest.raises(ValueError, match=rf"^{name} is \[3, 7\] in .*set this key to a single token id"):
-        decoder_start(made("bart", **{name: [3, 7]}))
+    for ids in ([3, 7], [[3, 7]]):
+        with pytest.raises(ValueError, match=rf"^{name} is {re.escape(str(ids))} in .*set this key to a single token"):
+            decoder_start(made("bart", **{name: ids}))
 
 
 @pytest.mark.parametrize("written", [[], [BOS], [LANGUAGE, BOS], [11], [1]])
@@ -130,13 +131,12 @@ def test_everything_is_scored_after_the_same_prefix(family, forces, tmp_path):
 
 @pytest.mark.parametrize(
     ("added", "bos", "start"),
-    [(["<pad>", "<s>"], None, [2, 0]), (["<s>"], "<s>", [0]), ([], "<s>", [0]), ([], None, [])],
+    [("<pad> <s>", None, [2, 0]), ("<s>", "<s>", [0]), ("", "<s>", [0]), ("", None, [])],
 )
 @pytest.mark.parametrize("end", ["", "</s>"])
 def test_a_text_is_read_after_what_the_tokenizer_adds(added, bos, start, end):
     tokenizer = Tokenizer.from_str(byte_level_tokenizer()._tokenizer.to_str())
     marks = [("<s>", 0), ("</s>", 1), ("<pad>", 2)]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=" ".join([*added, "$A", end]).strip(), special_tokens=marks
-    )
+    single = f"{added} $A {end}".strip()
+    tokenizer.post_processor = processors.TemplateProcessing(single=single, special_tokens=marks)
     assert text_start(PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=bos)) == start

@@ -3,21 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from transformers import GenerationConfig
 
 from hb_metrics.inference.models.chats import ChatOptions
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
-from hb_metrics.inference.replies.presets import PRESETS, choose_extent, decoding_preset, ignored_settings
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import make_requests
 from tests.hb_metrics.chat_models import (
     answer_to,
-    chat_tokenizer,
     thought_of,
     trained_chat_model,
     trained_prompts,
-    untrained_model,
 )
 from tests.hb_metrics.conftest import as_loaded
 
@@ -96,50 +92,3 @@ def test_thinking_can_be_turned_off(tmp_path):
     thinking, _ = replies_of("qwen3", tmp_path / "on")
     assert thinking.contexts != plan.contexts
     assert thinking.description()["prompts_digest"] == plan.description()["prompts_digest"]
-
-
-def test_which_part_of_what_is_written_is_the_reply():
-    assert choose_extent("auto", "chat", "greedy")[0] == "whole"
-    assert choose_extent("auto", "chat", "model")[0] == "whole"
-    assert choose_extent("auto", "plain", "greedy")[0] == "first_line"
-    for preset in ("sample", "dialogpt", "blenderbot2"):
-        assert choose_extent("auto", "chat", preset) == (
-            "first_line",
-            f"--decoding {preset} generates one line of dialogue",
-        )
-        assert choose_extent("whole", "plain", preset) == ("whole", "--reply whole was given")
-    whole = decoding_preset("sample", extent="whole")
-    assert (whole.max_new_tokens, whole.end_after_sentence, whole.temperature) == (256, False, 0.7)
-    assert decoding_preset("greedy", extent="whole", max_new_tokens=30).max_new_tokens == 30
-    assert decoding_preset("greedy") == PRESETS["greedy"]
-
-
-def test_the_models_own_settings():
-    model = untrained_model(chat_tokenizer("qwen3"))
-    model.generation_config = GenerationConfig(
-        do_sample=True, temperature=0.6, top_p=0.95, top_k=20, repetition_penalty=1.05, max_length=4096
-    )
-    found = decoding_preset("model", model, "whole")
-    assert found == Decoding(sample=True, temperature=0.6, top_p=0.95, top_k=20, max_new_tokens=256)
-    assert ignored_settings(model.generation_config) == {"repetition_penalty": 1.05}
-    model.generation_config = GenerationConfig(do_sample=True, top_k=0, max_new_tokens=70)
-    found = decoding_preset("model", model, "whole", temperature=0.5)
-    assert (found.temperature, found.max_new_tokens) == (0.5, 70)
-    assert found.top_k >= len(chat_tokenizer("qwen3"))
-    model.generation_config = GenerationConfig()
-    assert decoding_preset("model", model) == Decoding()
-    with pytest.raises(ValueError, match=r"^temperature is 0\.5, but --decoding model does not sample"):
-        decoding_preset("model", model, temperature=0.5)
-    assert ignored_settings(model.generation_config) == {}
-
-
-def test_an_encoder_decoder_models_own_lengths_are_of_the_reply(get_small_model):
-    model, _ = get_small_model("blenderbot")
-    config = GenerationConfig(num_beams=10, max_length=60, min_length=20, no_repeat_ngram_size=3, length_penalty=0.65)
-    before, model.generation_config = model.generation_config, config
-    try:
-        found = decoding_preset("model", model)
-    finally:
-        model.generation_config = before
-    expected = Decoding(num_beams=10, max_new_tokens=59, min_new_tokens=19, no_repeat_ngram_size=3, length_penalty=0.65)
-    assert found == expected
