@@ -3,6 +3,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
@@ -101,8 +102,7 @@ def render_chats(
                     if role == "user":
                         raise ValueError(
                             "the chat template of this tokenizer leaves out the user's messages, so all prompts would "
-                            "be alike; correct the template, which must read each message's content as a string, or "
-                            "set --context plain"
+                            "be alike; correct the template, or set --context plain"
                         )
                     raise _rejected_roles({role}, "it leaves them out")
                 break
@@ -174,15 +174,21 @@ def _apply(
     settings: dict[str, Any] = dict(chat.template_kwargs)
     if prints_date(tokenizer):  # transformers passes no functions to templates, so the template itself is changed
         settings["chat_template"] = _pinned_date() + _template_text(tokenizer)
+    apply = partial(tokenizer.apply_chat_template, tokenize=False, **settings)
     try:
-        return tokenizer.apply_chat_template(
-            chats, add_generation_prompt=add_generation_prompt, tokenize=False, **settings
-        )
+        if _ANSWER not in apply([{"role": "user", "content": _ANSWER}]):
+            chats = list(map(_with_parts, chats))
+        return apply(chats, add_generation_prompt=add_generation_prompt)
     except Exception as error:  # a template may raise anything
         raise ValueError(
             f"this tokenizer's chat template raises an error ({error}); correct the template, or set --context plain "
             "and remove the options for chats"
         ) from error
+
+
+def _with_parts(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Returns messages with a list as content, which the templates of models that read images may need."""
+    return [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
 
 
 def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> str:

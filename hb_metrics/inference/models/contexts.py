@@ -32,6 +32,7 @@ from hb_metrics.inference.models.chats import (
     find_thoughts,
     render_chats,
 )
+from hb_metrics.inference.models.starts import added_around
 from hb_metrics.inference.models.thoughts import ReplyReader, Thoughts
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def encode_rendered(
     rendered: Sequence[str], tokenizer: PreTrainedTokenizerBase, context: ContextFormat, *, is_encoder_decoder: bool
 ) -> list[list[int]]:
     encoded = _tokens(tokenizer, list(rendered), special=context in _SPECIAL_TOKENS_ADDED)
-    return encoded if context != "plain" or is_encoder_decoder else _without_end_token(encoded, tokenizer)
+    return encoded if context != "plain" or is_encoder_decoder else _without_end(encoded, tokenizer)
 
 
 def encode_replies(
@@ -157,7 +158,7 @@ def encode_replies(
     contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
     together = _tokens(tokenizer, [a + b for a, b in zip(rendered, replies, strict=True)], special=special)
     if special:
-        together = _without_end_token(together, tokenizer)
+        together = _without_end(together, tokenizer)
     # The first tokens of a reply may depend on the context, so the context and the reply are encoded together. However,
     # if joint encoding changes the tokens of the context, the reply is encoded alone.
     return [
@@ -280,9 +281,10 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
     return [[personas[index] for index in indices] for indices in drawn]
 
 
-def _without_end_token(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Removes the end token, which some tokenizers add to every text, so that a reply can follow."""
-    return [tokens[:-1] if len(tokens) > 1 and tokens[-1] == tokenizer.eos_token_id else tokens for tokens in encoded]
+def _without_end(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+    """Removes the tokens that some tokenizers add after every text, so that a reply can follow."""
+    number = len(added_around(tokenizer)[1])
+    return [tokens[: len(tokens) - number] for tokens in encoded]
 
 
 def _tokens(tokenizer: PreTrainedTokenizerBase, texts: list[str], *, special: bool = True) -> list[list[int]]:

@@ -1,3 +1,4 @@
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,12 +206,29 @@ def tokenizer_from(source: str, name: str, **hub: Any) -> PreTrainedTokenizerBas
         # For some types of models, transformers creates an empty tokenizer if a folder has no tokenizer files.
         if len(tokenizer) <= len(tokenizer.all_special_ids):
             raise LookupError("Its vocabulary is empty.")
+        if not tokenizer.chat_template:
+            tokenizer.chat_template = _processor_template(source, hub.get("revision"))
     except Exception as error:  # a file of the wrong form may raise any error
         raise OSError(
             f"the tokenizer of model '{name}' is missing or cannot be loaded; save one in the model's folder with "
             f"tokenizer.save_pretrained. {_reason(error, source)}"
         ) from error
     return tokenizer
+
+
+def _processor_template(source: str, revision: str | None) -> str | dict[str, str] | None:
+    """Returns the chat template of a model that reads images, whose files AutoTokenizer does not read."""
+    for name in ("processor_config.json", "chat_template.json"):
+        path = file_of(source, name, revision)
+        try:
+            template = None if path is None else json.loads(path.read_text(encoding="utf-8")).get("chat_template")
+            if isinstance(template, list):
+                template = {each["name"]: each["template"] for each in template}
+        except (ValueError, AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"The key chat_template of {name} cannot be read ({error!r}).") from error
+        if template:
+            return template
+    return None
 
 
 def model_from(auto_class: Any, source: str, name: str, **settings: Any) -> tuple[PreTrainedModel, dict[str, Any]]:

@@ -16,7 +16,7 @@ def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     nothing if there is no BOS token.
     """
     bos = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
-    return _added_before(tokenizer) or bos
+    return added_around(tokenizer)[0] or bos
 
 
 def decoder_start(model: PreTrainedModel) -> list[int]:
@@ -50,7 +50,7 @@ def decoder_prefix(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
     marks = special - {tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.unk_token_id}
     given = tokenizer("Hi")["input_ids"]
     check_token_ids(model, [given])
-    for _ in _added_before(tokenizer)[len(prefix) - 1 :]:
+    for _ in added_around(tokenizer)[0][len(prefix) - 1 :]:
         encoder, decoder = (torch.tensor([tokens], device=input_device(model)) for tokens in (given, prefix))
         logits = model(input_ids=encoder, decoder_input_ids=decoder, use_cache=False).logits[0, -1]
         probability, token = logits.float().softmax(-1).max(-1)
@@ -60,10 +60,11 @@ def decoder_prefix(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
     return prefix
 
 
-def _added_before(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    whole, text = (tokenizer("a", add_special_tokens=special)["input_ids"] for special in (True, False))
-    number = next((start for start in range(len(whole)) if whole[start : start + len(text)] == text), 0)
-    return list(whole[:number])
+def added_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """Returns the special tokens that the tokenizer adds before and after a text."""
+    whole, text = (list(tokenizer("a", add_special_tokens=special)["input_ids"]) for special in (True, False))
+    start = next((start for start in range(len(whole)) if whole[start : start + len(text)] == text), 0)
+    return whole[:start], whole[start + len(text) :]
 
 
 def _of_all_rows(ids: Any, name: str) -> list[int]:

@@ -88,6 +88,9 @@ def test_persona_lines_stand_before_the_prompt(name, context, lines, expected, g
 def test_a_text_that_the_tokenizer_closes_is_opened_again(get_small_model):
     """RoBERTa's tokenizer puts <s> before and </s> after each text; a causal model is not given the end."""
     _, closing = get_small_model("roberta")
+    nameless = deepcopy(closing)
+    nameless.eos_token = None  # as BERT's [SEP] is not
+    assert encode("llama", "plain", get_small_model, [], tokenizer=nameless)[1] == f"<s>{PROMPT}\n"
     tokens, text = encode("llama", "plain", get_small_model, [], tokenizer=closing)
     assert text == f"<s>{PROMPT}\n"
     assert tokens == closing(f"{PROMPT}\n")["input_ids"][:-1]
@@ -122,10 +125,12 @@ def test_a_template_without_system_messages_takes_no_persona_lines(template, rea
         encode_contexts([PROMPT, PROMPT], [[], LINES], model, chat_tokenizer, "chat")
 
 
-def test_a_template_for_lists_of_content_is_refused(get_small_model, chat_tokenizer):
+def test_a_template_for_lists_of_content_gets_lists(get_small_model, chat_tokenizer):
     """Templates of models that read images loop over a list; a string has no parts of type text for them."""
     parts = "{% for part in message.content | selectattr('type', 'equalto', 'text') %}{{ part.text }}{% endfor %}"
     chat_tokenizer.chat_template = "{% for message in messages %}{{ message.role }}: " + parts + "{% endfor %}"
+    assert encode("llama", "chat", get_small_model, [], tokenizer=chat_tokenizer)[1] == f"user: {PROMPT}"
+    chat_tokenizer.chat_template = "{% for message in messages %}{{ message.role }}: {% endfor %}"
     with pytest.raises(ValueError, match=r"leaves out the user's messages.*--context plain"):
         encode("llama", "chat", get_small_model, [], tokenizer=chat_tokenizer)
 

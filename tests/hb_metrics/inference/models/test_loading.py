@@ -12,10 +12,11 @@ import transformers
 
 from hb_dataset import load_table
 from hb_metrics.inference.classifiers.sequence_classifier import load_sequence_classifier
+from hb_metrics.inference.models.contexts import detect_context, render_messages
 from hb_metrics.inference.models.gguf import EMBEDDED_GGUF, embedded_model_folder
-from hb_metrics.inference.models.loading import load_model
+from hb_metrics.inference.models.loading import load_model, load_tokenizer
 from hb_metrics.inference.models.sources import EMBEDDED_NAME, folder_digest
-from tests.hb_metrics.conftest import byte_level_tokenizer
+from tests.hb_metrics.conftest import CHAT_TEMPLATE, byte_level_tokenizer
 from tests.hb_metrics.inference.small_architectures import small_architecture
 
 
@@ -40,6 +41,36 @@ def test_a_model_of_images_and_text_is_one_of_text(tmp_path):
     tokens = torch.tensor([[4, 5, 6, 7]])
     with torch.inference_mode():
         assert torch.equal(loaded.model(tokens).logits, model(tokens).logits)
+
+
+NAMED = [{"name": "default", "template": CHAT_TEMPLATE}, {"name": "tool_use", "template": "{{ tools }}"}]
+TEMPLATES = {
+    "chat_template.jinja": CHAT_TEMPLATE,
+    "chat_template.json": json.dumps({"chat_template": CHAT_TEMPLATE}),
+    "processor_config.json": json.dumps({"processor_class": "LlavaProcessor", "chat_template": NAMED}),
+    "additional_chat_templates/default.jinja": CHAT_TEMPLATE,
+    "tokenizer_config.json": json.dumps({"eos_token": "</s>", "chat_template": NAMED}),
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_chat_template_is_read_wherever_it_stands(name, save_small_model):
+    folder = save_small_model("llama")
+    assert not load_tokenizer(str(folder)).tokenizer.chat_template
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(TEMPLATES[name], encoding="utf-8")
+    loaded = load_model(str(folder))
+    assert detect_context(loaded.model, loaded.tokenizer)[0] == "chat"
+    (text,) = render_messages([[{"role": "user", "content": "Hi"}]], loaded.tokenizer, "chat", is_encoder_decoder=False)
+    assert text == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"chat_template": [{"name": "default"}]}'])
+def test_a_damaged_file_of_a_template_is_named(content, save_small_model):
+    folder = save_small_model("llama")
+    (folder / "chat_template.json").write_text(content, encoding="utf-8")
+    with pytest.raises(OSError, match=r"tokenizer of .*The key chat_template of chat_template.json cannot be"):
+        load_tokenizer(str(folder))
 
 
 def test_a_model_that_memory_does_not_hold_is_reported(save_small_model, monkeypatch):
