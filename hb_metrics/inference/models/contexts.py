@@ -140,7 +140,7 @@ def encode_rendered(
     rendered: Sequence[str], tokenizer: PreTrainedTokenizerBase, context: ContextFormat, *, is_encoder_decoder: bool
 ) -> list[list[int]]:
     encoded = _tokens(tokenizer, list(rendered), special=context in _SPECIAL_TOKENS_ADDED)
-    return encoded if context != "plain" or is_encoder_decoder else _without_end(encoded, tokenizer)
+    return encoded if context != "plain" or is_encoder_decoder else _without_end(encoded, rendered, tokenizer)
 
 
 def encode_replies(
@@ -156,9 +156,10 @@ def encode_replies(
         return alone
     special = context in _SPECIAL_TOKENS_ADDED
     contexts = encode_rendered(rendered, tokenizer, context, is_encoder_decoder=False)
-    together = _tokens(tokenizer, [a + b for a, b in zip(rendered, replies, strict=True)], special=special)
+    whole_texts = [a + b for a, b in zip(rendered, replies, strict=True)]
+    together = _tokens(tokenizer, whole_texts, special=special)
     if special:
-        together = _without_end(together, tokenizer)
+        together = _without_end(together, whole_texts, tokenizer)
     # The first tokens of a reply may depend on the context, so the context and the reply are encoded together. However,
     # if joint encoding changes the tokens of the context, the reply is encoded alone.
     return [
@@ -281,9 +282,9 @@ def draw_personas(ids: Sequence[str], personas: Sequence[str], number: int, *, s
     return [[personas[index] for index in indices] for indices in drawn]
 
 
-def _without_end(encoded: list[list[int]], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
+def _without_end(encoded: list[list[int]], texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     """Removes the tokens that some tokenizers add after every text, so that a reply can follow."""
-    number = len(added_around(tokenizer)[1])
+    number = len(added_around(tokenizer, max(texts, key=len, default=""))[1])
     return [tokens[: len(tokens) - number] for tokens in encoded]
 
 

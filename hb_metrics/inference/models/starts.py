@@ -8,15 +8,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.models.architecture import check_token_ids
 
+_GREETING = "Hi"  # a prompt for which a decoder is asked how it begins its replies
 
-def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Returns the tokens that a causal model reads before a text.
+
+def text_start(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Returns the tokens that a causal model reads before texts, of which `text` is an example.
 
     They are the tokens that the tokenizer adds, such as `[gMASK]<sop>`. If it adds none, they are the BOS token, or
     nothing if there is no BOS token.
     """
     bos = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
-    return added_around(tokenizer)[0] or bos
+    return added_around(tokenizer, text)[0] or bos
 
 
 def decoder_start(model: PreTrainedModel) -> list[int]:
@@ -48,9 +50,9 @@ def decoder_prefix(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
     special = {token for token, added in tokenizer.added_tokens_decoder.items() if added.special}
     special |= set(tokenizer.all_special_ids)
     marks = special - {tokenizer.eos_token_id, tokenizer.pad_token_id, tokenizer.unk_token_id}
-    given = tokenizer("Hi")["input_ids"]
+    given = tokenizer(_GREETING)["input_ids"]
     check_token_ids(model, [given])
-    for _ in added_around(tokenizer)[0][len(prefix) - 1 :]:
+    for _ in added_around(tokenizer, _GREETING)[0][len(prefix) - 1 :]:
         encoder, decoder = (torch.tensor([tokens], device=input_device(model)) for tokens in (given, prefix))
         logits = model(input_ids=encoder, decoder_input_ids=decoder, use_cache=False).logits[0, -1]
         probability, token = logits.float().softmax(-1).max(-1)
@@ -60,11 +62,11 @@ def decoder_prefix(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
     return prefix
 
 
-def added_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+def added_around(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[int], list[int]]:
     """Returns the special tokens that the tokenizer adds before and after a text."""
-    whole, text = (list(tokenizer("a", add_special_tokens=special)["input_ids"]) for special in (True, False))
-    start = next((start for start in range(len(whole)) if whole[start : start + len(text)] == text), 0)
-    return whole[:start], whole[start + len(text) :]
+    whole, inner = (list(tokenizer(text, add_special_tokens=special)["input_ids"]) for special in (True, False))
+    start = next((start for start in range(len(whole)) if whole[start : start + len(inner)] == inner), 0)
+    return whole[:start], whole[start + len(inner) :]
 
 
 def _of_all_rows(ids: Any, name: str) -> list[int]:

@@ -142,7 +142,7 @@ def plan_perplexity(
     unique, sequence_of_text = distinct(texts)
     encoded = tokenizer(unique, add_special_tokens=False, return_attention_mask=False)["input_ids"] if unique else []
     decoder = decoder_prefix(model, tokenizer)
-    start = decoder or (text_start(tokenizer) if add_start_token else [])
+    start = decoder or (text_start(tokenizer, max(unique, key=len, default="")) if add_start_token else [])
     sequences = [(*start, *tokens) for tokens in encoded]
     num_read = max(len(start), 1)
     check_sequences(sequences, sequence_of_text, model, tokenizer, needed=num_read + 1)

@@ -53,8 +53,8 @@ def writing(*tokens):
     """A hook that makes a model write these tokens first."""
 
     def write(module, args, output):
-        for place, token in enumerate(tokens[: output.shape[1]]):
-            output[:, place, token] += 100
+        for place, token in enumerate(tokens[: output.logits.shape[1]]):
+            output.logits[:, place, token] += 100
 
     return write
 
@@ -85,7 +85,7 @@ def test_special_tokens_that_the_decoder_itself_writes_first_belong_to_the_prefi
     adding = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
     model = made("bart", decoder_start_token_id=START, forced_bos_token_id=None)
     model.resize_token_embeddings(LANGUAGE + 1)
-    model.get_output_embeddings().register_forward_hook(writing(*written))
+    model.register_forward_hook(writing(*written))
     kept = written if written and written[-1] == BOS else []  # neither a word nor the end of a reply
     assert decoder_prefix(model, adding) == [START, *kept]
     assert written_first(model, max(1, len(written)))[1:][: len(written)] == written
@@ -98,7 +98,7 @@ def test_everything_is_scored_after_the_same_prefix(family, forces, tmp_path):
     """The logits of plain calls, one reply at a time, after what `generate` writes first."""
     model = made(family, decoder_start_token_id=START, forced_bos_token_id=FORCED if forces else None)
     if not forces:
-        model.get_output_embeddings().register_forward_hook(writing(BOS))
+        model.register_forward_hook(writing(BOS))
     tokenizer = roberta_tokenizer()
     prefix = written_first(model, 1)
     assert prefix == [START, FORCED if forces else BOS]
@@ -139,4 +139,4 @@ def test_a_text_is_read_after_what_the_tokenizer_adds(added, bos, start, end):
     marks = [("<s>", 0), ("</s>", 1), ("<pad>", 2)]
     single = f"{added} $A {end}".strip()
     tokenizer.post_processor = processors.TemplateProcessing(single=single, special_tokens=marks)
-    assert text_start(PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=bos)) == start
+    assert text_start(PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=bos), "Hello.") == start
