@@ -53,7 +53,10 @@ class ReplyTraining(Resuming):
 
     def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns two arrays [rows]: the summed loss and the number of labels of each row."""
-        return row_nlls(model, inputs, self.is_causal)
+        logits, targets, learnt = reply_logits(model, inputs, self.is_causal)
+        nll = torch.zeros(learnt.shape, device=learnt.device)
+        nll[learnt] = cross_entropy(logits.float(), targets, reduction="none")
+        return nll.sum(1), learnt.sum(1)
 
     def token_mean(
         self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
@@ -136,18 +139,6 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
 
 class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
     is_causal = False
-
-    def __init__(self, *, num_read: int, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.num_read = num_read
-
-
-def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns each row's summed negative log-likelihood (natural log) and number of labels."""
-    logits, targets, learnt = reply_logits(model, inputs, is_causal)
-    nll = torch.zeros(learnt.shape, device=learnt.device)
-    nll[learnt] = cross_entropy(logits.float(), targets, reduction="none")
-    return nll.sum(1), learnt.sum(1)
 
 
 def reply_logits(

@@ -47,9 +47,9 @@ class DistillationTrainer(ReplyTraining, Trainer):
 
     metric = LOSS
 
-    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, num_read: int = 0, **settings: Any) -> None:
+    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, **settings: Any) -> None:
         super().__init__(**settings)
-        self.is_causal, self.num_read = is_causal, num_read
+        self.is_causal = is_causal
         self._teacher = None if teacher is None else teacher.eval().to(self.args.device)
 
     def compute_loss(
@@ -131,7 +131,6 @@ def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]
             tuning.training_args, TrainingArguments, remove_unused_columns=False, label_names=["labels"]
         ),
         data_collator=collate_pairs,
-        num_read=tuning.encoded["train"].num_read,
         train_dataset=tuning.encoded["train"].dataset,
         eval_dataset=tuning.encoded["validation"].dataset,
         processing_class=tokenizer,
