@@ -4,16 +4,13 @@ import traceback
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer
-from tokenizers.processors import TemplateProcessing
-from transformers import PreTrainedTokenizerFast
 
 from hb_dataset import load_table
 from hb_metrics.inference.models.contexts import encode_rendered
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 
-CAUSAL = ["gpt2", "gpt2-without-bos", "llama", "bloom", "mamba"]
-TREE_MODELS = ["gpt2", "gpt2-without-bos", "llama"]
+CAUSAL = ["gpt2", "gpt2-without-bos", "llama", "glm", "bloom", "mamba"]
+TREE_MODELS = ["gpt2", "gpt2-without-bos", "llama", "glm"]
 
 
 def one_at_a_time(texts, model, tokenizer, start_token=True):
@@ -21,11 +18,11 @@ def one_at_a_time(texts, model, tokenizer, start_token=True):
     perplexities = []
     for text in texts:
         tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
-        if start_token:
-            tokens = [tokenizer.bos_token_id, *tokens]
+        start = [2, 0] if tokenizer(text)["input_ids"][0] == 2 else [tokenizer.bos_token_id]
+        start, said = (start, tokens) if start_token else (tokens[:1], tokens[1:])
         with torch.inference_mode():
-            log_p = model(input_ids=torch.tensor([tokens])).logits[0].double().log_softmax(-1)
-        nll = [-log_p[place, token].item() for place, token in enumerate(tokens[1:])]
+            log_p = model(input_ids=torch.tensor([[*start, *said]])).logits[0].double().log_softmax(-1)
+        nll = [-log_p[place, token].item() for place, token in enumerate(said, start=len(start) - 1)]
         perplexities.append(math.exp(sum(nll) / len(nll)))
     return np.array(perplexities)
 
@@ -37,35 +34,15 @@ def one_at_a_time(texts, model, tokenizer, start_token=True):
 def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, max_positions, prompts, get_small_model):
     texts, (model, tokenizer) = prompts[:: 3 if max_positions == 64 else 8], get_small_model(name)
     scores = score_perplexity(texts, model, tokenizer, trees=trees, max_positions=max_positions, progress=False)
-    expected = one_at_a_time(texts, model, tokenizer, start_token=tokenizer.bos_token is not None)
+    expected = one_at_a_time(texts, model, tokenizer, start_token=name != "gpt2-without-bos")
     np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
     np.testing.assert_allclose(scores.perplexities, np.exp(-scores.log_likelihoods / scores.num_tokens), rtol=1e-12)
     assert scores.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "padded")
     if trees and name not in TREE_MODELS:
         assert "results on prefix trees differed" in scores.scoring_reason or "rejects" in scores.scoring_reason
-    assert scores.start_token == tokenizer.bos_token
-
-
-@pytest.mark.parametrize(("trees", "name"), [(True, "llama"), (False, "llama"), (False, "mamba")])
-def test_a_text_is_read_after_all_tokens_that_the_tokenizer_adds(trees, name, prompts, get_small_model):
-    """As in the context of a reply: GLM's tokenizer adds [gMASK]<sop>, and has no BOS token."""
-    model, tokenizer = get_small_model(name)
-    adding = Tokenizer.from_str(tokenizer._tokenizer.to_str())
-    adding.post_processor = TemplateProcessing(single="<pad> <s> $A", special_tokens=[("<pad>", 2), ("<s>", 0)])
-    adding = PreTrainedTokenizerFast(tokenizer_object=adding)
-    texts = prompts[::9]
-    scores = score_perplexity(texts, model, adding, trees=trees, progress=False)
-    contexts = encode_rendered(texts, adding, "plain", is_encoder_decoder=False)
-    for text, context, log_likelihood in zip(texts, contexts, scores.log_likelihoods, strict=True):
-        tokens = [2, 0, *tokenizer(text, add_special_tokens=False)["input_ids"]]
-        assert context == tokens
-        with torch.inference_mode():
-            log_p = model(input_ids=torch.tensor([tokens])).logits[0].double().log_softmax(-1)
-        expected = sum(log_p[place + 1, token].item() for place, token in enumerate(tokens[2:]))
-        assert log_likelihood == pytest.approx(expected, rel=1e-4)
-    assert scores.scoring == ("tree" if trees else "padded")
-    assert scores.start_token == "<pad> <s>"
-    assert scores.num_tokens.tolist() == [len(context) - 2 for context in contexts]
+    assert scores.start_token == ("<pad> <s>" if name == "glm" else tokenizer.bos_token)
+    (context,) = encode_rendered(["Hi"], tokenizer, "plain", is_encoder_decoder=False)
+    assert name != "glm" or context[:2] == [2, 0]  # as before a reply
 
 
 def test_trees_run_the_model_on_far_fewer_positions(get_small_model):
