@@ -14,7 +14,6 @@ after debiasing. To resume an interrupted run, run the same command again.
 
 import math
 import sys
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from hb_train.debiasing.arguments import DEBIAS_FILE, DebiasArguments
 from hb_train.debiasing.method import Method, load_method
 from hb_train.debiasing.phrases import (
     Phrases,
-    collate,
+    collate_phrases,
     encode_phrases,
     read_phrases,
     read_reddit_phrases,
@@ -235,13 +234,12 @@ def _trainer(
     encoded: dict[str, Dataset],
 ) -> Trainer:
     training_args.dataset_kwargs = {"skip_prepare_dataset": True}  # the rows already consist of tokens with marks
-    padding = loaded.tokenizer.pad_token_id
     settings: dict[str, Any] = {
         "model": loaded.model,
         "args": training_args,
         "train_dataset": encoded["train"],
         "eval_dataset": encoded["validation"],
-        "data_collator": partial(collate, padding=0 if padding is None else padding),
+        "data_collator": collate_phrases,
         "processing_class": padding_tokenizer(loaded),
         "peft_config": get_peft_config(model_args),
     }

@@ -20,7 +20,7 @@ from transformers import Trainer, TrainingArguments, set_seed
 
 from hb_metrics.inference.models.loading import load_model
 from hb_metrics.runs.run_folder import write_json
-from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
+from hb_train.tasks.slot_value_classifier import binary_scores, collate, slot_value_classifier
 from hb_train.tasks.state_dialogues import read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_values
 from hb_train.training.options import check_given, check_least, option, parse_training_options, run_script
@@ -110,7 +110,7 @@ def track_states(arguments: StateTrackingArguments, training_args: TrainingArgum
         args=training_args,
         train_dataset=encoded["train"],
         eval_dataset=encoded["test"],
-        data_collator=Collator(loaded.tokenizer.pad_token_id or 0),
+        data_collator=collate,
     )
     trained = trainer.train()
     # `predict` drops the rows that only fill up the last batch.

@@ -164,7 +164,8 @@ def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "Mode
     callbacks: list[TrainerCallback] = []
     if arguments.early_stopping_patience:
         callbacks.append(EarlyStoppingCallback(arguments.early_stopping_patience))
-    trainer = method.make_trainer(Tuning(training_args, model_args, loaded, rows, encoded, callbacks))
+    trainer: Any = method.make_trainer(Tuning(training_args, model_args, loaded, rows, encoded, callbacks))
+    trainer.num_read = encoded["train"].num_read
     trainer.train(resume_from_checkpoint=checkpoint)
     trainer.accelerator.wait_for_everyone()
     check_finite(training_args, trainer.state.best_metric, f"validation {method.measure}")

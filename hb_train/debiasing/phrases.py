@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import torch
 from datasets import Dataset
-from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.bias_specification import BiasSpecification
@@ -12,7 +11,7 @@ from hb_dataset.counterfactuals import pair_of
 from hb_dataset.reddit_bias import check_identical, load_reddit_bias
 from hb_dataset.table_files import read_columns
 from hb_train.debiasing.terms import Terms, covering_tokens, find_terms, form_of, term_pattern
-from hb_train.training.encoding import IGNORED
+from hb_train.training.encoding import IGNORED, collate
 
 # Columns that mark tokens. 0 means that a token is not marked. `targets` marks the first token of each target term, and
 # `attributes` marks all tokens of each attribute. `rest` marks all tokens after the phrase's first target term.
@@ -124,13 +123,8 @@ def encode_phrases(
     return Dataset.from_list(rows), {"num_phrases": len(rows), **{f"num_{what}": counts[what] for what in counts}}
 
 
-def collate(rows: Sequence[dict[str, Any]], padding: int) -> dict[str, torch.Tensor]:
-    """Pads rows at their end, and combines them into a batch with an attention mask: [rows, longest]."""
-    fillers = {"input_ids": padding, "labels": IGNORED, **dict.fromkeys(MARKS, 0)}
-    batch = {
-        name: pad_sequence([torch.tensor(row[name]) for row in rows], batch_first=True, padding_value=fillers[name])
-        for name in rows[0]
-    }
+def collate_phrases(rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    batch = collate(rows)
     return {**batch, "attention_mask": (batch["labels"] != IGNORED).long()}
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
-from torch.nn.utils.rnn import pad_sequence
 
 from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.inference.units import right_padded
 
 
 class SlotValueClassifier(torch.nn.Module):
@@ -42,17 +42,9 @@ class SlotValueClassifier(torch.nn.Module):
         return {"loss": binary_cross_entropy_with_logits(logits.float(), labels.float()), "logits": logits}
 
 
-class Collator:
-    def __init__(self, padding: int) -> None:
-        self.padding = padding
-
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        tokens = [torch.tensor(row["input_ids"]) for row in rows]
-        return {
-            "input_ids": pad_sequence(tokens, batch_first=True, padding_value=self.padding),
-            "attention_mask": pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True),
-            "labels": torch.tensor([row["label"] for row in rows]),
-        }
+def collate(rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    tokens, mask = right_padded([row["input_ids"] for row in rows], torch.device("cpu"))
+    return {"input_ids": tokens, "attention_mask": mask, "labels": torch.tensor([row["label"] for row in rows])}
 
 
 def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:

@@ -51,9 +51,17 @@ class ReplyTraining(Resuming):
     _nll = 0.0
     _num_tokens = 0
 
+    def token_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns the loss of each learnt token, and a mask of these tokens: [rows, length]."""
+        logits, targets, learnt = reply_logits(model, inputs, self.is_causal)
+        return cross_entropy(logits.float(), targets, reduction="none"), learnt
+
     def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns two arrays [rows]: the summed loss and the number of labels of each row."""
-        return row_nlls(model, inputs, self.is_causal)
+        losses, learnt = self.token_losses(model, inputs)
+        rows = torch.zeros(learnt.shape, device=learnt.device)
+        rows[learnt] = losses
+        return rows.sum(1), learnt.sum(1)
 
     def token_mean(
         self, total: torch.Tensor, num_in_batch: int, num_items_in_batch: torch.Tensor | int | None
@@ -129,9 +137,8 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
         """
         if self.args.device.type != "cpu" or self.args.loss_type != "nll" or return_outputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        logits, targets, _ = reply_logits(model, inputs, self.is_causal)
-        nll = cross_entropy(logits.float(), targets, reduction="sum")
-        return self.token_mean(nll, len(targets), num_items_in_batch)
+        losses, _ = self.token_losses(model, inputs)
+        return self.token_mean(losses.sum(), len(losses), num_items_in_batch)
 
 
 class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
@@ -140,14 +147,6 @@ class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
     def __init__(self, *, num_read: int, **settings: Any) -> None:
         super().__init__(**settings)
         self.num_read = num_read
-
-
-def row_nlls(model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns each row's summed negative log-likelihood (natural log) and number of labels."""
-    logits, targets, learnt = reply_logits(model, inputs, is_causal)
-    nll = torch.zeros(learnt.shape, device=learnt.device)
-    nll[learnt] = cross_entropy(logits.float(), targets, reduction="none")
-    return nll.sum(1), learnt.sum(1)
 
 
 def reply_logits(

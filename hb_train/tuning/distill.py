@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, Trainer, TrainingArguments
 from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, reply_end
 from hb_metrics.inference.models.starts import decoder_prefix
 from hb_train.training.encoding import IGNORED, EncodedRows, add_row, collate, length_limit
-from hb_train.training.models import model_to_train, padding_tokenizer, plain_options
+from hb_train.training.models import model_to_train, plain_options
 from hb_train.training.trainers import LOSS, ReplyTraining, reply_logits
 from hb_train.tuning.baseline_rows import DISTILL, TEMPERATURE
 from hb_train.tuning.method import CardText, Method, Tuning
@@ -59,16 +59,10 @@ class DistillationTrainer(ReplyTraining, Trainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        divergences, _ = self._divergences(model, inputs)
+        divergences, _ = self.token_losses(model, inputs)
         return self.token_mean(divergences.sum(), len(divergences), num_items_in_batch)
 
-    def row_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        divergences, learnt = self._divergences(model, inputs)
-        rows = torch.zeros(learnt.shape, device=learnt.device)
-        rows[learnt] = divergences
-        return rows.sum(1), learnt.sum(1)
-
-    def _divergences(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    def token_losses(self, model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the weighted divergence at each learnt token, and a mask of the learnt tokens: [rows, length]."""
         sides: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, value in inputs.items():
@@ -120,7 +114,6 @@ def make_trainer(tuning: Tuning) -> Trainer:
 
 
 def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]) -> Trainer:
-    tokenizer = padding_tokenizer(tuning.loaded)
     # With LoRA, the teacher is the model without its adapter.
     teacher = None if tuning.model_args.use_peft else deepcopy(tuning.loaded.model)
     return trainer(
@@ -131,10 +124,9 @@ def make_distillation_trainer(tuning: Tuning, trainer: type[DistillationTrainer]
             tuning.training_args, TrainingArguments, remove_unused_columns=False, label_names=["labels"]
         ),
         data_collator=collate_pairs,
-        num_read=tuning.encoded["train"].num_read,
         train_dataset=tuning.encoded["train"].dataset,
         eval_dataset=tuning.encoded["validation"].dataset,
-        processing_class=tokenizer,
+        processing_class=tuning.loaded.tokenizer,
         callbacks=tuning.callbacks,
     )
 

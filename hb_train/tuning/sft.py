@@ -36,7 +36,6 @@ def make_trainer(tuning: Tuning) -> "Trainer":
         model=model_to_train(tuning.model_args, loaded),
         args=plain_options(tuning.training_args, Seq2SeqTrainingArguments),
         data_collator=collate,
-        num_read=tuning.encoded["train"].num_read,
         **shared,
     )
 

@@ -54,6 +54,15 @@ def byte_level_tokenizer(bos=True):
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", **special)
 
 
+@cache
+def tokenizer_of_two_starts():
+    """As GLM's, which adds [gMASK]<sop>, and has no BOS token."""
+    tokenizer = Tokenizer.from_str(byte_level_tokenizer(True)._tokenizer.to_str())
+    marks = [("<pad>", 2), ("<s>", 0)]
+    tokenizer.post_processor = processors.TemplateProcessing(single="<pad> <s> $A", special_tokens=marks)
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+
+
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -111,6 +120,7 @@ MODELS = {
     "gpt2": (transformers.GPT2LMHeadModel, byte_level_tokenizer, GPT2),
     "gpt2-without-bos": (transformers.GPT2LMHeadModel, lambda: byte_level_tokenizer(bos=False), GPT2),
     "llama": (transformers.LlamaForCausalLM, byte_level_tokenizer, LLAMA),
+    "glm": (transformers.LlamaForCausalLM, tokenizer_of_two_starts, LLAMA),
     "bloom": (transformers.BloomForCausalLM, byte_level_tokenizer, {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
     "mamba": (
         transformers.MambaForCausalLM,

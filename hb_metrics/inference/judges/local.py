@@ -20,8 +20,10 @@ from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.inference.models.contexts import encode_messages
 from hb_metrics.inference.models.quantization import is_exact
+from hb_metrics.inference.models.starts import decoder_prefix
 from hb_metrics.inference.replies.forward import Forward, holds_attention_alone
 from hb_metrics.inference.scoring.perplexity import most_tokens
+from hb_metrics.inference.scoring.reply_scoring import reply_logits
 from hb_metrics.inference.units import num_shared, one_thread_per_unit
 
 # The largest accepted total variation distance between the probabilities with and without a shared beginning. The
@@ -72,6 +74,7 @@ class LocalJudge:
                 f"{LETTERS[len(self.letters) - 1]}; set --judge_model to a model that has a token for each letter"
             )
         self.limit = most_tokens(model, tokenizer)
+        self.prefix = decoder_prefix(model, tokenizer)
         tried = [prompt_for(rubric, text, seed=0) for examples in rubric.examples for text in examples]
         if not all(map(self.fits, tried)):
             raise ValueError(
@@ -112,7 +115,7 @@ class LocalJudge:
         Returns `None` if probabilities computed from this state are not exact.
         """
         model = self.loaded.model
-        if model.config.is_encoder_decoder:
+        if self.prefix:
             return None
         with torch.inference_mode():
             forward = Forward(model, [self.beginning])
@@ -128,5 +131,5 @@ class LocalJudge:
         if shared is not None and tokens[:number] == self.beginning:
             logits = shared.after(tokens[number:])
         else:
-            logits = Forward(self.loaded.model, [tokens], cached=False).first()[0]
+            logits = reply_logits(self.loaded.model, [(tokens, [0])], self.prefix)[0][0]  # before any reply
         return logits.double().softmax(0).cpu()

@@ -1,7 +1,5 @@
 """Finds the tokens that a model reads before the first token of a text or a reply."""
 
-from typing import Any
-
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -24,16 +22,15 @@ def text_start(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 def decoder_start(model: PreTrainedModel) -> list[int]:
     """Returns the tokens with which transformers begins each reply of a decoder: its start and a forced first token."""
     config = model.generation_config
-    text_config = model.config.get_text_config(decoder=True)
     known = [config.decoder_start_token_id, config.bos_token_id, getattr(model.config, "decoder_start_token_id", None)]
-    known.append(text_config.bos_token_id)  # T5Gemma defines no other start
-    start = _of_all_rows(next((token for token in known if token is not None), None), "decoder_start_token_id")
+    known.append(model.config.get_text_config(decoder=True).bos_token_id)  # T5Gemma defines no other start
+    start = _one_token(next((token for token in known if token is not None), None), "decoder_start_token_id")
     if not start:
         raise ValueError(
             "the model's generation_config has no decoder_start_token_id, so its decoder cannot start; in the model's "
             "generation_config.json, set this key to the id of the decoder's start token"
         )
-    return start + _of_all_rows(config.forced_bos_token_id, "forced_bos_token_id")
+    return start + _one_token(config.forced_bos_token_id, "forced_bos_token_id")
 
 
 @torch.inference_mode()
@@ -69,11 +66,11 @@ def added_around(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[in
     return whole[:start], whole[start + len(inner) :]
 
 
-def _of_all_rows(ids: Any, name: str) -> list[int]:
+def _one_token(ids: int | list | None, name: str) -> list[int]:
     tokens = ids if isinstance(ids, list) else [] if ids is None else [ids]
     if len(tokens) > 1 or any(isinstance(token, list) for token in tokens):
         raise ValueError(
             f"{name} is {ids} in the model's generation_config, which is a different token for each row of a batch; in "
             "the model's generation_config.json, set this key to a single token id"
         )
-    return list(tokens)
+    return [*tokens]

@@ -14,7 +14,7 @@ from torch.nn.functional import cosine_similarity
 from hb_train.debiasing import add, hd, lmd
 from hb_train.debiasing.arguments import DebiasArguments
 from hb_train.debiasing.method import MarkedBatch
-from hb_train.debiasing.phrases import collate, encode_phrases, num_occurrences
+from hb_train.debiasing.phrases import collate_phrases, encode_phrases, num_occurrences
 from hb_train.debiasing.terms import read_terms
 from tests.hb_train.debiasing.test_terms import TEXTS, TOKENIZERS, pets
 
@@ -30,7 +30,7 @@ def batch(request):
     tokenizer = TOKENIZERS[request.param]
     terms = read_terms(pets(), tokenizer)
     rows = encode_phrases(PHRASES, tokenizer, terms, pets().attributes_1, max_length=None)[0]
-    columns = collate(list(rows), padding=0)
+    columns = collate_phrases(list(rows))
     generator = torch.Generator().manual_seed(0)
     states = torch.randn(*columns["labels"].shape, HIDDEN, generator=generator, requires_grad=True)
     weight = torch.randn(len(tokenizer), HIDDEN, generator=generator, requires_grad=True)

@@ -6,7 +6,7 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score
 
 from hb_metrics.inference.models.loading import load_model
-from hb_train.tasks.slot_value_classifier import Collator, binary_scores, slot_value_classifier
+from hb_train.tasks.slot_value_classifier import binary_scores, collate, slot_value_classifier
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "bert", "roberta", "t5"])
@@ -15,24 +15,22 @@ def test_padding_changes_no_logit(save_small_model, kind):
     classifier = slot_value_classifier(load_model(str(save_small_model(kind)))).eval()
     rows = [{"input_ids": list(range(20, 20 + length)), "label": 1.0} for length in (3, 9, 1, 6)]
 
-    def logits(some_rows, padding):
-        batch = Collator(padding)(some_rows)
+    def logits(some_rows):
+        batch = collate(some_rows)
         del batch["labels"]
         with torch.inference_mode():
             return classifier(**batch)["logits"]
 
-    alone = torch.cat([logits([row], 2) for row in rows])
+    alone = torch.cat([logits([row]) for row in rows])
     assert alone.std() > 1e-4
-    # RoBERTa and its kin count positions by where their own padding token is.
-    for padding in (2,) if kind == "roberta" else (2, 7):
-        torch.testing.assert_close(logits(rows, padding), alone, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(logits(rows), alone, atol=1e-4, rtol=1e-4)
 
 
 def test_the_loss_is_the_mean_binary_cross_entropy(save_small_model):
     classifier = slot_value_classifier(load_model(str(save_small_model("gpt2")))).eval()
     rows = [{"input_ids": [20, 21, 22], "label": 1.0}, {"input_ids": [30], "label": 0.0}]
     with torch.inference_mode():
-        output = classifier(**Collator(2)(rows))
+        output = classifier(**collate(rows))
     chances = [1 / (1 + np.exp(-logit)) for logit in output["logits"].double().tolist()]
     assert output["loss"].item() == pytest.approx(-(np.log(chances[0]) + np.log(1 - chances[1])) / 2, rel=1e-5)
 

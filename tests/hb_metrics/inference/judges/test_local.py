@@ -52,6 +52,7 @@ def test_another_likeliest_token_is_no_answer(tmp_path):
 @pytest.mark.parametrize("kind", ["llama", "mamba", "t5"])
 def test_a_shared_rubric_changes_no_probability(kind, rubric, tmp_path):
     loaded = load_model(save_random(tmp_path, kind))
+    loaded.model.generation_config.forced_bos_token_id = 9 if kind == "t5" else None
     judge = LocalJudge(LocalEngine(loaded), rubric)
     assert (judge.shared is not None) == (kind == "llama")
     prompts = [prompt_for(rubric, text, seed=0) for text in TEXTS]
@@ -61,7 +62,7 @@ def test_a_shared_rubric_changes_no_probability(kind, rubric, tmp_path):
     for prompt, row, answered in zip(prompts, read.probabilities, read.answered, strict=True):
         tokens = torch.tensor([judge._encoded(prompt)])
         assert tokens[0, : len(judge.beginning)].tolist() == judge.beginning
-        start = {"decoder_input_ids": torch.tensor([[2]])} if kind == "t5" else {}
+        start = {"decoder_input_ids": torch.tensor([[2, 9]])} if kind == "t5" else {}
         with torch.inference_mode():
             plain = loaded.model(input_ids=tokens, **start).logits[0, -1].double().softmax(0)
         masses = np.array([plain[letters].sum().item() for letters in judge.letters])

@@ -12,8 +12,8 @@ from hb_dataset import load_table
 from hb_metrics.inference.models.contexts import encode_rendered
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 
-CAUSAL = ["gpt2", "gpt2-without-bos", "llama", "bloom", "mamba"]
-TREE_MODELS = ["gpt2", "gpt2-without-bos", "llama"]
+CAUSAL = ["gpt2", "gpt2-without-bos", "llama", "glm", "bloom", "mamba"]
+TREE_MODELS = ["gpt2", "gpt2-without-bos", "llama", "glm"]
 
 
 def one_at_a_time(texts, model, tokenizer, start_token=True):
@@ -21,11 +21,11 @@ def one_at_a_time(texts, model, tokenizer, start_token=True):
     perplexities = []
     for text in texts:
         tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
-        if start_token:
-            tokens = [tokenizer.bos_token_id, *tokens]
+        start = [2, 0] if tokenizer(text)["input_ids"][0] == 2 else [tokenizer.bos_token_id]
+        start, said = (start, tokens) if start_token else (tokens[:1], tokens[1:])
         with torch.inference_mode():
-            log_p = model(input_ids=torch.tensor([tokens])).logits[0].double().log_softmax(-1)
-        nll = [-log_p[place, token].item() for place, token in enumerate(tokens[1:])]
+            log_p = model(input_ids=torch.tensor([[*start, *said]])).logits[0].double().log_softmax(-1)
+        nll = [-log_p[place, token].item() for place, token in enumerate(said, start=len(start) - 1)]
         perplexities.append(math.exp(sum(nll) / len(nll)))
     return np.array(perplexities)
 
@@ -37,13 +37,15 @@ def one_at_a_time(texts, model, tokenizer, start_token=True):
 def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, max_positions, prompts, get_small_model):
     texts, (model, tokenizer) = prompts[:: 3 if max_positions == 64 else 8], get_small_model(name)
     scores = score_perplexity(texts, model, tokenizer, trees=trees, max_positions=max_positions, progress=False)
-    expected = one_at_a_time(texts, model, tokenizer, start_token=tokenizer.bos_token is not None)
+    expected = one_at_a_time(texts, model, tokenizer, start_token=name != "gpt2-without-bos")
     np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
     np.testing.assert_allclose(scores.perplexities, np.exp(-scores.log_likelihoods / scores.num_tokens), rtol=1e-12)
     assert scores.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "padded")
     if trees and name not in TREE_MODELS:
         assert "results on prefix trees differed" in scores.scoring_reason or "rejects" in scores.scoring_reason
-    assert scores.start_token == tokenizer.bos_token
+    assert scores.start_token == ("<pad> <s>" if name == "glm" else tokenizer.bos_token)
+    (context,) = encode_rendered(["Hi"], tokenizer, "plain", is_encoder_decoder=False)
+    assert name != "glm" or context[:2] == [2, 0]  # as before a reply
 
 
 @pytest.mark.parametrize(("trees", "name"), [(True, "llama"), (False, "llama"), (False, "mamba")])
