@@ -47,9 +47,9 @@ class DistillationTrainer(ReplyTraining, Trainer):
 
     metric = LOSS
 
-    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, num_read: int = 0, **settings: Any) -> None:
+    def __init__(self, *, teacher: PreTrainedModel | None, is_causal: bool, **settings: Any) -> None:
         super().__init__(**settings)
-        self.is_causal, self.num_read = is_causal, num_read
+        self.is_causal = is_causal
         self._teacher = None if teacher is None else teacher.eval().to(self.args.device)
 
     def compute_loss(

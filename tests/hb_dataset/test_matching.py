@@ -12,7 +12,7 @@ from hb_dataset.bias_specification import BiasSpecification, TargetPair
 from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.frequency import count_descriptors
 from hb_dataset.matching import plain_text, squeezed, whole_words, words_pattern
-from hb_metrics.identity_leakage.in_replies import mentions_in, run_leakage
+from hb_metrics.identity_leakage.in_replies import mentions_in
 from hb_metrics.identity_leakage.leakage import NamedPerson
 from hb_metrics.inference.classifiers.censoring import censor, mask_groups, name_pattern
 from hb_metrics.measurements.awareness.results import takes_up
@@ -22,6 +22,7 @@ from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_train.debiasing.terms import find_terms, term_pattern
+from tests.hb_metrics.identity_leakage.test_in_replies import leakage_of
 
 TERM = "first-rate née o'fin"  # has a hyphen, an accent, an apostrophe, spaces and letters that have a ligature
 NAME = "Zoë O'Fin-Day"
@@ -166,6 +167,6 @@ def test_leakage_sees_the_own_term_that_masking_missed():
     def reaction(texts):
         return np.array([[1.0, 0.0] if "left-handed" in text else [0.0, 1.0] for text in texts])
 
-    found = run_leakage(texts, reaction(texts), *columns, people, reaction, debias=False)
+    found = leakage_of(texts, columns, people, reaction)
     assert (found["num_in_view"], found["value"]) == (3, 0)
     assert found["hidden_value"] == pytest.approx(1000 * 2 * 0.375**2)

@@ -40,7 +40,8 @@ _LINE_END = re.compile(r"[ \t]*(?:\n|<|\Z)")
 _ENDS = [(_TOKEN, ""), *_LISTED["turn_ends"]]
 _TURN_ENDS = [(re.compile(pattern.replace("USERS", _USERS)), needed) for pattern, needed in _ENDS]
 # Matches code, special tokens in quotation marks, and struck-out text in HTML, whose tags look like special tokens.
-_QUOTED = re.compile(rf"```.*?```|`[^`\n]+`|[\"'“‘«](?:{_TOKEN})[\"'”’»]|<s>[^<\n]*</s>", re.DOTALL)
+_CODE = r"```.*?```|~~~.*?~~~|`[^`\n]+`|<(code|s)\b[^<>\n]{0,99}>[^\n]{0,200}?</\1>"
+_QUOTED = re.compile(rf"{_CODE}|[\"'“‘«](?:{_TOKEN})[\"'”’»]", re.DOTALL)
 _WRAPPED = re.compile(rf"<({'|'.join(_LISTED['wrappers'])})>(.*?)(?:</\1>(.*)|\Z)", re.DOTALL | re.IGNORECASE)
 # gpt-oss writes messages to channels. The message in the final channel is the reply.
 FINAL_CHANNEL = "<|channel|>final<|message|>"
@@ -112,9 +113,9 @@ def _split_thought(text: str) -> tuple[str, str, bool] | None:
     if final or text.startswith(CHANNEL_TOKENS[0]):
         return _channels(before), after, not final
     for opening, closing in _LISTED["spoken_thoughts"]:
-        before, closed, after = text.partition(closing)
-        if closed and text.startswith(opening):
-            return before.removeprefix(opening).strip(), after, False
+        if begun := re.match(opening, text):
+            before, closed, after = text.partition(closing)
+            return before[begun.end() :].strip(), after, not closed
     seen = _without_quotations(text)
     # Other special tokens end the turn, and with it the thought.
     marks = list(takewhile(lambda mark: mark.lastgroup != "token", _MARK.finditer(seen)))

@@ -191,7 +191,12 @@ def test_a_reply_beyond_all_bounds_is_cut_and_counted():
 
 
 def test_a_thought_that_does_not_end_is_no_reply(reply_to):
-    for text in ("<reasoning>\nThey are", "<think>One.</think>Hm <think>They are"):
+    for text in (
+        "<reasoning>\nThey are",
+        "<think>One.</think>Hm <think>They are",
+        "analysisThey are",
+        "<cot>Hi<|end|>",
+    ):
         for answer in (served(text), of_a_file(text)):
             assert (answer.text, answer.reasoning_unclosed) == ("", True)
     row = reply_to("<reasoning>They" + " are" * 200, "greedy")
