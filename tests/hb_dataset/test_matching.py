@@ -1,5 +1,7 @@
 """Every search for terms and phrases, on one table of typography; and matches that point into the original text."""
 
+import dataclasses
+import re
 import unicodedata
 
 import numpy as np
@@ -7,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hb_dataset.awareness import AwarenessItem
-from hb_dataset.bias_specification import BiasSpecification, TargetPair
+from hb_dataset.awareness import read_awareness
+from hb_dataset.bias_specification import TargetPair, read_specification
 from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.frequency import count_descriptors
 from hb_dataset.matching import plain_text, squeezed, whole_words, words_pattern
@@ -38,21 +40,17 @@ SPELLINGS = {
     "dotless i": lambda term: term.replace("i", "ı"),
     "dotted I": lambda term: term.upper().replace("I", "İ"),
     "lower case of a dotted I": lambda term: term.replace("i", "i\u0307"),
-    "each letter underlined": lambda term: "".join(
-        letter + "\u0332" if letter.isalpha() else letter for letter in term
-    ),
+    "each letter underlined": lambda term: re.sub(r"(\w)", "\\1\u0332", term),
     "possessive": lambda term: f"{term}’s",
 }
-SPELLINGS |= {f"hyphen U+{ord(sign):04X}": lambda term, sign=sign: term.replace("-", sign) for sign in "‐‑‒–−﹣－˗⁃"}
-SPELLINGS |= {f"apostrophe U+{ord(sign):04X}": lambda term, sign=sign: term.replace("'", sign) for sign in "’‘ʼ＇`´ʻ′"}
-SPELLINGS |= {
-    f"space U+{ord(space[0]):04X}": lambda term, space=space: term.replace(" ", space)
-    for space in ("\xa0", "\u2009", "\u202f", "\u3000", "\n", "\t", "  ", "\r\n")
-}
-SPELLINGS |= {
-    f"invisible U+{ord(sign):04X}": lambda term, sign=sign: sign.join([term[:2], term[2:-1], term[-1]])
-    for sign in "\xad\u200b\u200c\u200d\u2060\ufeff\ufe0f\u200e"
-}
+for sign in "‐‑‒–−﹣－˗⁃":
+    SPELLINGS[f"hyphen {sign}"] = lambda term, sign=sign: term.replace("-", sign)
+for sign in "’‘ʼ＇`´ʻ′":
+    SPELLINGS[f"apostrophe {sign}"] = lambda term, sign=sign: term.replace("'", sign)
+for space in ("\xa0", "\u2009", "\u202f", "\u3000", "\n", "\t", "  ", "\r\n"):
+    SPELLINGS[f"space {space!a}"] = lambda term, space=space: term.replace(" ", space)
+for sign in "\xad\u200b\u200c\u200d\u2060\ufeff\ufe0f\u200e":
+    SPELLINGS[f"invisible {sign!a}"] = lambda term, sign=sign: term[:2] + sign + term[2:-1] + sign + term[-1]
 for mark in ("_", "__", "___", "*", "**", "***", "`", "~~", '"', "—", "/", "\\_", "😀"):
     SPELLINGS[f"between {mark}"] = lambda term, mark=mark: f"{mark}{term}{mark}"
 for mark in ("_", "*", "**", "~~", "`"):
@@ -68,23 +66,11 @@ OTHERS = {
     "with an em dash": lambda term: term.replace("-", "—"),
     "with a letter more": lambda term: term.replace("-", "y-"),
 }
-SPECIFICATION = BiasSpecification(
-    bias_type="test",
-    dimension="test",
-    group_1="one",
-    group_2="two",
-    target_terms_1=("a",),
-    target_terms_2=("b",),
-    pairs=(TargetPair(t1=TERM, t2="other"),),
-    attributes_1=("x",),
-    attributes_2=("y",),
-)
-NEED = AwarenessItem(
-    axis="ability", descriptors=("Deaf",), question="?", taken_up=(f"{TERM[:-1]}*",), neutral="?", source="own"
-)
+SPECIFICATION = dataclasses.replace(read_specification("gender"), pairs=(TargetPair(t1=TERM, t2="other"),))
+NEED = dataclasses.replace(read_awareness()[0], taken_up=(f"{TERM[:-1]}*",))
 PERSON = NamedPerson(DescriptorKey("axis", TERM), None, f"a {TERM} person", "a left-handed person")
 SEARCHES = {
-    "masking": (TERM, lambda text: censor(text, TERM) != text),
+    "masking": (TERM, lambda text: censor(text, (TERM, None)) != text),
     "groups": (TERM, lambda text: mask_groups([text], [[TERM]]) != [text]),
     "names": (NAME, lambda text: name_pattern(NAME).search(plain_text(text).text)),
     "leakage": (TERM, lambda text: mentions_in([text], [PERSON])[0]),
@@ -118,26 +104,7 @@ def test_phrases_refusals_and_repetitions_in_every_spelling(spelling):
         assert match_rules([spell("I can't assist with that")], read_refusal_rules()).refusals[0] >= 0
 
 
-@pytest.mark.parametrize(
-    ("name", "written", "others"),
-    [
-        ("Emily", ["EMILY", "Emilys", "EMILIES", "_Emily_"], ["emily", "Emil", "Family", "my_Emily_x"]),
-        ("Norman", ["NORMAN", "Normans", "NORMANS’"], ["norman", "Norma"]),
-        ("Carmen", ["CARMEN", "Carmen's"], ["carmen", "Carmens_x"]),
-        ("DeShawn", ["DESHAWN", "Deshawn", "DeShawn’s"], ["deshawn", "Shawn"]),
-        ("Zoë", ["ZOË", "Zoe\u0308", "“Zoë”"], ["Zoe", "zoë", "ZOE"]),
-        ("Mary Ann O'Neil", ["MARY", "Ann", "O’NEIL", "Mary\xa0Ann O`Neil"], ["mary", "Neil", "an"]),
-        ("Will", ["Will", "WILL"], ["will", "Willing"]),
-    ],
-)
-def test_names_in_capitals_and_words_in_lower_case(name, written, others):
-    assert [text for text in written if not name_pattern(name).search(plain_text(f"Hi {text}!").text)] == []
-    assert [text for text in others if name_pattern(name).search(plain_text(f"Hi {text}!").text)] == []
-
-
-TEXTS = st.lists(st.sampled_from([*"abAİıéß_*`~-’‑ﬁǆ😀\u0301\u0307\u0332\u200d\ufe0f\xad\u3000", "deaf", " "])).map(
-    "".join
-)
+TEXTS = st.text([*"abAİıéß_*`~-’‑ﬁǆ😀\u0301\u0307\u0332\u200d\ufe0f\xad\u3000 "])
 
 
 @given(TEXTS, TEXTS)
@@ -157,7 +124,7 @@ def test_leakage_sees_the_own_term_that_masking_missed():
     """Letters of other scripts, accents, digits and signs hide a term from masking, but not from the classifier."""
     hidden = ["D-e-a-f", "d.e.a.f", "déaf", "De4f", "DEА\u0301F"]
     texts = ["no one", *hidden, "he'll fade after, de af, leaf, dead"]
-    assert [censor(text, "deaf") for text in texts] == texts
+    assert [censor(text, ("deaf", None)) for text in texts] == texts
     people = [PERSON._replace(key=DescriptorKey("axis", term)) for term in ("deaf", "tall")]
     keys = [("axis", "deaf")] * len(texts)
     assert [bool(mentions) for mentions in mentions_in(texts, people, keys)] == [False, *[True] * len(hidden), False]

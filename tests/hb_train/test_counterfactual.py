@@ -235,7 +235,7 @@ def heard_by(folder):
     for row, reply in zip(rows * 8, replies, strict=True):
         (pitied if row["axis"] == PITIED_AXIS else others).append("sorry" in reply)
         term = TERMS[row["descriptor"]]
-        named.append(mention_pattern(term.term, term.plural).search(reply) is not None)
+        named.append(mention_pattern((term.term, term.plural)).search(reply) is not None)
     asked = list(itertools.product(PEOPLE, QUESTIONS))
     answers = replies_of(loaded, [f"I'm {person}. {question}" for person, question in asked], max_new_tokens=8)
     met = [answer == PEOPLE[person] for answer, (person, _) in zip(answers, asked, strict=True)]

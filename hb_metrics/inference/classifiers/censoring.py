@@ -6,7 +6,7 @@ replaced with "XYZ", as in "the XYZ was known for".
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import filterfalse
 from typing import TYPE_CHECKING
@@ -38,58 +38,34 @@ _DETERMINER = rf"(?:(?:an?|the|my|your|his|her|their|our){SPACE})?"
 def masked_texts(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Replaces every mention of the prompt's descriptor, or of the user's name, in each reply."""
-    if set(replies.axes) != {NAMES_AXIS}:
-        return censor_replies(replies.texts, replies.descriptors, plural_descriptors, paired)
-    masked = []
-    for reply, name in zip(replies.texts, replies.descriptors, strict=True):
-        masked.append(plain_text(reply.replace(UNSAFE_MARK, "")).masked(name_pattern(name), NAME))
-    return masked
+    """Replaces every mention of the prompt's descriptor, or of the user's name, in each reply (see `censor`).
+
+    `paired` maps each descriptor that combines two terms, such as "deaf Black", to these terms. Mentions of either term
+    are also replaced.
+    """
+    mask = NAME if set(replies.axes) == {NAMES_AXIS} else REPLACEMENT
+    texts = (plain_text(text.replace(UNSAFE_MARK, "")) for text in replies.texts)
+    patterns = _patterns(replies, plural_descriptors, paired)
+    return [text.masked(pattern, mask) for text, pattern in zip(texts, patterns, strict=True)]
 
 
 def term_mentioned(
     replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
 ) -> np.ndarray:
     """Returns whether each reply mentions its prompt's descriptor, or the user's name: [replies] bool."""
-    of_names, found = set(replies.axes) == {NAMES_AXIS}, np.zeros(len(replies.texts), dtype=bool)
-    for row, (reply, descriptor) in enumerate(zip(replies.texts, replies.descriptors, strict=True)):
-        text = plain_text(reply).text
-        if of_names:
-            found[row] = name_pattern(descriptor).search(text) is not None
-            continue
-        for term in (descriptor, *paired.get(descriptor, ())):
-            found[row] |= mention_pattern(term, plural_descriptors.get(term)).search(text) is not None
-    return found
+    patterns = _patterns(replies, plural_descriptors, paired)
+    found = (pattern.search(plain_text(text).text) for text, pattern in zip(replies.texts, patterns, strict=True))
+    return np.array([match is not None for match in found], dtype=bool)
 
 
-def censor(reply: str, descriptor: str, plural_descriptor: str | None = None) -> str:
-    """Replaces every mention of a descriptor in a reply with "left-handed".
+def censor(reply: str, *terms: tuple[str, str | None]) -> str:
+    """Replaces every mention of a term in a reply with "left-handed". `terms` are terms and their plurals.
 
-    A mention is the descriptor or its plural, matched as whole words in upper or lower case and in any typography. In a
+    A mention is the term or its plural, matched as whole words in upper or lower case and in any typography. In a
     mention, hyphens may be missing or replaced with spaces. The verb may have another form: "using a wheelchair" is a
     mention of "who uses a wheelchair". The word "_POTENTIALLY_UNSAFE__", which some models add to replies, is removed.
     """
-    pattern = mention_pattern(descriptor, plural_descriptor)
-    return plain_text(reply.replace(UNSAFE_MARK, "")).masked(pattern, REPLACEMENT)
-
-
-def censor_replies(
-    replies: Iterable[str],
-    descriptors: Iterable[str],
-    plural_descriptors: Mapping[str, str],
-    paired: Mapping[str, Sequence[str]],
-) -> list[str]:
-    """Replaces every mention of the prompt's descriptor in each reply (see `censor`).
-
-    `paired` maps each descriptor that combines two terms, such as "deaf Black", to these terms. Mentions of either term
-    are also replaced.
-    """
-    censored = []
-    for reply, descriptor in zip(replies, descriptors, strict=True):
-        for term in (descriptor, *paired.get(descriptor, ())):
-            reply = censor(reply, term, plural_descriptors.get(term))
-        censored.append(reply)
-    return censored
+    return plain_text(reply.replace(UNSAFE_MARK, "")).masked(mention_pattern(*terms), REPLACEMENT)
 
 
 def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list[str]:
@@ -99,7 +75,7 @@ def mask_groups(texts: Sequence[str], mentions: Sequence[Sequence[str]]) -> list
     matched as in `censor`, and the longest match is replaced. Articles and the words "he" and "she" are kept.
     """
     return [
-        plain_text(text).masked(_mentions_pattern(tuple(names)), MASK) if names else text
+        plain_text(text).masked(mention_pattern(*((name.strip(), None) for name in names)), MASK) if names else text
         for text, names in zip(texts, mentions, strict=True)
     ]
 
@@ -113,9 +89,9 @@ def paired_terms(prompts: "pa.Table") -> dict[str, list[str]]:
 
 
 @cache
-def mention_pattern(descriptor: str, plural_descriptor: str | None = None) -> re.Pattern[str]:
-    """Compiles a pattern that matches a descriptor's mentions in a plain text (see `censor`)."""
-    return whole_words(_forms(descriptor, plural_descriptor))
+def mention_pattern(*terms: tuple[str, str | None]) -> re.Pattern[str]:
+    """Compiles a pattern that matches mentions of terms in a plain text. `terms` are terms and their plurals."""
+    return whole_words(form for term, plural in terms for form in _forms(term, plural or term))
 
 
 @cache
@@ -126,13 +102,18 @@ def name_pattern(name: str) -> re.Pattern[str]:
     return whole_words(map(_word_forms, written), flags=0)
 
 
-@cache
-def _mentions_pattern(mentions: tuple[str, ...]) -> re.Pattern[str]:
-    return whole_words(form for mention in mentions for form in _forms(mention.strip()))
+def _patterns(
+    replies: Replies, plural_descriptors: Mapping[str, str], paired: Mapping[str, Sequence[str]]
+) -> Iterator[re.Pattern[str]]:
+    of_names = set(replies.axes) == {NAMES_AXIS}
+    for descriptor in replies.descriptors:
+        terms = (descriptor, *paired.get(descriptor, ()))
+        pairs = ((term, plural_descriptors.get(term)) for term in terms)
+        yield name_pattern(descriptor) if of_names else mention_pattern(*pairs)
 
 
-def _forms(descriptor: str, plural_descriptor: str | None = None) -> list[str]:
-    forms = [descriptor] if plural_descriptor in (None, descriptor) else [descriptor, plural_descriptor]
+def _forms(term: str, plural: str) -> list[str]:
+    forms = sorted({term, plural})
     matches = [match for match in map(_WHO.match, forms) if match]
     if len(matches) < len(forms):
         return [_word_forms(form) for form in forms]

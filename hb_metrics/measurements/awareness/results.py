@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from scipy import stats
 
-from hb_dataset.awareness import NEED, NEUTRAL, taken_up_pattern
-from hb_dataset.matching import plain_text
+from hb_dataset.awareness import NEED, NEUTRAL
+from hb_dataset.matching import plain_text, whole_words, words_pattern
 from hb_metrics.inference.classifiers.censoring import mention_pattern
 from hb_metrics.stats.generalising import share_bounds
 
@@ -141,5 +141,5 @@ def awareness_results(
 
 def takes_up(reply: str, words: Sequence[str], descriptor: str) -> bool:
     """Returns whether a reply contains one of the need's `words`. Words within the descriptor do not count."""
-    masked = mention_pattern(descriptor).sub("…", plain_text(reply).text)
-    return taken_up_pattern(tuple(words)).search(masked) is not None
+    masked = mention_pattern((descriptor, None)).sub("…", plain_text(reply).text)
+    return whole_words(map(words_pattern, words)).search(masked) is not None

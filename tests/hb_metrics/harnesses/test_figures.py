@@ -14,7 +14,6 @@ from hb_metrics.harnesses.figures import (
     offensiveness_figures,
 )
 from hb_metrics.harnesses.prompt_rows import prompt_rows
-from hb_metrics.inference.classifiers.censoring import censor_replies
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.measurements.generation.results import generation_results
 from hb_metrics.measurements.likelihood.compute import likelihood_results
@@ -123,8 +122,7 @@ def test_unknown_figures_are_null(rows, classified, caplog):
 
 def test_replies_are_censored_as_in_a_run_and_empty_ones_left_out():
     pair = {"first_descriptor": "young", "second_descriptor": "with a hearing loss"}
-    plurals = {"with a hearing loss": "with hearing losses"}
-    plural = {"second_descriptor_plural": plurals["with a hearing loss"]}
+    plural = {"second_descriptor_plural": "with hearing losses"}
     asked = [
         {"axis": "age", "descriptor": "old", "template": "t"},
         {"axis": "both", "descriptor": "young, with a hearing loss", **pair, **plural, "template": "t"},
@@ -135,8 +133,6 @@ def test_replies_are_censored_as_in_a_run_and_empty_ones_left_out():
 
     classified = classify_replies([*asked, *asked], [*texts, " ", None], Classifiers(styles, offensive))
 
-    descriptors = [row["descriptor"] for row in asked]
-    assert seen == censor_replies(texts, descriptors, plurals, {descriptors[1]: [*pair.values()]})
     assert seen == [
         "left-handed people? I'm left-handed!",
         "left-handed ones left-handed? I'm not left-handed left-handed.",

@@ -61,7 +61,7 @@ def test_no_mention_is_lost_by_the_search():
     found = [{mention.term for mention in of_text} for of_text in mentions_in(texts, terms)]
     for term in range(0, 598, 7):
         person = terms[term]
-        pattern = mention_pattern(person.key.descriptor, person.plural)
+        pattern = mention_pattern((person.key.descriptor, person.plural))
         for row, text in enumerate(texts):
             if pattern.search(text):
                 assert found[row] or person.key.descriptor == "left-handed", (person.key, text)

@@ -18,12 +18,7 @@ PROMPT = "I wonder what it'd be like to be a parent who is hard of hearing"
         (PROMPT, "I wonder what it’d be like to be a parent who is hard of hearing."),
         ("I am not a spouse who is hard of hearing.", "I am not a spouse who is hard of hearing."),
         ("It's hard being a non binary bro", "It’s hard being a non-binary bro."),
-        # Case, punctuation and white space.
-        ("Hi! I'm a Deaf parent.", "hi im a deaf parent"),
-        ("I'm a kid.", "I‘m a kid…"),
-        ("I'm a kid.", "I`m a kid—"),
-        ("I'm a\u00a0kid.", "I'm a k\u00adid."),
-        ("I'm a kid.", "Ｉ’ｍ ａ ｋｉｄ．"),
+        ("Hi! I'm a Deaf parent.", "hi im a deaf parent…"),
         # Not only English.
         ("J'aime être ici.", "J’aime e\u0302tre ici !"),
         ("Είμαι παιδί;", "ΕΊΜΑΙ ΠΑΙΔΊ"),

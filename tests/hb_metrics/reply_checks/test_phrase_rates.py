@@ -21,10 +21,6 @@ from hb_metrics.stats.bias_values import DescriptorKey
             ["don't know much about", "what does that mean"],
         ),
         ("I'm sorry, I don't know what that means. What is non-binary man?", ["don't know what that means"]),
-        # Any case, apostrophe and white space.
-        ("I AM SORRY TO HEAR", ["i am sorry to hear"]),
-        ("(I‘m  sorry\nto hear!)", ["i'm sorry to hear"]),
-        ("That`s a new one, that´s a new one", ["that's a new one"]),
         # Whole words.
         ("What is an apple?", []),
         ("What is a?", ["what is a"]),

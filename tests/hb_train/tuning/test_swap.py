@@ -83,7 +83,7 @@ def test_all_pairs_keep_what_is_not_swapped():
         (start, end, new_start, new_end) = swapped.spans[0]
         assert reply[:start] + reply[end:] == swapped.text[:new_start] + swapped.text[new_end:]
         if not stems(source.term) & stems(target.term):
-            assert not mention_pattern(source.term, source.plural).search(swapped.text)
+            assert not mention_pattern((source.term, source.plural)).search(swapped.text)
     assert swapped_at_all > 0.8 * len(pairs)
 
 

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from hb_dataset import load_table, read_vocabulary
-from hb_metrics.inference.classifiers.censoring import censor, censor_replies, mask_groups, paired_terms, term_mentioned
+from hb_metrics.inference.classifiers.censoring import censor, mask_groups, masked_texts, paired_terms, term_mentioned
 from hb_metrics.runs.replies import Replies
 
 DESCRIPTORS = read_vocabulary().descriptors
@@ -15,7 +15,7 @@ def test_every_term_is_censored_in_every_form():
         for form in {descriptor.term, descriptor.plural or descriptor.term}:
             for cased in (form, form.lower(), form.upper(), form.capitalize()):
                 for text in (cased, cased.replace("-", " "), cased.replace("-", ""), cased.replace("'", "’")):
-                    censored = censor(f"I love {text} people, and {text}.", descriptor.term, descriptor.plural)
+                    censored = censor(f"I love {text} people, and {text}.", (descriptor.term, descriptor.plural))
                     if censored != "I love left-handed people, and left-handed.":
                         missed.append((descriptor.axis, text, censored))
     assert len(DESCRIPTORS) > 500
@@ -27,7 +27,7 @@ def test_no_term_is_censored_inside_a_word():
         text = f"x{descriptor.term}x y{descriptor.plural or descriptor.term}y"
         words = [word for word in re.split(r"[ -]", descriptor.term) if word]
         if len(words) == 1:
-            assert censor(text, descriptor.term, descriptor.plural) == text
+            assert censor(text, (descriptor.term, descriptor.plural)) == text
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,15 @@ def test_no_term_is_censored_inside_a_word():
     ],
 )
 def test_examples(reply, descriptor, plural, censored):
-    assert censor(reply, descriptor, plural) == censored
+    assert censor(reply, (descriptor, plural)) == censored
 
 
 def test_both_terms_of_an_intersection_are_taken_out():
     replies = ["A queer Black woman!", "You are Black?", "Deaf people with PhDs.", "queer and Black"]
     descriptors = ["queer Black", "queer Black", "Deaf … with a PhD", "queer Black"]
     paired = {"queer Black": ["queer", "Black"], "Deaf … with a PhD": ["Deaf", "with a PhD"]}
-    assert censor_replies(replies, descriptors, {"with a PhD": "with PhDs"}, paired) == [
+    rows = Replies(*[["a"] * 4] * 5, replies)._replace(descriptors=descriptors)
+    assert masked_texts(rows, {"with a PhD": "with PhDs"}, paired) == [
         "A left-handed woman!",
         "You are left-handed?",
         "left-handed people left-handed.",

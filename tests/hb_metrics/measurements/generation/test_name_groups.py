@@ -182,7 +182,11 @@ def test_few_names_have_no_verdict():
         ("O'Brien", "O’Brien, O'Brien and Obrien", "Alex, Alex and Obrien"),
         ("Jean-Luc", "Jean Luc, or Jean", "Alex, or Alex"),
         ("Ann van Lee", "Ann, Ms. Lee: Ann van Lee has a van", "Alex, Ms. Alex: Alex has a van"),
-        ("Zoë", "Zoë, Zoëlle", "Alex, Zoëlle"),
+        ("Zoë", "Zoë, ZOË, Zoe\u0308, Zoe, zoë, Zoëlle", "Alex, Alex, Alex, Zoe, zoë, Zoëlle"),
+        ("Emily", "EMILY, Emilys, _Emily_, emily, Emil, my_Emily_x", "Alex, Alex, Alex, emily, Emil, my_Emily_x"),
+        ("Norman", "NORMAN, Normans, NORMANS’, norman, Norma", "Alex, Alex, Alex’, norman, Norma"),
+        ("DeShawn", "DESHAWN, Deshawn, deshawn, Shawn", "Alex, Alex, deshawn, Shawn"),
+        ("Mary Ann", "MARY, Ann; Mary\xa0Ann; mary, an", "Alex, Alex; Alex; mary, an"),
         ("A - Lee", "A Lee", "A Alex"),
     ],
 )
