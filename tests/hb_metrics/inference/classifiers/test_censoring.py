@@ -1,5 +1,3 @@
-import re
-
 import pytest
 
 from hb_dataset import load_table, read_vocabulary
@@ -20,14 +18,6 @@ def test_every_term_is_censored_in_every_form():
                         missed.append((descriptor.axis, text, censored))
     assert len(DESCRIPTORS) > 500
     assert missed == []
-
-
-def test_no_term_is_censored_inside_a_word():
-    for descriptor in DESCRIPTORS:
-        text = f"x{descriptor.term}x y{descriptor.plural or descriptor.term}y"
-        words = [word for word in re.split(r"[ -]", descriptor.term) if word]
-        if len(words) == 1:
-            assert censor(text, (descriptor.term, descriptor.plural)) == text
 
 
 @pytest.mark.parametrize(
