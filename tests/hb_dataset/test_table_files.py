@@ -149,7 +149,7 @@ def test_a_key_that_a_yaml_file_has_twice_is_refused(tmp_path):
         ("a.jsonl", "[1]", "line 1 is not a JSON object"),
         ("a.jsonl", '{"a":' * 9999, "line 1 is not a JSON object"),
         ("a.parquet", b"PAR1", "cannot be read as Parquet"),
-        ("a.csv.gz", gzip.compress(b"prompt,reply\n" * 99)[:-9], "cannot be read"),
+        ("a.csv.gz", gzip.compress(b"prompt,reply\n" * 99, mtime=0)[:-9], "cannot be read"),
         ("a.docx", "Hi", r"does not end in one of \.parquet, \.jsonl, \.csv"),
     ],
 )
