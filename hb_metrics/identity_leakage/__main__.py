@@ -14,6 +14,7 @@ from hb_metrics.report.layout.numbers import axis_label, bias, share
 from hb_metrics.runs.run_folder import write_json
 
 
+@safe_terminal()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
@@ -66,5 +67,4 @@ def leakage_lines(results: dict[str, Any]) -> list[str]:
 
 
 if __name__ == "__main__":
-    with safe_terminal():
-        main()
+    main()

@@ -24,6 +24,7 @@ from hb_metrics.stats.generalising import Over
 COMPARISON_FILE = "comparison.html"
 
 
+@safe_terminal()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(prog="holistic-bias report", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
@@ -112,5 +113,4 @@ def write(
 
 
 if __name__ == "__main__":
-    with safe_terminal():
-        main()
+    main()

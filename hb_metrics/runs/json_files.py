@@ -22,20 +22,17 @@ class Part(dict[str, Any]):
     """An object in a JSON file. `last_read` is the place of the value that was read last, in any file."""
 
     last_read = ""
-
-    def __init__(self, content: dict[str, Any], place: str) -> None:
-        super().__init__({key: _placed(value, f"{place}.{key}") for key, value in content.items()})
-        self._place = place
+    place = ""
 
     def __getitem__(self, key: str) -> Any:
-        Part.last_read = f"{self._place}.{key}"
+        Part.last_read = f"{self.place}.{key}"
         return super().__getitem__(key)
 
     def __missing__(self, key: str) -> Any:
         raise MissingKeyError(f"{Part.last_read} is missing; {_REMEDY}")
 
     def get(self, key: str, default: Any = None) -> Any:
-        Part.last_read = f"{self._place}.{key}"
+        Part.last_read = f"{self.place}.{key}"
         return super().get(key, default)
 
 
@@ -44,7 +41,8 @@ def read_json(path: Path) -> Part:
         content = parse_json(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("it contains no JSON object")
-        return Part(content, f"'{path}': {path.stem}")
+        part: Part = _placed(content, f"'{path}': {path.stem}")
+        return part
     except (ValueError, RecursionError) as error:
         raise ValueError(f"'{path}' cannot be read ({error}); move it away, or {_REMEDY}") from error
 
@@ -63,7 +61,9 @@ def json_faults() -> Iterator[None]:
 
 def _placed(value: Any, place: str) -> Any:
     if isinstance(value, dict):
-        return Part(value, place)
+        part = Part({key: _placed(item, f"{place}.{key}") for key, item in value.items()})
+        part.place = place
+        return part
     if isinstance(value, list):
         return [_placed(item, f"{place}[{index}]") for index, item in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):

@@ -41,6 +41,7 @@ class Cluster(NamedTuple):
     correlation: float | None
 
 
+@safe_terminal()
 @json_faults()
 def main(argv: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -104,5 +105,4 @@ def clusters_text(run: Run, clusters: Sequence[Cluster]) -> str:
 
 
 if __name__ == "__main__":
-    with safe_terminal():
-        main()
+    main()
