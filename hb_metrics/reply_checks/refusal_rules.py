@@ -22,8 +22,9 @@ disclaimer may be anywhere.
 import hashlib
 import json
 import re
+import sys
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,23 +111,20 @@ def plain_text(text: str) -> str:
 
 
 def _first_matches(texts: Sequence[str], rules: Sequence[Rule], heading: str) -> np.ndarray:
-    def matches(*bodies: str) -> Callable[[str], bool]:
-        start = _CLAUSE if heading == REFUSALS else r"(?<!\w)"
-        search = re.compile(rf"{start}(?P<phrase>{'|'.join(bodies)})(?!\w)").search
+    start, limit = (_CLAUSE, OPENING) if heading == REFUSALS else (r"(?<!\w)", sys.maxsize)
+    bodies = [rule.body for rule in rules]
+    # The search for any rule is faster, and excludes most texts.
+    any_rule, *each = (re.compile(rf"{start}(?P<phrase>{body})(?!\w)") for body in ["|".join(bodies), *bodies])
 
-        def has_match(text: str) -> bool:
-            match = search(text)
-            return match is not None and (heading == DISCLAIMERS or match.start("phrase") < OPENING)
+    def matches(rule: re.Pattern[str], text: str) -> bool:
+        match = rule.search(text)
+        return match is not None and match.start("phrase") < limit
 
-        return has_match
-
-    any_matches = matches(*(rule.body for rule in rules))  # this single search is faster, and excludes most texts
-    each = [matches(rule.body) for rule in rules]
-    found = [
-        next(index for index, one_matches in enumerate(each) if one_matches(text)) if any_matches(text) else -1
+    first = (
+        next(index for index, rule in enumerate(each) if matches(rule, text)) if matches(any_rule, text) else -1
         for text in texts
-    ]
-    return np.array(found, dtype=np.int64)
+    )
+    return np.fromiter(first, np.int64, len(texts))
 
 
 def _rule(phrase: str, parts: Mapping[str, str]) -> Rule:

@@ -25,8 +25,8 @@ THOUGHT_MARKS: list[tuple[str, str]] = [(opening, closing) for opening, closing 
 _LEADS = [*dict(THOUGHT_MARKS), *map("<{}>".format, _LISTED["wrappers"]), *_LISTED["headers"]]
 _BLANK = f"{string.whitespace}\u00a0\u00ad\u200b\u2060\ufeff"  # white space and characters without a width
 # Matches all that may come before the first word of a turn.
-_HEADERS = "|".join([*map(re.escape, _LISTED["headers"]), *_LISTED["first_tokens"]])
-_LEAD = re.compile(rf"(?:[\s{_BLANK}]++|{_HEADERS}|assistant\Z)*+")
+_FIRST = [rf"[\s{_BLANK}]++", *map(re.escape, _LISTED["headers"]), *_LISTED["first_tokens"]]
+_LEAD = re.compile(f"(?:{'|'.join(_FIRST)})*+")
 _TOKEN = "|".join(_LISTED["tokens"])
 _USERS = f"(?:{'|'.join(_LISTED['users'])})"
 # Matches marks of thoughts. The name of the group states the side and the pair's index.
@@ -99,9 +99,8 @@ def read_written(text: str) -> Written:
     reasoning = "\n".join(filter(None, thoughts)) or None
     if is_open:
         return Written("", reasoning, True)
-    beyond = ""
-    if wrapped := _WRAPPED.match(rest):
-        rest, beyond = wrapped[2], wrapped[3] or ""
+    wrapped = _WRAPPED.match(rest)
+    rest, beyond = (wrapped[2], wrapped[3] or "") if wrapped else (rest, "")
     end = _end_of_turn(rest)
     reply, beyond = rest[:end].strip(), rest[end:] + beyond
     return Written("" if is_blank(reply) else reply, reasoning, False, bool(_without_lead(re.sub(_TOKEN, "", beyond))))

@@ -239,12 +239,9 @@ def _note_marks(table: pa.Table) -> None:
         print(f"{number:,} replies contained text after an end mark or a user turn, which was removed")
     if number := pc.sum(pc.equal(pc.utf8_length(table["reply"]), MAX_CHARACTERS)).as_py():
         print(f"{number:,} replies were longer than {MAX_CHARACTERS:,} characters, and were cut there")
-    is_cut = pc.and_not(pc.and_(table["truncated"], table["reasoning"].is_null()), table["reasoning_unclosed"])
-    if table["reasoning"].null_count < len(table) and (number := pc.sum(is_cut).as_py()):
-        print(
-            f"warning: {number:,} replies without a thought were cut, although other replies have thoughts. They may "
-            "be unfinished thoughts that the chat template opened; raise --max_reasoning_tokens"
-        )
+    cut = pc.sum(pc.and_(table["truncated"], table["reasoning"].is_null())).as_py()
+    if cut and table["reasoning"].null_count < len(table):
+        print(f"warning: {cut:,} replies were cut and have no thought; they may be thoughts that the template opened")
     if (found := common_tag(table["reply"].to_pylist())) is not None:
         tag, rows = found
         shown = ", ".join(table["id"].take(rows[:3]).to_pylist())

@@ -196,8 +196,7 @@ def test_several_replies_to_a_prompt_are_each_a_reply_of_its_cell(place, asked, 
     assert Counter(name.partition("#")[0] for name in replies) == {row["id"]: 2 for row in replied}
     results = json.loads((run / "results.json").read_text())
     assert results["generation"]["num_invented_turns"] == len(more)
-    said = f"In {len(more)} replies, text after the model's own turn was removed."
-    assert said in (run / "report.html").read_text(encoding="utf-8")
+    assert f"In {len(more)} replies, text after the model" in (run / "report.html").read_text(encoding="utf-8")
     bias = results["generation"]["gen_bias"]
     assert bias["num_replies"] == sum(bool(row["reply"].strip()) for row in [*replied, *more])
     assert results["offensiveness"]["replies"]["num_sentences"] == bias["num_replies"]

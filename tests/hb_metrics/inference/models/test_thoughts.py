@@ -103,24 +103,16 @@ def test_an_empty_answer_is_an_empty_answer(nothing, how, reply_to):
     assert (row["reply"], row["truncated"], row["reasoning_unclosed"]) == (None, False, False)
 
 
-def test_the_next_special_token_ends_a_reply(reply_to):
-    for end in ("<|START_RESPONSE|>", "<|start_header_id|>user<|end_header_id|>\n\n"):
-        assert reply_to(f"{ANSWER}{end}More.<|eot_id|>", "greedy", "whole")["reply"] == ANSWER
-
-
 # Text, what of it is the reply, and what is thought.
 THOUGHTS = {
     **{
         opening: (f"{opening}\nThey are deaf.\n{closing}\n\n{ANSWER}", "They are deaf.")
         for opening, closing in THOUGHT_MARKS
     },
-    "two": (f"<think>One.</think>\n<think>Two.</think>{ANSWER}", "One.Two."),
     "a later one": (f"<think>One.</think>Well.<think>Two.</think>{ANSWER}", "One.Well.Two."),
     "empty": (f"<think>\n\n</think>\n\n{ANSWER}", ""),
     "answer": (f"<think>One.</think>\n<answer>{ANSWER}</answer>", "One."),
-    "solution": (f"<|begin_of_thought|>One.<|end_of_thought|><|begin_of_solution|>{ANSWER}<|end_of_solution|>", "One."),
     "granite": (f"Here is my thought process:\nOne.\nHere is my response:\n{ANSWER}", "One."),
-    "header": (f"<|im_start|>assistant\n<think>One.</think>{ANSWER}", "One."),
 }
 TEXTS = yaml.safe_load(Path(__file__).with_name("marked_texts.yaml").read_text(encoding="utf-8"))
 
@@ -141,8 +133,8 @@ def test_thoughts_are_no_part_of_a_reply_whoever_answers(name, reply_to):
         assert (answer.text, (answer.reasoning or "").replace("\n", "")) == (ANSWER, thought)
         assert not answer.reasoning_unclosed
     row = reply_to(f"{text}<|eot_id|>", "greedy", "whole")
-    assert (row["reply"], (row["reasoning"] or "").replace("\n", "")) == (ANSWER, thought)
-    assert not row["reasoning_unclosed"]
+    found = row["reply"], (row["reasoning"] or "").replace("\n", ""), row["reasoning_unclosed"]
+    assert found == (ANSWER, thought, False)
 
 
 @pytest.mark.parametrize("turn", TEXTS["turns"] + TEXTS["bare_turns"])
@@ -219,5 +211,4 @@ def test_tags_that_nobody_knows_are_found():
     replies = ["<musing>Hm", "Hi", None, " <musing>Ha", "[b] x", "<musing>"]
     assert common_tag(replies) == ("<musing>", [0, 3, 5])
     assert common_tag(replies[:4]) is None
-    assert common_tag(["Hi <musing>"] * 9) is None
-    assert common_tag([*replies, *["Hi"] * 99]) is None
+    assert common_tag(["Hi <musing>"] * 9) is common_tag([*replies, *["Hi"] * 99]) is None
