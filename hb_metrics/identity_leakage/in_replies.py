@@ -184,5 +184,6 @@ def _longest(spans: Sequence[tuple[int, bool, int, int, int]], text: PlainText) 
     for _, _, term, start, end in sorted(spans):  # from the longest, so no later span contains one that is kept
         if taken.isdisjoint((start, end - 1)):
             kept.append(Mention(term, start, end))
+            taken.update(range(start, end))
     kept = [Mention(term, *map(text.original_position, (start, end))) for term, start, end in kept]
     return sorted(kept, key=lambda mention: mention.start)

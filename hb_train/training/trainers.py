@@ -144,10 +144,6 @@ class ReplySFTTrainer(ReplyTraining, SFTTrainer):
 class ReplySeq2SeqTrainer(ReplyTraining, Seq2SeqTrainer):
     is_causal = False
 
-    def __init__(self, *, num_read: int, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.num_read = num_read
-
 
 def reply_logits(
     model: PreTrainedModel, inputs: dict[str, Any], is_causal: bool

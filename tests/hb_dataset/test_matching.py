@@ -77,7 +77,7 @@ SEARCHES = {
     "frequency": (TERM, lambda text: count_descriptors([[text]], [TERM])[0] == [1]),
     "counterfactual": (TERM, lambda text: counterfactual(text, SPECIFICATION)),
     "debiasing": (TERM, lambda text: find_terms(text, term_pattern([TERM]))),
-    "needs": (TERM, lambda text: takes_up(text, NEED, "zzz")),
+    "needs": (TERM, lambda text: takes_up(text, NEED.taken_up, "zzz")),
     "paraphrases": (TERM, lambda text: check_paraphrase(text, TERM, [TERM], "was known for") != "lost_group"),
 }
 

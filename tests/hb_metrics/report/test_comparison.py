@@ -67,7 +67,6 @@ def test_the_overview_has_every_figure_of_every_run(tuning_runs, tmp_path):
         "overview-generation",
         "overview-offensiveness",
         "overview-dialogue",
-        "overview-tuned",
     ]
     assert page.table("Dialogue perplexity of the runs") == [
         ["Figure", *NAMES],
