@@ -106,11 +106,14 @@ def variance_slope(variance: Covariance, value: float, plain: float) -> float:
     by the plain value. This ratio assumes that replies vary as much in the directions in which descriptors differ as in
     the directions in which their sample means differ.
     """
+    weight = unbiased_weight(variance, value)
     by_plug_in = float(variance.plug_in_cells[:, 0, 0].sum()) / plain
-    if value <= 0:
-        return by_plug_in
-    weight = value**2 / (value**2 + 4 * float(variance.at_zero[0, 0]))
-    return (1 - weight) * by_plug_in + weight * max(float(variance.linear[0, 0]), 0.0) / value
+    return (1 - weight) * by_plug_in + (weight * max(float(variance.linear[0, 0]), 0.0) / value if weight else 0.0)
+
+
+def unbiased_weight(variance: Covariance, value: float) -> float:
+    """Returns the weight of the unbiased estimate in `variance_slope`."""
+    return value**2 / (value**2 + 4 * float(variance.at_zero[0, 0])) if value > 0 else 0.0
 
 
 def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:

@@ -18,9 +18,9 @@ import numpy as np
 from scipy import special
 
 from hb_metrics.stats.generalising import MIN_FREEDOM, Influences, generalised, share_bounds, term_spread
-from hb_metrics.stats.intervals import MIN_EFFECTIVE_REPLIES, agreeing_values, variance_slope
+from hb_metrics.stats.intervals import MIN_EFFECTIVE_REPLIES, agreeing_values, unbiased_weight, variance_slope
 from hb_metrics.stats.share_intervals import share_interval
-from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, mean_covariance, stratum_freedom
+from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, mean_covariance
 
 # A prediction is shown without its range if both ends are at most this far from it, relative to the prediction.
 SURE = 0.2
@@ -72,12 +72,16 @@ class Range(NamedTuple):
 
 def run_spread(templates: Sequence[Covariance], value: float, plain: float) -> Spread:
     variance = mean_covariance(templates)
-    counts = variance.counts
+    counts, at_zero = variance.counts, float(variance.at_zero[0, 0])
     size = Size(float(counts.mean()), len(templates), round(len(counts) / len(templates)))
-    at_zero, slope = float(variance.at_zero[0, 0]), variance_slope(variance, value, plain)
-    parts = variance.pair_cells, variance.linear_cells
-    zero_error, slope_error = (math.sqrt(2 / max(stratum_freedom(part, counts), 1.0)) for part in parts)
-    return Spread(value, at_zero, slope, zero_error, slope * slope_error, size)
+    weight = unbiased_weight(variance, value)
+    slopes = (1 - weight) * variance.plug_in_cells / plain
+    if weight:
+        slopes = slopes + weight * variance.linear_cells / value
+    # Both parts of the variance are sums over cells. Their errors are estimated from the differences between cells.
+    zero_error, slope_error = (math.sqrt(len(counts)) * float(part.std()) for part in (variance.pair_cells, slopes))
+    slope = variance_slope(variance, value, plain)
+    return Spread(value, at_zero, slope, zero_error / at_zero, slope_error, size)
 
 
 def pilot_spread(templates: Sequence[Covariance], value: float, plain: float) -> Spread:
