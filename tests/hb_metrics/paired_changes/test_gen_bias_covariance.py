@@ -58,7 +58,7 @@ class Pair:
         return first, np.where(self.rng.random((*shape, 1)) < self.same, first, second)
 
 
-def cell_replies(replies, sizes=None, axes=None, ids=None):
+def cell_replies(replies, sizes=None, axes=None):
     """Of [templates, terms, replies, styles] the first `sizes`; `axes` has the axis of each term."""
     sizes = np.full(replies.shape[:2], replies.shape[2]) if sizes is None else sizes
     axes = [None] * replies.shape[1] if axes is None else axes
@@ -66,7 +66,7 @@ def cell_replies(replies, sizes=None, axes=None, ids=None):
     cells = {}
     for row, (template, term, _) in enumerate(np.argwhere(there).tolist()):
         cells.setdefault((f"t{template:02}", axes[term], f"d{term:02}"), []).append(row)
-    return CellReplies(replies[there], np.arange(there.sum()) if ids is None else ids[there], cells)
+    return CellReplies(replies[there], np.arange(there.sum()), cells)
 
 
 def by_loops(cells, one, other):

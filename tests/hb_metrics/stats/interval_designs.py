@@ -131,10 +131,8 @@ ALL = [
     Design("two descriptors, 26 templates", constant(8), descriptors=2, templates=26, effect=0.6),
     Design("two descriptors, thirty replies", constant(30), descriptors=2, templates=10, effect=1.2),
     Design("two descriptors, thirty replies, four templates", constant(30), descriptors=2, effect=1.2),
-    Design("ten descriptors, one template, no effect", constant(20), 10, 1, 5, effect=0.0, too_wide=0.3),
     Design("ten descriptors, two templates, no effect", constant(20), 10, 2, 5, effect=0.0, too_wide=0.15),
     Design("two descriptors, four templates", constant(4), descriptors=2, too_wide=0.3),
-    Design("five descriptors, one template", constant(5), descriptors=5, templates=1, too_wide=0.2),
     *(
         Design(f"a dominant descriptor, {number} replies", constant(number), effect=0.1, dominant=3.0)
         for number in (5, 20, 120)

@@ -6,7 +6,7 @@ from math import factorial, prod
 import numpy as np
 import pytest
 
-from hb_metrics.stats.u_statistic import Paired, mean_covariance, stratum_freedom, template_covariances
+from hb_metrics.stats.u_statistic import Paired, stratum_freedom, template_covariances
 from tests.hb_metrics.paired_changes.test_gen_bias_covariance import debiased
 
 
@@ -72,18 +72,3 @@ def test_the_same_replies_leave_no_variance_of_the_change():
     first = np.random.default_rng(0).dirichlet(np.ones(4), 30)
     matrix = covariance_of(first, first, counts=[6] * 5).matrix
     assert matrix[0, 0] == matrix[0, 1] == matrix[1, 1] > 0
-
-
-def test_cells_of_more_replies_than_styles_have_the_same_moments():
-    """Columns of zeros change nothing, but a cell then has fewer replies than columns."""
-    rows = np.random.default_rng(2).dirichlet(np.ones(3), 24)
-    wide = np.hstack([rows, np.zeros((24, 20))])
-    assert covariance_of(wide, counts=[8] * 3).matrix == pytest.approx(covariance_of(rows, counts=[8] * 3).matrix)
-
-
-def test_templates_are_independent():
-    rng = np.random.default_rng(3)
-    one, other = (covariance_of(rng.dirichlet(np.ones(3), 20), counts=[5] * 4) for _ in range(2))
-    both = mean_covariance([one, other])
-    assert both.matrix == pytest.approx((one.matrix + other.matrix) / 4)
-    assert both.freedom() > max(one.freedom(), other.freedom()) / 2
