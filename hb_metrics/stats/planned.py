@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from hb_metrics.stats.generalising import MIN_FREEDOM, Influences, generalised, share_bounds, term_spread
+from hb_metrics.stats.clusters import share_bounds, share_interval
+from hb_metrics.stats.generalising import MIN_FREEDOM, Influences, cell_variance, generalised, term_spread
 from hb_metrics.stats.intervals import MIN_EFFECTIVE_REPLIES, agreeing_values, unbiased_weight, variance_slope
-from hb_metrics.stats.share_intervals import share_interval
 from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, mean_covariance
 
 # A prediction is shown without its range if both ends are at most this far from it, relative to the prediction.
@@ -220,19 +220,17 @@ def likelihood_half_width(
     interval.
     """
     spread, (templates, terms) = term_spread(influences), influences.cells.shape
-    planned = round(terms * times_terms)
-    if generalised(influences, "terms", confidence_level).interval is None or planned - spread.num_axes < MIN_FREEDOM:
+    by_weight = spread.by_weight + round(terms * times_terms) - terms
+    if generalised(influences, "terms", confidence_level).interval is None or by_weight < MIN_FREEDOM:
         return None
     # The part of the variance that comes from single cells also decreases with the number of templates.
-    of_cells = min(spread.in_cells / spread.terms, 1.0)
-    variance = spread.terms * (1 - of_cells + of_cells * templates / num_templates) / times_terms
-    freedom = min(planned - spread.num_axes, 2 * planned / (spread.peakedness - 1))
-    widened = _quantile((1 + confidence_level) / 2, freedom) / _quantile((1 + confidence_level) / 2)
-    low, high = share_bounds(influences.value, variance * widened**2, confidence_level)
+    of_cells = min(cell_variance(influences) / spread.variance, 1.0)
+    variance = spread.variance * (1 - of_cells + of_cells * templates / num_templates) / times_terms
+    planned = spread._replace(variance=variance, freedom=min(by_weight, spread.freedom * times_terms))
+    low, high = share_bounds(influences.value, planned.half_width(confidence_level))
     middle = (high - low) / 2
     # The relative error of a standard deviation that is estimated from this number of terms.
-    known = min(terms - spread.num_axes, 2 * terms / (spread.peakedness - 1))
-    factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) / math.sqrt(2 * known))
+    factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) / math.sqrt(2 * spread.freedom))
     return Range(middle / factor, middle, middle * factor)
 
 

@@ -115,6 +115,7 @@ def _plain(change: PairedChange | None) -> dict[str, Any] | None:
     if change is None:
         return None
     found: dict[str, Any] = change._asdict()
+    del found["freedom"]
     for name in ("interval", "relative_interval"):
         if found[name] is not None:
             found[name] = rounded(*found[name])

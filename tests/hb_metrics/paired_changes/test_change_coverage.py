@@ -343,8 +343,22 @@ def perplexity_outcome(shift, number, sets, seed):
 
 @pytest.mark.parametrize("shift", [-0.5, 0.0, 0.08, 2.0])
 def test_perplexity_intervals_hold_the_change(shift):
-    found = perplexity_outcome(shift, 100, 500, 0)
+    found = perplexity_outcome(shift, 200, 500, 0)
     assert found.given == found.percent_given == 1
     assert 0.92 < found.held < 0.975
     assert 0.92 < found.percent_held < 0.975
     assert found.passed < 0.045
+
+
+@pytest.mark.parametrize("long", [1, 30], ids=["30 replies", "a tenth has three quarters of the tokens"])
+def test_skewed_losses_that_are_worse_by_the_margin_rarely_pass(long):
+    rng, changes = np.random.default_rng(1), []
+    for _ in range(600):
+        tokens = np.full(30 * (10 if long > 1 else 1), 10.0)
+        tokens[: len(tokens) // 10] *= long
+        losses = 4 * tokens
+        changes.append(perplexity_change((losses, losses + tokens * rng.exponential(0.1, len(tokens))), tokens, 0.95))
+    found = outcome(changes, np.exp(4) * np.expm1(0.1), np.expm1(0.1))
+    assert found.given == 1
+    assert found.percent_held > 0.92
+    assert found.passed < 0.06

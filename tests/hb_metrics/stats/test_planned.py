@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hb_metrics.stats.calibration import corrected_rate
+from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.generalising import generalised
 from hb_metrics.stats.planned import (
     Size,
@@ -17,12 +18,11 @@ from hb_metrics.stats.planned import (
     pilot_spread,
     share_half_width,
 )
-from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.stats.calibration_designs import DESIGNS as CORRECTED
 from tests.hb_metrics.stats.calibration_designs import draw_set
 from tests.hb_metrics.stats.generalising_designs import Pairs
 from tests.hb_metrics.stats.planned_designs import LEVEL, Population, found_of, interval_of
-from tests.hb_metrics.stats.test_share_intervals import DESIGNS as SHARES
+from tests.hb_metrics.stats.test_clusters import DESIGNS as SHARES
 
 SIZES = [
     (Size(8, 4, 78), Size(16, 4, 78)),
@@ -196,8 +196,8 @@ def test_likelihood_bias_is_known_as_well_as_in_later_runs(times, templates):
         )
 
     rng = np.random.default_rng(0)
-    found = [likelihood_half_width(influences_of(40, 4), templates, times, LEVEL) for _ in range(30)]
-    bounds = [generalised(influences_of(40 * times, templates), "terms", LEVEL).interval for _ in range(30)]
+    found = [likelihood_half_width(influences_of(40, 4), templates, times, LEVEL) for _ in range(60)]
+    bounds = [generalised(influences_of(40 * times, templates), "terms", LEVEL).interval for _ in range(60)]
     assert np.mean([each.middle for each in found if each]) == pytest.approx(
         np.mean([np.diff(each) / 2 for each in bounds if each]), rel=0.1
     )
