@@ -58,13 +58,14 @@ def decode(
     """
     if not contexts:
         return []
+    if decoding.num_beams > 1:
+        return [beam_search(model, context, decoding, ends, cached=cached) for context in contexts]
     device = input_device(model)
     drawn = None if keys is None else torch.as_tensor(keys, dtype=torch.int64, device=device)
     most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=device)
     whole = most + decoding.max_reasoning_tokens  # thought and reply
-    run = partial(beam_search if decoding.num_beams > 1 else _one_by_one, cached=cached)
-    first = run if decoding.num_beams > 1 else partial(run, states=states, keep=keep)
-    decoded, close = first(model, contexts, decoding, ends, drawn, most, whole)
+    run = partial(_one_by_one, cached=cached)
+    decoded, close = run(model, contexts, decoding, ends, drawn, most, whole, states=states, keep=keep)
     if (len(contexts) > 1 or any(states)) and is_exact(model):
         for row in np.flatnonzero(close).tolist():
             one = slice(row, row + 1)

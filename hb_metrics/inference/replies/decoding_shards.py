@@ -27,7 +27,7 @@ from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shard
 from hb_metrics.inference.units import one_thread_per_unit
 
 ROWS_PER_SHARD = 1024
-# The maximum number of rows (contexts × beams) per batch. Larger batches are faster. However, with the embedded model
+# The maximum number of contexts per batch. Larger batches are faster. However, with the embedded model
 # on two CPU cores, increasing the size further gained hardly any speed.
 MOST_ROWS = {"cpu": 256, "other": 512}
 # The minimum number of contexts per batch when batches are made smaller to use all cores.
@@ -146,7 +146,9 @@ def _decoded(
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
     longest += plan.decoding.max_reasoning_tokens
     padded = plan.paths.padded and batch_size is None
-    size = fitting_batch_size(loaded, longest, plan.decoding.num_beams) if batch_size is None else batch_size
+    size = fitting_batch_size(loaded, longest) if batch_size is None else batch_size
+    if plan.decoding.num_beams > 1:  # beam search decodes one context at a time
+        size = 1
     kept.last, kept.new, kept.room = kept.new, {}, _fitting(loaded.model, 1, 0) if plan.continued else 0
     if not padded:
         kept.last.clear()
@@ -166,7 +168,7 @@ def _decoded(
             memory.report("batches of prompts")
 
 
-def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
+def fitting_batch_size(loaded: LoadedModel, length: int) -> int:
     """Returns the number of contexts that fit into a quarter of each device's free memory.
 
     `length` is the number of tokens of a context and its reply.
@@ -174,7 +176,7 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
     model = loaded.model
     logits = 4 * 4 * model.config.get_text_config().vocab_size * model.dtype.itemsize
     most = MOST_ROWS["cpu" if input_device(model).type == "cpu" else "other"]
-    return max(1, min(most, _fitting(model, length, logits)) // num_beams)
+    return max(1, min(most, _fitting(model, length, logits)))
 
 
 def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:

@@ -34,8 +34,8 @@ class States(NamedTuple):
 class Forward:
     """Computes the logits of the next token for a batch of rows.
 
-    Call `first` once, and then `next` for each further token. `select` keeps only some of the rows. Each context has
-    `beams` rows. If `cached` is false, the model reads all tokens again at each step.
+    Call `first` once, and then `next` for each further token. `select` keeps only some of the rows. If `cached` is
+    false, the model reads all tokens again at each step.
 
     Equal contexts are computed once, and so is the contexts' common prefix. Shorter contexts are padded after this
     prefix.
@@ -49,7 +49,6 @@ class Forward:
         self,
         model: PreTrainedModel,
         contexts: Sequence[Sequence[int]],
-        beams: int = 1,
         *,
         cached: bool = True,
         states: Sequence[States | None] = (),
@@ -60,7 +59,7 @@ class Forward:
         self.known = [known.get(index) for index in range(len(contexts))]
         device = input_device(model)
         # For each row, the index of its distinct context.
-        self.which = torch.tensor(which, device=device).repeat_interleave(beams)
+        self.which = torch.tensor(which, device=device)
         longest = max(map(len, contexts))
         self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
         # Padding after the common beginning would count towards an attention window.
@@ -95,7 +94,7 @@ class Forward:
         self.first_position = first_position(model)
 
     def first(self) -> torch.Tensor:
-        """Returns the logits of the first token after each context: [contexts * beams, vocabulary]."""
+        """Returns the logits of the first token after each context: [contexts, vocabulary]."""
         if self.model.config.is_encoder_decoder:
             self.encoded = self.model.get_encoder()(
                 input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)

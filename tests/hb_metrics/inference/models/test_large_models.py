@@ -93,7 +93,7 @@ def test_the_fullest_device_decides_how_many_contexts_fit(get_small_model, monke
     model, _ = get_small_model("llama")
     loaded = SimpleNamespace(model=model)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=4_000_000))
-    whole = decoding_shards.fitting_batch_size(loaded, 64, 1)
+    whole = decoding_shards.fitting_batch_size(loaded, 64)
     assert 1 < whole < decoding_shards.MOST_ROWS["cpu"]
     layer = model.model.layers[1]
     hooked = [module for module in layer.modules() if next(module.parameters(recurse=False), None) is not None]
@@ -107,9 +107,9 @@ def test_the_fullest_device_decides_how_many_contexts_fit(get_small_model, monke
         assert sum(shares.values()) == pytest.approx(1)
         free = {"cuda:1": 1_000_000}
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[str(device)], 10**9))
-        spread = decoding_shards.fitting_batch_size(loaded, 64, 1)
+        spread = decoding_shards.fitting_batch_size(loaded, 64)
         free["cuda:1"] = 10**9
-        assert spread < whole < decoding_shards.fitting_batch_size(loaded, 64, 1)
+        assert spread < whole < decoding_shards.fitting_batch_size(loaded, 64)
     finally:
         for module in hooked:
             del module._hf_hook
