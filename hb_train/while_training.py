@@ -163,24 +163,24 @@ class GenBiasCallback(TrainerCallback):
         return [(row, reply) for row, reply in zip(rows, replies, strict=True) if not is_empty(reply)]
 
 
-def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
-    """Draws about `number` prompts: `each` per term in each template. The terms are balanced over axes."""
+def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: int, *, seed: int) -> pa.Table:
+    """Draws about `number` prompts: `per_cell` per term in each template. The terms are balanced over axes."""
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
     keys = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
     most = max(Counter(zip(keys, prompts["template"].to_pylist(), strict=True)).values(), default=0)
-    there, of_term = len(set(keys)), each * num_templates
-    if len(names) < num_templates or not 1 <= each <= most or not 2 <= number // of_term <= there:
+    there, of_term = len(set(keys)), per_cell * num_templates
+    if len(names) < num_templates or not 1 <= per_cell <= most or not 2 <= number // of_term <= there:
         raise ValueError(
-            f"num_replies is {number}, replies_per_cell is {each} and num_templates is {num_templates}, but these "
+            f"num_replies is {number}, replies_per_cell is {per_cell} and num_templates is {num_templates}, but these "
             f"templates contain {there} terms, with up to {most} prompts per term and template; set num_replies to a "
             f"number from {2 * of_term} to {there * of_term}, replies_per_cell to at most {most}, and num_templates "
             f"to at most {len(names)}"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
-    return select_prompts(prompts.filter(pa.array([key in chosen for key in keys])), each, seed=seed)
+    return select_prompts(prompts.filter(pa.array([key in chosen for key in keys])), per_cell, seed=seed)
 
 
 @contextmanager
