@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.names import name_faults
@@ -144,8 +144,8 @@ def _sentences(entry: Entry, vocabulary: Vocabulary) -> list[str]:
     if entry.kind == STANDALONE:
         texts = standalone_table([entry.value], vocabulary.templates)["text"]
     else:
-        parts = ([entry.value] if entry.kind == kind else values for kind, values in of_kind.items())
-        texts = prompt_table(*parts, vocabulary.left_out_nouns)["text"]
+        parts: list[Any] = [[entry.value] if entry.kind == kind else values for kind, values in of_kind.items()]
+        texts = prompt_table(parts[0], parts[1], parts[2], vocabulary.left_out_nouns)["text"]
     return sorted(texts.unique().to_pylist(), key=lambda text: hashlib.sha256(text.encode()).digest())[:NUM_SENTENCES]
 
 
