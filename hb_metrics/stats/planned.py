@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from hb_metrics.stats.clusters import share_bounds, share_interval
-from hb_metrics.stats.generalising import MIN_FREEDOM, Influences, cell_variance, generalised, term_spread
+from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.intervals import MIN_EFFECTIVE_REPLIES, agreeing_values, unbiased_weight, variance_slope
 from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, mean_covariance
 
@@ -93,18 +92,6 @@ def pilot_spread(templates: Sequence[Covariance], value: float, plain: float) ->
     others = (1 - 1 / number) * np.array([(other.at_zero / spread.at_zero, other.slope) for other in without])
     zero_apart, slope_apart = (math.sqrt(number - 1) * others.std(axis=0)).tolist()
     return spread._replace(zero_apart=zero_apart, slope_apart=slope_apart)
-
-
-def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
-    """Computes the variance of a value without a pilot, assuming that all cells have the same covariance matrix.
-
-    `noise` is the trace of this matrix, which is the sampling noise of one reply. The noise is spread evenly over
-    `styles` directions.
-    """
-    replies, templates, terms = size
-    slope = 4 * noise / styles / replies / terms / templates
-    error = math.sqrt(2 / (templates * terms * (replies - 1) * styles))
-    return Spread(value, 2 * noise**2 / styles * _at_zero(size), slope, error, slope * error, size)
 
 
 def at_size(spread: Spread, size: Size) -> Spread:
@@ -209,41 +196,6 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
     error = max(error, abs(1 - 2 * float(hits.sum() / sizes.sum())) / math.sqrt(float(squares.sum())))
     factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) * error / 2)
     return Range(middle / factor, middle, middle * factor)
-
-
-def likelihood_half_width(
-    influences: Influences, num_templates: int, times_terms: float, confidence_level: float
-) -> Range | None:
-    """Predicts the half-width of Likelihood Bias for `num_templates` templates and `times_terms` times as many terms.
-
-    Returns `None` if the pilot has no interval that covers other terms, or if too few terms are planned for such an
-    interval.
-    """
-    spread, (templates, terms) = term_spread(influences), influences.cells.shape
-    by_weight = spread.by_weight + round(terms * times_terms) - terms
-    if generalised(influences, "terms", confidence_level).interval is None or by_weight < MIN_FREEDOM:
-        return None
-    # The part of the variance that comes from single cells also decreases with the number of templates.
-    of_cells = min(cell_variance(influences) / spread.variance, 1.0)
-    variance = spread.variance * (1 - of_cells + of_cells * templates / num_templates) / times_terms
-    planned = spread._replace(variance=variance, freedom=min(by_weight, spread.freedom * times_terms))
-    low, high = share_bounds(influences.value, planned.half_width(confidence_level))
-    middle = (high - low) / 2
-    # The relative error of a standard deviation that is estimated from this number of terms.
-    factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) / math.sqrt(2 * spread.freedom))
-    return Range(middle / factor, middle, middle * factor)
-
-
-def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: float = 1.0) -> float:
-    """Computes the probability of detecting that a second run's value is lower by the share `fall`.
-
-    `paired` is the standard error of the change, divided by the standard error between two independent runs.
-    """
-    value, at_zero = max(spread.value, 0.0), spread.at_zero
-    error = paired * math.sqrt(2 * at_zero + spread.slope * value * (2 - fall))
-    quantile = _quantile((1 + confidence_level) / 2, max(spread.freedom, 1.0))
-    distance = fall * value / error
-    return float(special.ndtr(distance - quantile) + special.ndtr(-distance - quantile))
 
 
 def _quantile(tail: float, freedom: float = math.inf) -> float:

@@ -139,31 +139,6 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
     )
 
 
-def half_widths_plot(points: Sequence[tuple[float, float, float, float]], wanted: float | None = None) -> Plot:
-    """Plots a half-width and its range against the number of replies, on a logarithmic axis.
-
-    Each of the `points` contains a number of replies, and the lowest, middle and highest half-width for this number.
-    `wanted` is drawn as a horizontal line.
-    """
-    sizes, lows, middles, highs = zip(*points, strict=True)
-    band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}
-    hover = "%{x}: %{y:.3~g}<extra></extra>"
-    line = {"color": BLUE, "width": 2}
-    traces = [
-        scatter(x=sizes, y=lows, mode="lines", line={"width": 0}, hoverinfo="skip", showlegend=False),
-        scatter(x=sizes, y=highs, mode="lines", name="range", **band),
-        scatter(x=sizes, y=middles, mode="lines", name="expected", line=line, hovertemplate=hover),
-    ]
-    if wanted is not None:
-        dashed = {"color": ORANGE, "width": 2, "dash": "dash"}
-        ends = [sizes[0], sizes[-1]]
-        traces.append(scatter(x=ends, y=[wanted] * 2, mode="lines", name="wanted", line=dashed, hoverinfo="skip"))
-    ticks = [size for size in (4, 5, 8, 16, 32, 64, 128, 256, 512, 1024, 2048) if sizes[0] <= size <= sizes[-1]]
-    title = {"text": "replies per term and template"}
-    axis = {"type": "log", "title": title, "tickvals": ticks, "ticktext": list(map(str, ticks))}
-    return plot(traces, height=360, xaxis=axis, yaxis={"title": {"text": "half-width"}, "rangemode": "tozero"})
-
-
 def _intervals(
     rows: Sequence[Figure], heights: Sequence[float], colour: str, width: int = 2, **more: Any
 ) -> dict[str, Any]:

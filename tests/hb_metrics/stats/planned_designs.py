@@ -7,7 +7,7 @@ import numpy as np
 
 from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
 from hb_metrics.stats.intervals import value_interval
-from hb_metrics.stats.planned import Range, Size, half_width, pilot_spread, power_of_fall, predicted
+from hb_metrics.stats.planned import Size, change_half_width, half_width, pilot_spread, predicted
 from hb_metrics.stats.u_statistic import Paired, template_covariances
 
 LEVEL = 0.95
@@ -103,17 +103,13 @@ class Population:
                 realised.append((bounds[1] - bounds[0]) / 2)
         return found, float(np.mean(realised)) if 2 * len(realised) > sets else None
 
-    def changes(self, sets, seed, same):
-        """The half-width of a paired change as predicted from two pilots that share replies, and of later pairs."""
+    def changes(self, sets, seed):
+        """The half-width of a change between independent runs, predicted from one pilot, and that of later pairs."""
         rng = np.random.default_rng(seed)
         cells = self.cells(rng, self.size)
-        half, pilot = self.change(rng, cells, self.size.replies, same)
-        of_pilot, later = (
-            predicted(pilot_spread(*pilot), size, lambda spread: half_width(spread, LEVEL))
-            for size in (self.size, self.other)
-        )
-        realised = [self.change(rng, cells, self.other.replies, same)[0] for _ in range(sets)]
-        return Range(*(half / of_pilot.middle * end for end in later)), float(np.mean(realised))
+        pilot = found_of(self.replies(rng, cells, self.size.replies))
+        found = predicted(pilot_spread(*pilot), self.other, lambda spread: change_half_width(spread, LEVEL))
+        return found, float(np.mean([self.change(rng, cells, self.other.replies, 0.0)[0] for _ in range(sets)]))
 
     def change(self, rng, cells, number, same):
         """Half the width of the interval of a change between two runs, and what was found of the first."""
@@ -124,21 +120,3 @@ class Population:
         (covariance,) = gen_bias_covariances(before, after, {})[None]
         low, high = gen_bias_change(0.0, 0.0, covariance, 1, LEVEL).interval
         return (high - low) / 2, found_of(first)
-
-    def powers(self, sets, seed, fall):
-        """The power predicted from one pilot, and the share of pairs of later runs whose change is beyond chance."""
-        rng = np.random.default_rng(seed)
-        cells = self.cells(rng, self.size)
-        pilot = found_of(self.replies(rng, cells, self.size.replies))
-        found = predicted(pilot_spread(*pilot), self.other, lambda spread: power_of_fall(spread, fall, LEVEL))
-        spread = cells.sum(axis=-1, keepdims=True)
-        centres = (cells / spread).mean(axis=1, keepdims=True)
-        after = spread * (centres + np.sqrt(1 - fall) * (cells / spread - centres))
-        seen = 0
-        for _ in range(sets):
-            runs = [self.replies(rng, each, self.other.replies) for each in (cells, after)]
-            before, after_run = (run_of(run) for run in runs)
-            covariances = gen_bias_covariances(before, after_run._replace(ids=-1 - after_run.ids), {})
-            values = [found_of(run).value for run in runs]
-            seen += gen_bias_change(*values, covariances[None][0], 1, LEVEL).beyond_chance
-        return found, seen / sets
