@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
+from hb_dataset.decisions import question_faults
 from hb_dataset.names import name_faults
 from hb_dataset.versions import NEXT, version_folder
 from hb_dataset.vocabulary import VOCABULARIES
@@ -40,6 +41,7 @@ def check(folder: Path, against: str | None = None, *, seed: int = 0, show: int 
     faults = [*links, *subfolders, *after.faults, *source_faults(before, changes), *frozen_faults(folder)]
     if folder.resolve().parent == VOCABULARIES:
         faults += [fault._replace(file=f"../{fault.file}") for fault in name_faults()]
+        faults += [fault._replace(file=f"../../decisions/{fault.file}") for fault in question_faults()]
     return Report(
         folder=folder,
         against=name,
