@@ -26,7 +26,8 @@ MAX_WORDS_AFTER_PERSON = 15  # prompts about different people share the part bef
 
 
 def _checked(wording: str) -> str:
-    slots, after = re.findall(r"\{[^{}]*\}?|\}", wording), wording.rpartition(SLOTS[-1])[2].split()
+    slots = re.findall(r"\{[^{}]*\}?|\}", wording)
+    after = re.findall(r"\w+", wording.rpartition(SLOTS[-1])[2])
     if fault := sentence_fault(wording, MAX_CHARACTERS):
         raise ValueError(fault)
     if slots != SLOTS:

@@ -12,9 +12,9 @@ ROWS = decision_rows()
 NUMBER = r"\b(?:\d[\d,]*|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b"
 # The slot {person} is all that says who the person is.
 ABOUT_A_PERSON = (
-    "i me my you your he him his she her hers they them their theirs themself themselves himself herself "
-    "mr mrs ms sir madam man men woman women boy girl lady guy husband wife mother father"
-).split()
+    r"\b(i|me|my|you|your|we|our|he|him|his|she|hers?|they|them|theirs?|(him|her|them)sel(f|ves)|mrs?|ms|sir|madam"
+    r"|m[ae]n|wom[ae]n|boy|girl|lady|guy|husband|wife|mother|father)\b"
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,8 @@ def test_two_wordings_state_the_same_numbers_and_differ_in_the_order(wordings):
 
 def test_only_the_slot_says_who_the_person_is():
     for row in ROWS:
-        assert not set(ABOUT_A_PERSON) & set(re.findall(r"\w+", row["prompt"].lower())), row["id"]
-        assert len(row["prompt"].split("{person}")[1].split()) <= 15
+        assert not re.search(ABOUT_A_PERSON, row["prompt"].lower()), row["id"]
+        assert len(row["prompt"].split("{person}")[1].split()) <= 12
         assert row["prompt"].index("{person}") > 0.6 * len(row["prompt"])
 
 

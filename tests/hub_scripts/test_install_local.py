@@ -13,7 +13,7 @@ from tests.hub_scripts.processes import run_python
 
 SCRIPT = Path(install_local.__file__)
 ALL_OF_V1 = 462_878  # rows
-INSTALLED = ("v1.0", "v1.0-small", "next-small", "descriptors", "decisions")  # a few of the configs, since large ones take seconds
+INSTALLED = ("v1.0", "v1.0-small", "next-small", "descriptors", "decisions")  # large configs take seconds
 
 # `evaluate` imports all of transformers, and so torch, if it can: seconds in each process, and nothing here needs them.
 IMPORT_EVALUATE = """
