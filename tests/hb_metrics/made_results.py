@@ -155,9 +155,9 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
     return as_stored({**counts, **computed, **more}), biases
 
 
-def offensiveness_of(texts, seed=0):
-    """results["offensiveness"]["prompts"], or those of replies."""
-    return as_stored(offensiveness_results(texts, np.random.default_rng(seed).beta(1, 4, len(texts.ids)), 0))
+def offensiveness_of(texts, seed=0, level=None):
+    """results["offensiveness"]["prompts"], or with a confidence level those of replies."""
+    return as_stored(offensiveness_results(texts, np.random.default_rng(seed).beta(1, 4, len(texts.ids)), 0, level))
 
 
 def full_run(**how):
@@ -187,7 +187,7 @@ def _full_run(replies_per_cell=8, seed=0):
     results["generation"], _ = generation_of(replies, seed)
     results["offensiveness"] = {
         "prompts": offensiveness_of(whole_prompts(prompts), seed),
-        "replies": offensiveness_of(replies, seed + 1),
+        "replies": offensiveness_of(replies, seed + 1, 0.95),
     }
     return as_stored(results)
 
@@ -198,6 +198,7 @@ def add_dialogue(results, perplexity=41.26, interval=(38.04, 1045.5)):
     results["dialogue"] = {
         "perplexity": perplexity,
         "interval": None if interval is None else list(interval),
+        "no_interval": "few replies" if interval is None else None,
         "confidence_level": 0.95,
         "num_replies": 1234,
         "num_tokens": 9999,
@@ -387,7 +388,7 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
     replies, vectors = (replies_to(prompts, replies_per_cell, seed, prefix), None) if made is None else made
     results = copy.deepcopy(results)
     results["generation"], biases = generation_of(replies, seed, vectors=vectors)
-    results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
+    results["offensiveness"]["replies"] = offensiveness_of(replies, seed, 0.95)
     results["run"]["settings"]["replies_per_cell"] = replies_per_cell
     write_results(folder, results)
     pq.write_table(

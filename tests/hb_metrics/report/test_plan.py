@@ -18,8 +18,8 @@ from hb_metrics.report.pilot import pilot_spreads
 from hb_metrics.report.plan import main, plan
 from hb_metrics.runs.finished_run import read_reply_table, read_run
 from hb_metrics.runs.run_folder import run_digest, turn_folder
+from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.planned import Size, at_size, half_width
-from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.made_results import change_results
 from tests.hb_metrics.pages import check_sound, number, read_page
 
