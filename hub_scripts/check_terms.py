@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hb_dataset.command_line import CommandParser
+from hb_dataset.decisions import question_faults
 from hb_dataset.names import name_faults
 from hb_dataset.prompt_table import prompt_table
 from hb_dataset.standalone_phrases import standalone_table
@@ -58,6 +59,7 @@ def check(folder: Path, against: str | None = None) -> Report:
     faults = [*link_faults(folder), *subfolder_faults(folder), *frozen_faults(folder)]
     if folder.resolve().parent == VOCABULARIES:
         faults += [fault._replace(file=f"../{fault.file}") for fault in name_faults()]
+        faults += [fault._replace(file=f"../../decisions/{fault.file}") for fault in question_faults()]
     name, before = read_against(folder, against)
     if link_faults(folder):  # nothing is read, because a link could point anywhere
         return Report(folder, name, sorted(faults), [], Changes([], [], []), [], 0)
