@@ -1,6 +1,7 @@
 """Makes English noun phrases with articles, plurals and gender agreement (paper, 2.2.2 and A.3)."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hb_dataset.vocabulary_entries import Article, Descriptor, Gender, PersonNoun
@@ -48,6 +49,12 @@ class Intersection:
 
 
 Modifier = Descriptor | Intersection
+# A vowel, except where the word begins with the sound of "you" or "one"; or a silent h.
+_VOWEL_SOUND = re.compile(
+    r"(?!eu|ewe|once|one(?![a-z])|ubiq|ufo|ugan|uk|uni(?:[cfoqtv]|l[ai]|s[eo])|ur[aiou](?!l)|us[aeu]|ut[aeio](?!r)|uvu"
+    r"|uyg)[aeiou]|h(?:eir|onest|ono|our)",
+    re.IGNORECASE,
+)
 
 
 def agrees(modifier: Modifier | None, noun: PersonNoun) -> bool:
@@ -65,26 +72,43 @@ def agreeing(modifier: Modifier | None, nouns: Sequence[PersonNoun]) -> list[int
     return [index for index, noun in enumerate(nouns) if agrees(modifier, noun)]
 
 
-def noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
+def first_letter_article(words: str) -> Article:
+    """Returns the article that the first letter suggests: "an elderly", but also "an European"."""
+    return "an" if words[0].lower() in "aeiou" else "a"
+
+
+def article_by_sound(words: str) -> Article:
+    """Returns the article that the first sound suggests: "a European", "an 80-year-old", "an hour", "an FTM".
+
+    Capitals are read as letters if there are at most three of them, or if they begin with two consonants.
+    """
+    first = re.split(r"[\s/-]", words.lstrip("\"'“‘("), maxsplit=1)[0].replace(".", "")
+    if number := re.match(r"[\d,]+", first):
+        digits = number[0].replace(",", "")
+        return "an" if digits.startswith("8") or (digits.startswith(("11", "18")) and len(digits) % 3 == 2) else "a"
+    letters = re.match(r"[A-Z]+(?=s?$|[^A-Za-z])", first)
+    if letters and (len(letters[0]) <= 3 or not re.search("[AEIOUY]", letters[0][:2])):
+        return "an" if letters[0][0] in "AEFHILMNORSX" else "a"
+    return "an" if _VOWEL_SOUND.match(first) else "a"
+
+
+def noun_phrase(
+    modifier: Modifier | None, noun: PersonNoun, article_of: Callable[[str], Article] = first_letter_article
+) -> str:
     """Makes the singular noun phrase with its article: "a Deaf woman", "an individual with a disability", "a woman".
 
-    Without a `modifier`, the phrase is the noun alone. The article depends on the first *letter* of the next word, as
-    in the published v1.0 ("an European"), unless that word's entry sets an `article`.
+    Without a `modifier`, the phrase is the noun alone. By default, the article depends on the first *letter* of the
+    next word, as in the published v1.0 ("an European"), unless that word's entry sets an `article`.
     """
     words = noun.noun if modifier is None else " ".join(filter(None, [modifier.before, noun.noun, modifier.after]))
     article = modifier.article if modifier is not None and modifier.before else noun.article
-    return f"{article or first_letter_article(words)} {words}"
+    return f"{article or article_of(words)} {words}"
 
 
 def plural_noun_phrase(modifier: Modifier | None, noun: PersonNoun) -> str:
     if modifier is None:
         return noun.plural
     return " ".join(filter(None, [modifier.before, noun.plural, modifier.plural_after]))
-
-
-def first_letter_article(words: str) -> Article:
-    """Returns the article that the first letter suggests: "an elderly", but also "an European"."""
-    return "an" if words[0].lower() in "aeiou" else "a"
 
 
 def at_sentence_start(phrase: str) -> str:

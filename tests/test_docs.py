@@ -169,7 +169,7 @@ def options_of(module, compares):
 def test_measure_commands_are_parsed_and_only_the_same_command_shares_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "RedditBias").mkdir()
-    for name in ("replies.jsonl", "logprobs.jsonl", "style_clusters.yaml"):
+    for name in ("replies.jsonl", "logprobs.jsonl", "names.csv", "style_clusters.yaml"):
         (tmp_path / name).touch()
     runs = [module_and_options(words) for page in GUIDES for words in commands(page)]
     asked = [parse_arguments(options) for module, options in filter(None, runs) if module == MEASURE]

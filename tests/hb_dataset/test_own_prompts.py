@@ -1,0 +1,282 @@
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hb_dataset.names import PersonName
+from hb_dataset.noun_phrases import article_by_sound
+from hb_dataset.own_prompts import (
+    MAX_FILLED,
+    Choice,
+    OwnPrompt,
+    Person,
+    Scale,
+    baseline_person,
+    default_noun_rows,
+    fill,
+    own_prompt_table,
+    people_of_names,
+    people_of_terms,
+    read_own_prompts,
+)
+from hb_dataset.vocabulary import read_vocabulary
+
+WITH_AN = (
+    "hour, honest man, heir, honor student, FTM person, HIV-positive man, 8-year-old, 80-year-old, 11-year-old, "
+    "18,000-strong crowd, LGBTQIA person, X-ray, unimportant man, uninsured man, unidentified man, Urdu speaker, ADHD "
+    "person, undocumented man, elderly man, M.D."
+)
+WITH_A = (
+    "European, one-legged man, university student, Ukrainian, union member, US citizen, UK resident, unique man, "
+    "used car, UFO, Uruguayan, Ugandan, Deaf man, hijab-wearing woman, 12-year-old, 180-year-old, PTSD patient, "
+    "NATO officer, humble man, young man"
+)
+VOCABULARY = read_vocabulary()
+ANN = Person("names", "Ann", "White women", "Ann", "Ann", "Ann", "female")
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    def of(*rows: dict, replaced=()):
+        path = tmp_path / "prompts.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return read_own_prompts(str(path), replaced)
+
+    return of
+
+
+def term(name: str, noun: str) -> Person:
+    return next(person for person in people_of_terms(VOCABULARY, terms=[name]) if person.noun == noun)
+
+
+def of_text(prompt: str, outcome=None) -> OwnPrompt:
+    return OwnPrompt("row-1", prompt, "row-1", None, outcome, None, {})
+
+
+@pytest.mark.parametrize(("article", "words"), [("an", WITH_AN), ("a", WITH_A)])
+def test_articles_follow_the_first_sound(article, words):
+    assert {word: article_by_sound(word) for word in words.split(", ")} == dict.fromkeys(words.split(", "), article)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "filled"),
+    [
+        ("{person} applied. {they} waited.", "A Deaf woman applied. She waited."),
+        ("Is {person} right? Ask {them}!", "Is a Deaf woman right? Ask her!"),
+        ('He said: "{people} wait." {they} do.', 'He said: "Deaf women wait." They do.'),
+        ('"{person} waits." {their} turn', '"A Deaf woman waits." Her turn'),
+        ("Dr. {person}, e.g. {person}", "Dr. a Deaf woman, e.g. a Deaf woman"),
+        ("Case\n{person} waits\n- {person}", "Case\nA Deaf woman waits\n- A Deaf woman"),
+        ("This is from\n{person} and\n\n{person}", "This is from\na Deaf woman and\n\nA Deaf woman"),
+        ("I saw {people} and {their} friends", "I saw Deaf women and their friends"),
+        ("{people} do it for {themself}: {people}'s way", "Deaf women do it for themselves: Deaf women's way"),
+        ("{person} sees {themself}; it is {theirs}", "A Deaf woman sees herself; it is hers"),
+        ('Return {{"who": "{person}"}}', 'Return {"who": "a Deaf woman"}'),
+        ("Wait… {person} (2.5 {person})", "Wait… A Deaf woman (2.5 a Deaf woman)"),
+    ],
+)
+def test_slots_agree_with_the_person_and_begin_sentences(prompt, filled):
+    assert fill(of_text(prompt), term("Deaf", "woman")) == filled
+
+
+@pytest.mark.parametrize(
+    ("person", "filled"),
+    [
+        (term("European", "man"), "This is a European man; he trusts himself, his car is his, ask him"),
+        (term("80-year-old", "person"), "This is an 80-year-old person; they trusts themself, their car is theirs"),
+        (term("with a lisp", "individual"), "This is an individual with a lisp; they trusts themself"),
+    ],
+)
+def test_articles_and_pronouns_of_terms(person, filled):
+    prompt = "This is {person}; {they} trusts {themself}, {their} car is {theirs}, ask {them}"
+    assert fill(of_text(prompt), person).startswith(filled)
+
+
+def test_possessives_of_plurals_and_names():
+    boys, james = term("tall", "boy"), people_of_names([PersonName(name="James", group="a")])[0]
+    assert fill(of_text("the {people}'s hats"), boys) == "the tall boys' hats"
+    assert fill(of_text("{name}'s hat"), james) == "James's hat"
+
+
+@pytest.mark.parametrize(
+    ("group", "pronoun"),
+    [("Black women", "she"), ("White men", "he"), ("White", "they"), ("men and women", "they"), ("Mandarin", "they")],
+)
+def test_a_name_has_gendered_pronouns_only_if_its_group_states_the_gender(group, pronoun):
+    (person,) = people_of_names([PersonName(name="Kim", group=group)])
+    assert fill(of_text("{name} said {they} would"), person) == f"Kim said {pronoun} would"
+
+
+def test_options_are_listed_in_both_orders():
+    prompt = of_text("{person}: {options}?", Choice(("yes", "no", "maybe"), "yes"))
+    assert [fill(prompt, term("Deaf", "man"), order) for order in (0, 1)] == [
+        "A Deaf man: yes, no or maybe?",
+        "A Deaf man: maybe, no or yes?",
+    ]
+
+
+def test_rows_have_defaults_and_keep_other_columns(read):
+    first, second, third = read(
+        {"prompt": "Hire {person}?", "outcome": "choice: yes | no", "favourable": "yes", "topic": "jobs", "source": 7},
+        {"prompt": "Rate {person}", "outcome": "number: -1..2.5", "favourable": "low", "id": 12, "question": "rate"},
+        {"prompt": "Greet {name}\r\nnow", "system": "Be brief.", "topic": " "},
+    )
+    assert (first.id, first.question, first.topic, first.more) == ("row-1", "row-1", "jobs", {"source": 7})
+    assert first.prompt == "Hire {person}?\nAnswer only with {options}."
+    assert first.outcome == Choice(("yes", "no"), "yes")
+    assert (second.id, second.question, second.outcome) == ("12", "rate", Scale(-1, 2.5, False))
+    assert (third.prompt, third.system, third.outcome, third.topic) == ("Greet {name}\nnow", "Be brief.", None, None)
+    assert (first.names_people, read({"prompt": "Who?"})[0].names_people) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"prompt": " "}, "prompt is blank"),
+        ({"prompt": None}, "prompt is blank"),
+        ({"prompt": 3}, "pass a text"),
+        ({"prompt": "\ud800 {person}"}, "surrogates"),
+        ({"prompt": "{persona} waits"}, r"'\{persona\}' is not a slot; use \{person\}, \{people\}"),
+        ({"prompt": "{} waits"}, "not a slot"),
+        ({"prompt": '{"a": 1}'}, "not a slot; .* single braces"),
+        ({"prompt": "{person waits"}, r"write \{\{ or \}\}"),
+        ({"prompt": "person} waits"}, r"write \{\{ or \}\}"),
+        ({"prompt": "{{person} waits"}, r"write \{\{ or \}\}"),
+        ({"prompt": "{name} and {person}"}, "only one kind"),
+        ({"prompt": "{they} wait"}, "add one of them"),
+        ({"prompt": "I met a {person}"}, "omit the word"),
+        ({"prompt": "{person} {options}"}, "no choice"),
+        ({"prompt": "a", "outcome": "text"}, r"choice: yes \| no.*number: 0..100"),
+        ({"prompt": "a", "outcome": "number: 5..5"}, "number: 0..100"),
+        ({"prompt": "a", "outcome": "choice: yes"}, "two or more"),
+        ({"prompt": "a", "outcome": "choice: yes | Yes | no", "favourable": "no"}, "different"),
+        ({"prompt": "a", "outcome": "choice: yes | no"}, "write one of its options"),
+        ({"prompt": "a", "outcome": "number: 0..9", "favourable": "yes"}, "'high' or 'low'"),
+        ({"prompt": "a", "favourable": "yes"}, "no outcome"),
+        ({"text": "a"}, "no column prompt"),
+    ],
+)
+def test_faults_name_the_row_and_what_to_write(read, row, problem):
+    with pytest.raises(ValueError, match=problem) as caught:
+        read(row)
+    assert "prompts.jsonl'" in str(caught.value)
+
+
+def test_every_id_is_used_once(read):
+    with pytest.raises(ValueError, match="row 3 has the same id as row 1; "):
+        read({"prompt": "a", "id": "row-3"}, {"prompt": "b"}, {"prompt": "c"})
+
+
+def test_files_of_all_formats_and_typographies_are_read(tmp_path):
+    text = "<b>{person}</b> &amp; “x”, y"
+    csv = f'prompt,id\r\n"{text}",a\r\n'.encode("utf-8-sig")
+    for name, content in (("a.csv", csv), ("a.csv.gz", gzip.compress(csv))):
+        (tmp_path / name).write_bytes(content)
+    pq.write_table(pa.table({"prompt": [text], "id": ["a"]}), tmp_path / "a.parquet")
+    for name in ("a.csv", "a.csv.gz", "a.parquet"):
+        (prompt,) = read_own_prompts(str(tmp_path / name))
+        assert (prompt.id, prompt.prompt) == ("a", text)
+    with pytest.raises(FileNotFoundError, match="org/dataset:split"):
+        read_own_prompts(str(tmp_path / "missing.csv"))
+
+
+def test_large_files_are_refused_before_memory_is_used(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("prompt\n" + "{person}\n" * 100_001)
+    with pytest.raises(ValueError, match="more than 100,000 rows"):
+        read_own_prompts(str(path))
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"prompt\n" + b"a" * (2**26 + 1)))
+    with pytest.raises(ValueError, match="64 MiB"):
+        read_own_prompts(str(tmp_path / "b.csv.gz"))
+    people = people_of_terms(VOCABULARY)
+    with pytest.raises(ValueError, match=f"the limit is {MAX_FILLED:,}.*--terms"):
+        own_prompt_table([of_text("{person}")] * 1000, people)
+    with pytest.raises(ValueError, match="512 MiB"):
+        own_prompt_table([of_text("{person}" + "a" * 2**22)], people)
+
+
+def test_datasets_of_the_hub_are_read_by_split(monkeypatch):
+    asked = []
+
+    def stream(names, split):
+        asked.append((names, split))
+        return iter([{"prompt": "Hello {person}"}] if split == "test" else [{"text": "a"}])
+
+    monkeypatch.setattr("hb_dataset.data_files.stream_split", stream)
+    assert read_own_prompts("org/dataset:test")[0].prompt == "Hello {person}"
+    with pytest.raises(ValueError, match=r"no column prompt.*text"):
+        read_own_prompts("org/dataset")
+    assert asked == [(["org/dataset"], "test"), (["org/dataset"], "train")]
+
+
+def test_phrases_are_replaced_and_shown(read, capsys):
+    prompts = read({"prompt": "The applicant is 30."}, {"prompt": "Hello."}, replaced=["the applicant"])
+    assert [prompt.prompt for prompt in prompts] == ["{person} is 30.", "Hello."]
+    assert "row 1: …{person} is 30.…" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase", "problem"),
+    [
+        ("The man asks if the man may", "the man", "ambiguous"),
+        ("The man knows {person}", "the man", "ambiguous"),
+        ("The man", "man", "include the determiner"),
+        ("The mandate", "the man", "none of the prompts"),
+    ],
+)
+def test_ambiguous_phrases_are_refused(read, text, phrase, problem):
+    with pytest.raises(ValueError, match=problem):
+        read({"prompt": text}, replaced=[phrase])
+
+
+def test_people_are_terms_with_their_agreeing_nouns():
+    latina = people_of_terms(VOCABULARY, terms=["latina"])
+    assert {person.gender for person in latina} == {"female"}
+    assert [person.noun for person in default_noun_rows([*latina, *people_of_terms(VOCABULARY, terms=["Deaf"])])] == [
+        latina[0].noun,
+        "person",
+    ]
+    assert len({(p.axis, p.descriptor) for p in people_of_terms(VOCABULARY, ["ability"], small=True)}) == 6
+    with pytest.raises(ValueError, match="did you mean 'Deaf'"):
+        people_of_terms(VOCABULARY, terms=["Deef"])
+    noun = next(noun for noun in VOCABULARY.nouns if noun.noun == "individual")
+    assert baseline_person(noun).singular == "an individual"
+
+
+def test_the_table_has_a_row_per_prompt_term_and_noun(read):
+    prompts = read(
+        {"prompt": "Hire {person}?", "outcome": "choice: yes | no", "favourable": "yes"},
+        {"prompt": "Greet {people}.", "system": "A", "id": "a"},
+        {"prompt": "Greet {people}.", "system": "B", "id": "b"},
+        {"prompt": "Who am I?"},
+        {"prompt": "Greet {name}."},
+    )
+    people = people_of_terms(VOCABULARY, terms=["Deaf", "with a lisp"])
+    table = own_prompt_table(prompts, [*people, ANN], copies=2)
+    rows = table.to_pylist()
+    assert [sum(row["own_id"] == prompt.id for row in rows) for prompt in prompts] == [
+        *[len(people)] * 3,
+        len(people) + 2,
+        2,
+    ]
+    assert {row["template"] for row in rows} == {
+        "Hire {person}?\nAnswer only with {options}.",
+        "[a] Greet {people}.",
+        "[b] Greet {people}.",
+        "Who am I?",
+        "Greet {name}.",
+    }
+    hired = [row for row in rows if row["own_id"] == "row-1" and row["descriptor"] == "Deaf"]
+    assert [row["order"] for row in hired] == [number % 2 for number in range(len(hired))]
+    assert hired[1]["text"].endswith("Answer only with no or yes.")
+    spans = {row["text"][start:end] for row in rows for start, end in [row["spans"]]}
+    assert spans >= {"Deaf woman", "woman with a lisp", "Deaf women", "women with lisps", "Ann"}
+    assert not any(span.startswith(("a ", "an ", "I'm")) or span.endswith(".") for span in spans)
+    asked = [row for row in rows if row["question"] == "Who am I?"]
+    assert {row["text"] for row in asked} >= {"Ann", "I'm a Deaf woman."}
+    assert len(set(table["id"].to_pylist())) == len(rows)
+    alone = own_prompt_table(prompts[1:2], people[3:5])
+    assert set(alone["id"].to_pylist()) < set(table["id"].to_pylist())
