@@ -100,7 +100,7 @@ def batches(setting: Setting) -> Found:
         with TemporaryDirectory() as folder:
             decode_into_shards(plan, loaded, Path(folder), batch_size=size)
             files.append({path.name: path.read_bytes() for path in Path(folder).iterdir()})
-    return {"files": len(files[0]), "padded": plan.padded, "right": bool(files[0]) and files[0] == files[1] == files[2]}
+    return {"files": len(files[0]), "padded": plan.paths.padded, "right": files[0] == files[1] == files[2]}
 
 
 def devices(setting: Setting) -> Found:
