@@ -4,8 +4,8 @@ The other contexts in a batch change the last bits of a context's logits. If two
 small changes may reverse the choice between them. A context with such a close decision is therefore decoded again by
 itself, and the second reply is used.
 
-If the model supports padding (see `trials.takes_padding`), contexts of different lengths are decoded together. In large
-batches on CPU, joint decoding halves the time per token.
+If the model supports padding (see `trials.decoding_paths`), contexts of different lengths are decoded together. In
+large batches on CPU, joint decoding halves the time per token.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ def decode(
         ends: The tokens that end a reply.
         keys: [contexts, max_reasoning_tokens + max_new_tokens] Random int64 numbers, needed only for sampling.
         limits: [contexts] The maximum length of each reply. Beam search does not support these limits.
-        cached: Whether the model caches keys and values from token to token (see `trials.takes_cache`).
+        cached: Whether the model caches keys and values from token to token (see `trials.decoding_paths`).
         states: [contexts] The states of earlier turns (see `Forward`). Beam search does not use them.
         keep: A function that stores the states of this turn. Beam search does not call it.
     """

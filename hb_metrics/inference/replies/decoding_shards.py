@@ -22,6 +22,7 @@ from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.forward import Forward, States, num_unread
 from hb_metrics.inference.replies.sampling import draw_keys
+from hb_metrics.inference.replies.trials import Paths
 from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.inference.units import one_thread_per_unit
 
@@ -40,8 +41,7 @@ class DecodingPlan:
     Attributes:
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
         invariant: Whether a decoded text does not depend on its batch.
-        padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
-        cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
+        paths: How the model decodes the contexts.
         continued: Whether a later turn continues the conversations.
         purpose: The argument of `seeded_generator` that gives each subclass different random numbers.
     """
@@ -53,8 +53,7 @@ class DecodingPlan:
     limits: list[int] | None = None
     seed: int = 0
     invariant: bool
-    padded: bool = False
-    cached: bool = True
+    paths: Paths
     continued: bool = False
     schema: ClassVar[pa.Schema]
     label: ClassVar[str]
@@ -146,10 +145,10 @@ def _decoded(
     limits = plan.limits or [plan.decoding.max_new_tokens] * len(plan.ids)
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
     longest += plan.decoding.max_reasoning_tokens
-    padded = plan.padded and batch_size is None
+    padded = plan.paths.padded and batch_size is None
     size = fitting_batch_size(loaded, longest, plan.decoding.num_beams) if batch_size is None else batch_size
     kept.last, kept.new, kept.room = kept.new, {}, _fitting(loaded.model, 1, 0) if plan.continued else 0
-    if not (padded and plan.cached):
+    if not padded:
         kept.last.clear()
     if kept.last:  # a batch reads as many tokens of each context as its context with the most new tokens has
         unread = [num_unread(context, kept.last.get(id)) for id, context in zip(plan.ids, plan.contexts, strict=True)]
@@ -232,4 +231,4 @@ def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, kept: KeptStates, rows
     ids = [plan.ids[row] for row in rows]
     states = [kept.last.pop(identifier, None) for identifier in ids]
     keep = partial(kept.add, ids) if kept.room > 0 else None
-    return decode(loaded.model, contexts, decoding, plan.ends, keys, limits, plan.cached, states, keep)
+    return decode(loaded.model, contexts, decoding, plan.ends, keys, limits, plan.paths.cached, states, keep)

@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.architecture import attention_window, first_position, with_states
+from hb_metrics.inference.models.architecture import first_position, has_changing_rope, with_states
 from hb_metrics.inference.models.starts import decoder_start
 from hb_metrics.inference.units import distinct, num_shared
 
@@ -64,8 +64,9 @@ class Forward:
         longest = max(map(len, contexts))
         self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
         # Padding after the common beginning would count towards an attention window.
-        fills_window = len({len(context) for context in contexts}) > 1 and attention_window(model) is not None
-        self.prefix = 0 if fills_window or len(contexts) == 1 else num_shared([context[:-1] for context in contexts])
+        fills_window = len({len(context) for context in contexts}) > 1 and _has_attention_window(model)
+        shares_none = len(contexts) == 1 or fills_window or has_changing_rope(model)
+        self.prefix = 0 if shares_none else num_shared([context[:-1] for context in contexts])
         if self.num_known > self.prefix:
             self.prefix = 0  # pad at the left
         else:
@@ -134,7 +135,8 @@ class Forward:
         """
         ahead = copy(self)
         ahead.cache = deepcopy(self.cache)
-        return ahead._run(torch.tensor([tokens], device=self.contexts.device))[0]
+        read = self.tokens[0].tolist() if self.cache is None else []
+        return ahead._run(torch.tensor([[*read, *tokens]], device=self.contexts.device))[0]
 
     def states_of(self, row: int) -> States | None:
         """Returns the states of all tokens that a row has read, or `None` if the cache does not contain all of them.
@@ -215,6 +217,11 @@ class Forward:
 
 def holds_attention_alone(cache: Any) -> bool:
     return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
+
+
+def _has_attention_window(model: PreTrainedModel) -> bool:
+    config = model.config.get_text_config(decoder=True).to_dict()
+    return any(size and name.endswith(("window", "window_size", "chunk_size")) for name, size in config.items())
 
 
 def num_unread(context: Sequence[int], states: States | None) -> int:

@@ -16,7 +16,7 @@ from hb_metrics.inference.processes import check_device_map
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.trials import takes_cache, takes_padding
+from hb_metrics.inference.replies.trials import decoding_paths
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from tests.hb_metrics.conftest import small_model
 
@@ -74,8 +74,8 @@ def test_a_spread_model_replies_as_the_whole(name, way, spread, prompts):
     numbers = np.random.default_rng(0).random((6, 8))
     for each in spread(name):
         contexts = [each.tokenizer(text)["input_ids"][: 5 + row % 3] for row, text in enumerate(prompts[:6])]
-        assert takes_cache(each.model, contexts, 8)
-        padded = takes_padding(each.model, contexts)
+        cached, padded = decoding_paths(each.model, contexts, 8)
+        assert cached
         batches = [contexts] if padded else [[context] for context in contexts]
         drawn = [numbers] if padded else numbers[:, None]
         with torch.inference_mode():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
-from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.thoughts import Thoughts
@@ -13,8 +13,7 @@ from hb_metrics.inference.replies import decoding as decoding_module
 from hb_metrics.inference.replies.allowed_tokens import repeats_ngram
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.trials import takes_padding
-from tests.hb_metrics.inference.small_architectures import small_architecture
+from hb_metrics.inference.replies.trials import decoding_paths
 
 CAUSAL = ["gpt2", "llama", "bloom", "mamba"]
 ENCODER_DECODER = ["t5", "blenderbot"]
@@ -131,18 +130,11 @@ def test_a_reply_does_not_depend_on_its_padding(name, decoding, shared, get_smal
     model, _ = get_small_model(name)
     given, numbers = contexts_of_several_lengths(30, shared), draw_keys(30, decoding)
     assert len({len(context) for context in given}) > 5
-    assert takes_padding(model, given)
+    assert decoding_paths(model, given, 12) == (True, True)
     together = decode(model, given, decoding, ENDS, numbers)
     for row in range(0, 30, 6):
         one = slice(row, row + 1)
         assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
-
-
-def test_padding_does_not_count_towards_a_window():
-    model = small_architecture("mistral", AutoModelForCausalLM, sliding_window=24)
-    given, decoding = contexts_of_several_lengths(8, 10), Decoding(max_new_tokens=14)
-    together = decode(model, given, decoding, ENDS)
-    assert [decode(model, [context], decoding, ENDS)[0] for context in given] == together
 
 
 def test_replies_that_end_at_different_times_are_those_of_each_context_alone(get_small_model):
@@ -159,17 +151,17 @@ def test_replies_that_end_at_different_times_are_those_of_each_context_alone(get
 def test_padding_is_for_models_that_are_found_to_take_it(get_small_model, monkeypatch):
     given = contexts_of_several_lengths(6, 2)
     for name, expected in {"gpt2": True, "llama": True, "mamba": False, "t5": False, "blenderbot": False}.items():
-        assert takes_padding(get_small_model(name)[0], given) == expected
+        assert decoding_paths(get_small_model(name)[0], given, 12).padded == expected
     model, _ = get_small_model("gpt2")
-    assert not takes_padding(model, contexts(6, 5))  # of one length
-    assert not takes_padding(model, [])
+    assert not decoding_paths(model, contexts(6, 5), 12).padded  # of one length
+    assert not decoding_paths(model, [], 12).padded
     forward = model.forward
 
     def ignoring_the_mask(*arguments, attention_mask=None, **options):
         return forward(*arguments, **options)
 
     monkeypatch.setattr(model, "forward", ignoring_the_mask)
-    assert not takes_padding(model, given)
+    assert not decoding_paths(model, given, 12).padded
 
 
 @pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE, SAMPLE_ALL, SAMPLE_MOST])

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 import torch
 from tokenizers import AddedToken
-from transformers import AutoModelForSeq2SeqLM
 
 from hb_dataset.dialogue_pairs import Dialogue
 from hb_metrics.inference.models.layout import Layout
@@ -16,7 +15,6 @@ from hb_metrics.inference.scoring.dialogue import dialogue_into_shards, plan_dia
 from hb_metrics.inference.units import one_thread_per_unit
 from hb_metrics.measurements.dialogue.compute import dialogue_results
 from tests.hb_metrics.conftest import as_loaded
-from tests.hb_metrics.inference.small_architectures import small_architecture
 
 TEMPLATE = (
     "{% for message in messages %}<s>{{ message.role }}\n{{ message.content }}</s>{% endfor %}"
@@ -114,15 +112,6 @@ def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, tag, dialogu
         "source": "made up",
     }
     json.dumps(results, allow_nan=False)
-
-
-def test_a_decoder_that_reads_padding_gets_one_pair_at_a_time(dialogue, load, tmp_path):
-    loaded = replace(load("t5"), model=small_architecture("prophetnet", AutoModelForSeq2SeqLM))
-    few = Dialogue(*(column[:5] for column in dialogue[:3]), "made up", {})
-    table = score(few, loaded, tmp_path)
-    log_likelihoods, num_tokens = one_at_a_time(few, loaded, "<s>{}</s>")
-    assert len(set(num_tokens)) > 1
-    np.testing.assert_allclose(table["log_likelihood"].to_numpy(), log_likelihoods, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("name", "context"), [("llama", "chat"), ("blenderbot", "blenderbot")])

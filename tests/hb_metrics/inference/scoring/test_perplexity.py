@@ -40,7 +40,7 @@ def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, max_posit
     expected = one_at_a_time(texts, model, tokenizer, start_token=name != "gpt2-without-bos")
     np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
     np.testing.assert_allclose(scores.perplexities, np.exp(-scores.log_likelihoods / scores.num_tokens), rtol=1e-12)
-    assert scores.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "padded")
+    assert scores.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "batches")
     if trees and name not in TREE_MODELS:
         assert "results on prefix trees differed" in scores.scoring_reason or "rejects" in scores.scoring_reason
     assert scores.start_token == ("<pad> <s>" if name == "glm" else tokenizer.bos_token)
