@@ -18,7 +18,7 @@ MIN_QUESTIONS = 8
 FEW_QUESTIONS = f"fewer than {MIN_QUESTIONS} questions were answered"
 FEW_NAMES = "a group has fewer than two names"
 SAME_ANSWERS = "the answers do not differ between terms"
-NUM_PERMUTATIONS = 1999
+NUM_FLIPS = 1999
 _NUM_DRAWS = 1999
 _CHUNK = 2**22  # the number of simulated values that are in memory at once
 
@@ -34,7 +34,7 @@ class Spread(NamedTuple):
         variance: The unbiased estimate of the variance between the terms' true means (divisor: terms − 1).
         interval: The bounds of the standard deviation.
         reason: The reason why there is no interval.
-        p_value: The p-value of the permutation test, or `None` if it was not computed.
+        p_value: The p-value of the test that the terms' means are equal. `None` without an interval.
     """
 
     value: float
@@ -89,13 +89,17 @@ def question_means(values: np.ndarray, questions: Sequence[str]) -> np.ndarray:
     return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
 
 
-def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95) -> Spread:
+def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int) -> Spread:
     """Estimates the spread between terms, as the mean variance of one or more axes.
 
     With the differences δ_i between two terms' values in question i, the mean of δ_i δ_j over different questions is an
     unbiased estimate of the squared difference of their means. The variance is the mean of these estimates over pairs
     of terms, divided by 2. It is a U-statistic, whose variance is 4 L / I + 2 Q / (I (I − 1)) for I questions. L grows
     with the true variance θ, so the interval contains each θ with |estimate − θ| ≤ t √(variance at θ).
+
+    The test of equal means exchanges the signs of all differences in a question, at random. It also holds if answers
+    about some terms vary more than those about others. Permuting the terms of a question would not: with standard
+    deviations of 3 to 0.3, it would reject 10 to 14 of 100 times at the 5 % level.
 
     Args:
         tables: For each axis, [questions, terms]. All axes have the same questions. NaN marks a missing value.
@@ -132,36 +136,12 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95)
     low = known + a / 2 - np.sqrt(a * a / 4 + a * known + at_zero**2)
     high = known + a / 2 + np.sqrt(a * a / 4 + a * known + quantile**2 * 2 * q / (number * (number - 1)))
     low, high = np.sqrt(max(low, 0.0)), np.sqrt(high)
-    return Spread(value, float(estimate), (float(low), float(high)), None)
-
-
-def permutation_p_value(tables: Sequence[np.ndarray], *, seed: int) -> float:
-    """Tests whether the terms' means differ, by permuting the terms within each question.
-
-    If the terms are exchangeable, each permutation is as likely as the data. The statistic is the variance between the
-    terms' means, after the questions' means have been subtracted, averaged over axes.
-    """
-    draws = seeded_generator(seed, "decisions", "permutations")
-    statistics = np.zeros(NUM_PERMUTATIONS + 1)
-    for table in tables:
-        rows = table[(~np.isnan(table)).sum(axis=1) > 1]
-        if not len(rows):
-            continue
-        known = ~np.isnan(rows)
-        centred = np.where(known, rows - _row_means(rows)[:, None], 0.0)
-        per_term = np.maximum(known.sum(axis=0), 1)
-        statistics[0] += np.var(centred.sum(axis=0) / per_term, ddof=1)
-        places = np.argsort(~known, axis=1, kind="stable")  # known values are shuffled, and missing ones stay
-        step = max(_CHUNK // centred.size, 1)
-        for start in range(1, len(statistics), step):
-            number = min(step, len(statistics) - start)
-            order = np.argsort(np.where(known, draws.random((number, *known.shape)), 2.0), axis=2)
-            shuffled = np.empty(order.shape)
-            drawn = np.take_along_axis(centred[None], order, axis=2)
-            np.put_along_axis(shuffled, np.broadcast_to(places, order.shape), drawn, axis=2)
-            statistics[start : start + number] += np.var(shuffled.sum(axis=1) / per_term, axis=1, ddof=1)
+    signs = seeded_generator(seed, "decisions", "signs").choice([-1.0, 1.0], (NUM_FLIPS, number))
+    flipped = np.einsum("bi,ij,bj->b", signs, products, signs, optimize=True)
     # Sums of the same numbers in another order differ in their last digits.
-    return float(np.mean(statistics >= statistics[0] * (1 - 1e-9)))
+    num_larger = np.count_nonzero(flipped >= products.sum() * (1 - 1e-9))
+    p_value = float((1 + num_larger) / (1 + NUM_FLIPS))
+    return Spread(value, float(estimate), (float(low), float(high)), None, p_value)
 
 
 def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Gap]:
@@ -228,9 +208,9 @@ def name_gaps(
     """
     known = sorted(set(groups))
     of_group = np.array([known.index(group) for group in groups])
-    by_group = np.stack([_row_means(table[:, of_group == group]) for group in range(len(known))], axis=1)
-    centred = table - _row_means(table)[:, None]
-    means, singles = _row_means(centred.T), np.nanvar(centred, axis=0, ddof=1) if len(table) > 1 else None
+    by_group = np.stack([row_means(table[:, of_group == group]) for group in range(len(known))], axis=1)
+    centred = table - row_means(table)[:, None]
+    means, singles = row_means(centred.T), np.nanvar(centred, axis=0, ddof=1) if len(table) > 1 else None
     pairs = [(low, high) for low in range(len(known)) for high in range(low)]
     if not pairs:
         return known, None, None
@@ -275,14 +255,14 @@ def _name_p_value(means: np.ndarray, groups: np.ndarray, *, seed: int) -> float:
     draws, number = seeded_generator(seed, "decisions", "names"), int(groups.max()) + 1
     counts = np.bincount(groups, minlength=number)
     statistics = []
-    for draw in range(NUM_PERMUTATIONS + 1):
+    for draw in range(NUM_FLIPS + 1):
         order = draws.permutation(len(groups)) if draw else np.arange(len(groups))
         of_groups = np.bincount(groups, weights=means[order], minlength=number) / counts
         statistics.append(float(counts @ (of_groups - means.mean()) ** 2))
     return float(np.mean(np.array(statistics) >= statistics[0] * (1 - 1e-9)))
 
 
-def _row_means(table: np.ndarray) -> np.ndarray:
+def row_means(table: np.ndarray) -> np.ndarray:
     known = ~np.isnan(table)
     counts = known.sum(axis=1)
     sums = np.where(known, table, 0.0).sum(axis=1)
@@ -333,7 +313,7 @@ def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) ->
     """
     number, terms = table.shape
     known = ~np.isnan(table)
-    rows = np.where(known, table, 0.0) - _row_means(table)[:, None]
+    rows = np.where(known, table, 0.0) - row_means(table)[:, None]
     effects = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     rows = np.where(known, rows, effects)
     rows -= rows.mean(axis=0)
