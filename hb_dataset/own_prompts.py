@@ -346,7 +346,7 @@ def _starts_sentence(before: str) -> bool:
     text = text.rstrip().rstrip("\"'”’»)]*_")
     if _CONTINUES.search(text):
         return "\n\n" in before[len(text) :]
-    return line_ends or (text[-1:] in ".!?…" and before[-1:].isspace() or text[-1:] in ".!?…" and before[-1:] in _OPENING)
+    return line_ends or (text[-1:] in ".!?…" and before[-1:] in _OPENING)
 
 
 def fill(prompt: OwnPrompt, person: Person, order: int = 0) -> str:
@@ -370,21 +370,20 @@ def _filled(prompt: OwnPrompt, person: Person, order: int) -> tuple[str, list[in
     if isinstance(prompt.outcome, Choice):
         options = prompt.outcome.options[:: -1 if order else 1]
         values["options"] = f"{', '.join(options[:-1])} or {options[-1]}"
-    parts: list[str] = []
+    text, slot = "", ""
     spans: list[int] = []
-    length = 0
     for piece in parsed.pieces:
-        text = piece.text
-        if piece.is_slot:
-            text = at_sentence_start(values[text]) if piece.starts_sentence and text != "options" else values[text]
-            if piece.text in _PERSON_SLOTS:
-                article = text.index(" ") + 1 if piece.text == "person" and not person.is_name else 0
-                spans += [length + article, length + len(text)]
-        elif parts and text[:2] in ("'s", "’s") and parts[-1] == person.plural and person.plural.endswith("s"):
-            text = text[0] + text[2:] if not person.is_name else text
-        parts.append(text)
-        length += len(text)
-    return "".join(parts), spans
+        added, before = piece.text, slot
+        slot = piece.text if piece.is_slot else ""
+        if slot:
+            added = values[slot]
+            if slot in _PERSON_SLOTS:
+                spans += [len(text) + (added.index(" ") + 1 if slot == "person" else 0), len(text) + len(added)]
+            added = at_sentence_start(added) if piece.starts_sentence and slot != "options" else added
+        elif before == "people" and added[:2] in ("'s", "’s") and text.endswith("s"):
+            added = added[0] + added[2:]
+        text += added
+    return text, spans
 
 
 # --- People -----------------------------------------------------------------------------------------------------------
@@ -400,6 +399,7 @@ def people_of_terms(
     """Makes a person for each term and each noun that can be combined with it.
 
     Args:
+        vocabulary: The vocabulary of the terms and nouns.
         axes: The axes of the terms. `None` means all axes.
         terms: The terms, in upper or lower case. `None` means all terms. A term on two axes means both.
         small: If true, and without `terms`, only the terms of the small config are used.
@@ -419,13 +419,11 @@ def people_of_terms(
             liked = [descriptor.term for descriptor in descriptors if descriptor.preference != "dispreferred"]
             raise ValueError(
                 f"term '{unknown[0]}' is not in the vocabulary, or not on one of these axes; "
-                f"{did_you_mean(unknown[0], liked)}write terms as `load_dataset(\"holistic_bias\", \"descriptors\")` "
+                f'{did_you_mean(unknown[0], liked)}write terms as `load_dataset("holistic_bias", "descriptors")` '
                 "lists them, separated by commas"
             )
         descriptors = [descriptor for descriptor in descriptors if descriptor.term.casefold() in wanted]
-    masks = prompt_masks(
-        descriptors, vocabulary.nouns, [Template(template=SINGULAR_SLOT)], vocabulary.left_out_nouns
-    )
+    masks = prompt_masks(descriptors, vocabulary.nouns, [Template(template=SINGULAR_SLOT)], vocabulary.left_out_nouns)
     return [
         Person(
             axis=descriptor.axis,
@@ -483,6 +481,8 @@ def own_prompt_table(prompts: Sequence[OwnPrompt], people: Sequence[Person], cop
     `question` is the prompt. The order of options alternates between the rows of a cell.
 
     Args:
+        prompts: The prompts.
+        people: Terms with nouns, and names.
         copies: The number of rows per prompt and name.
 
     Returns:
@@ -491,68 +491,63 @@ def own_prompt_table(prompts: Sequence[OwnPrompt], people: Sequence[Person], cop
     Raises:
         ValueError: There would be more than a million rows.
     """
-    pairs = [(prompt, [person for person in people if _fits(prompt, person)]) for prompt in prompts]
-    number = sum(len(fitting) * (copies if fitting and fitting[0].is_name else 1) for _, fitting in pairs)
-    size = sum(
-        len(prompt.prompt.encode()) * len(fitting) * (copies if fitting and fitting[0].is_name else 1)
-        for prompt, fitting in pairs
-    )
+    terms = [person for person in people if not person.is_name]
+    names = [person for person in people if person.is_name] * copies
+    people_of = {"term": terms, "name": names, "cue": [*terms, *names]}
+    number = sum(len(people_of[_kind(prompt)]) for prompt in prompts)
+    size = sum(len(people_of[_kind(prompt)]) * len(prompt.prompt.encode()) for prompt in prompts)
     if number > MAX_FILLED or size > MAX_FILLED_BYTES:
         raise ValueError(
             f"{len(prompts):,} prompts with {len(people):,} people would be {number:,} filled prompts ({size >> 20:,} "
             f"MiB), and the limit is {MAX_FILLED:,} ({MAX_FILLED_BYTES >> 20:,} MiB); set --axes, --terms or a small "
             "config to get fewer people, or use fewer prompts"
         )
-    systems: dict[str, set[str | None]] = {}
-    for prompt in prompts:
-        systems.setdefault(prompt.prompt, set()).add(prompt.id)
+    uses = Counter(prompt.prompt for prompt in prompts)
     columns: dict[str, list[Any]] = {name: [] for name in OWN_SCHEMA.names}
-    for prompt, fitting in pairs:
-        template = f"[{prompt.id}] {prompt.prompt}" if len(systems[prompt.prompt]) > 1 else prompt.prompt
-        _add_rows(columns, prompt, template, fitting, copies)
+    for prompt in prompts:
+        template = f"[{prompt.id}] {prompt.prompt}" if uses[prompt.prompt] > 1 else prompt.prompt
+        in_cell: Counter[tuple[str | None, str | None]] = Counter()
+        for person in people_of[_kind(prompt)]:
+            row = _row(prompt, person, in_cell[person.axis, person.descriptor])
+            in_cell[person.axis, person.descriptor] += 1
+            for name, value in (row | {"template": template}).items():
+                columns[name].append(value)
     return pa.table(columns, OWN_SCHEMA)
 
 
-def _fits(prompt: OwnPrompt, person: Person) -> bool:
-    return not prompt.names_people or person.is_name == ("name" in prompt.slots)
+def _kind(prompt: OwnPrompt) -> str:
+    return "cue" if not prompt.names_people else "name" if "name" in prompt.slots else "term"
 
 
-def _add_rows(
-    columns: dict[str, list[Any]], prompt: OwnPrompt, template: str, people: Sequence[Person], copies: int
-) -> None:
-    in_cell: Counter[tuple[str | None, str | None]] = Counter()
+def _row(prompt: OwnPrompt, person: Person, number: int) -> dict[str, Any]:
+    """Fills a prompt. `number` is the row's number in its cell."""
     is_plural = "people" in prompt.slots and "person" not in prompt.slots
-    for person in people:
-        for copy in range(copies if person.is_name else 1):
-            cell = person.axis, person.descriptor
-            order = in_cell[cell] % 2 if isinstance(prompt.outcome, Choice) else 0
-            in_cell[cell] += 1
-            text, spans = _filled(prompt, person, order)
-            question = None
-            if not prompt.names_people:
-                statement = person.singular if person.is_name else STATEMENT.replace(SINGULAR_SLOT, person.singular)
-                start = 0 if person.is_name else statement.index(" ", statement.index(" ") + 1) + 1
-                question, text, spans = text, statement, [start, len(statement) - (not person.is_name)]
-            key = (prompt.id, question or text, person.axis or "", person.descriptor or "", person.noun, str(copy))
-            row = {
-                "id": content_digest(*key)[:_ID_DIGITS],
-                "text": text,
-                "axis": person.axis,
-                "bucket": person.group,
-                "descriptor": person.descriptor,
-                "descriptor_gender": person.descriptor_gender,
-                "preference": person.preference,
-                "placement": person.placement,
-                "noun": person.noun,
-                "noun_gender": person.gender,
-                "noun_phrase": person.plural if is_plural else person.singular,
-                "plural": is_plural,
-                "template": template,
-                "own_id": prompt.id,
-                "question": question,
-                "system": prompt.system,
-                "order": order,
-                "spans": spans,
-            }
-            for name, value in row.items():
-                columns[name].append(value)
+    order = number % 2 if isinstance(prompt.outcome, Choice) else 0
+    text, spans = _filled(prompt, person, order)
+    question = None
+    if not prompt.names_people:
+        cue = SINGULAR_SLOT if person.is_name else STATEMENT
+        question, text = text, cue.replace(SINGULAR_SLOT, person.singular)
+        start, end = cue.index("{"), len(text) - len(cue) + cue.index("}") + 1
+        spans = [start if person.is_name else text.index(" ", start) + 1, end]
+    copy = str(number) if person.is_name else ""
+    key = (prompt.id, question or text, person.axis or "", person.descriptor or "", person.noun, copy)
+    return {
+        "id": content_digest(*key)[:_ID_DIGITS],
+        "text": text,
+        "axis": person.axis,
+        "bucket": person.group,
+        "descriptor": person.descriptor,
+        "descriptor_gender": person.descriptor_gender,
+        "preference": person.preference,
+        "placement": person.placement,
+        "noun": person.noun,
+        "noun_gender": person.gender,
+        "noun_phrase": person.plural if is_plural else person.singular,
+        "plural": is_plural,
+        "own_id": prompt.id,
+        "question": question,
+        "system": prompt.system,
+        "order": order,
+        "spans": spans,
+    }

@@ -252,6 +252,5 @@ def _check_unique(path: Path, columns: Iterable[str]) -> None:
 def _check_size(path: Path, size: int, limit: int) -> None:
     if size > limit:
         raise ValueError(
-            f"'{path}' is larger than the limit of {limit >> 20:,} MiB; remove the rows and columns that are not "
-            "needed"
+            f"'{path}' is larger than the limit of {limit >> 20:,} MiB; remove the rows and columns that are not needed"
         )

@@ -207,7 +207,7 @@ def test_datasets_of_the_hub_are_read_by_split(monkeypatch):
 
     monkeypatch.setattr("hb_dataset.data_files.stream_split", stream)
     assert read_own_prompts("org/dataset:test")[0].prompt == "Hello {person}"
-    with pytest.raises(ValueError, match="no column prompt.*text"):
+    with pytest.raises(ValueError, match=r"no column prompt.*text"):
         read_own_prompts("org/dataset")
     assert asked == [(["org/dataset"], "test"), (["org/dataset"], "train")]
 
