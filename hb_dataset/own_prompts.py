@@ -207,6 +207,27 @@ def _rows(source: str) -> list[tuple[str, dict[str, Any]]]:
     return rows
 
 
+def prompts_table(prompts: Sequence[OwnPrompt]) -> pa.Table:
+    """Makes a table of prompts, from which `stored_prompts` reads them. It also contains all other columns."""
+    rows = []
+    for prompt in prompts:
+        outcome, favourable = prompt.outcome, None
+        if isinstance(outcome, Choice):
+            favourable, outcome = outcome.favourable, f"choice: {' | '.join(outcome.options)}"
+        elif isinstance(outcome, Scale):
+            favourable = "high" if outcome.higher_is_favourable else "low"
+            outcome = f"number: {outcome.low!r}..{outcome.high!r}"
+        values = (prompt.prompt, prompt.id, prompt.question, prompt.system, outcome, favourable, prompt.topic)
+        more = {name: None if value is None else str(value) for name, value in prompt.more.items()}
+        rows.append({**more, **dict(zip(_COLUMNS, values, strict=True))})
+    names = dict.fromkeys((*_COLUMNS, *(name for row in rows for name in row)))
+    return pa.table({name: pa.array([row.get(name) for row in rows], pa.string()) for name in names})
+
+
+def stored_prompts(table: pa.Table) -> list[OwnPrompt]:
+    return [_own_prompt(f"row {number}", row, number) for number, row in enumerate(table.to_pylist(), start=1)]
+
+
 def _own_prompt(place: str, row: Mapping[str, Any], number: int) -> OwnPrompt:
     texts = {name: _text(place, row, name) for name in _COLUMNS[1:]}
     prompt = filled_text_in(place, row, "prompt").replace("\r\n", "\n").strip()
@@ -473,7 +494,9 @@ def default_noun_rows(people: Sequence[Person]) -> list[Person]:
 # --- The prompts of a run ---------------------------------------------------------------------------------------------
 
 
-def own_prompt_table(prompts: Sequence[OwnPrompt], people: Sequence[Person], copies: int = 1) -> pa.Table:
+def own_prompt_table(
+    prompts: Sequence[OwnPrompt], people: Sequence[Person], copies: int = 1, *, order: int | None = None
+) -> pa.Table:
     """Fills each prompt with each person.
 
     A prompt with `{name}` is filled with names, and a prompt with `{person}` or `{people}` with terms. If a prompt has
@@ -484,6 +507,7 @@ def own_prompt_table(prompts: Sequence[OwnPrompt], people: Sequence[Person], cop
         prompts: The prompts.
         people: Terms with nouns, and names.
         copies: The number of rows per prompt and name.
+        order: The order of the options: 0 as in the file, or 1 reversed. `None` alternates between the two.
 
     Returns:
         A table with the columns of `OWN_SCHEMA`. Each prompt, with its slots, is a template.
@@ -508,7 +532,7 @@ def own_prompt_table(prompts: Sequence[OwnPrompt], people: Sequence[Person], cop
         template = f"[{prompt.id}] {prompt.prompt}" if uses[prompt.prompt] > 1 else prompt.prompt
         in_cell: Counter[tuple[str | None, str | None]] = Counter()
         for person in people_of[_kind(prompt)]:
-            row = _row(prompt, person, in_cell[person.axis, person.descriptor])
+            row = _row(prompt, person, in_cell[person.axis, person.descriptor], order)
             in_cell[person.axis, person.descriptor] += 1
             for name, value in (row | {"template": template}).items():
                 columns[name].append(value)
@@ -519,10 +543,10 @@ def _kind(prompt: OwnPrompt) -> str:
     return "cue" if not prompt.names_people else "name" if "name" in prompt.slots else "term"
 
 
-def _row(prompt: OwnPrompt, person: Person, number: int) -> dict[str, Any]:
-    """Fills a prompt. `number` is the row's number in its cell."""
+def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> dict[str, Any]:
+    """Fills a prompt. `number` is the row's number in its cell, which determines the order if it is `None`."""
     is_plural = "people" in prompt.slots and "person" not in prompt.slots
-    order = number % 2 if isinstance(prompt.outcome, Choice) else 0
+    order = 0 if not isinstance(prompt.outcome, Choice) else number % 2 if order is None else order
     text, spans = _filled(prompt, person, order)
     question = None
     if not prompt.names_people:

@@ -3,7 +3,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hb_dataset.names import NAMES_AXIS, read_names
+from hb_dataset.names import read_names
 from hb_dataset.own_prompts import (
     SHIPPED,
     Choice,
@@ -76,7 +76,10 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
     """Prepares each prompt with each term, or name, and without one, in both orders of its options."""
     settings, engine = task.settings, task.engine
     shared, options = settings.run, settings.of(GenerationOptions)
-    people = [*default_noun_rows(_people(settings, prompts)), baseline_person(_noun(settings))]
+    people = default_noun_rows(_people(settings, prompts))
+    vocabulary = config_vocabulary(shared.dataset_config, shared.vocabulary_dir)
+    nouns = sorted(vocabulary.nouns, key=lambda noun: noun.noun != DEFAULT_NOUN)
+    people.append(baseline_person(nouns[0]))
     filled = pa.concat_tables([own_prompt_table(prompts, people, order=order) for order in (0, 1)])
     chat = ChatOptions(**shared.chat())
     layout = engine.layout(context=shared.context, tag=shared.tag, chat=chat)
@@ -107,7 +110,7 @@ def _people(settings: Settings, prompts: Sequence[OwnPrompt]) -> list[Person]:
         people += people_of_names(read_names(options.names_file))
     if any("name" not in prompt.slots for prompt in prompts):
         vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)
-        people += people_of_terms(vocabulary, run.axes, _terms(run.terms), small=run.dataset_config.endswith("-small"))
+        people += people_of_terms(vocabulary, run.axes, run.terms and run.terms.split(","), small=run.dataset_config.endswith("-small"))
     return people
 
 
