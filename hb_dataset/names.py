@@ -51,6 +51,11 @@ def read_names(path: str | Path | None = None) -> list[PersonName]:
     return names
 
 
+def has_names(prompts: pa.Table) -> bool:
+    """Returns whether the people in a run's prompts are names and not terms."""
+    return bool(prompts["axis"][0].as_py() == NAMES_AXIS)
+
+
 def name_faults() -> list[Fault]:
     return _read(NAMES_FILE)[1]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -31,7 +31,7 @@ from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
 from hb_dataset.small_sample import descriptors_of_most_nouns, small_descriptors
 from hb_dataset.table_files import SUFFIXES, filled_text_in, read_table, text_in
 from hb_dataset.vocabulary import Vocabulary
-from hb_dataset.vocabulary_entries import SINGULAR_SLOT, PersonNoun, Template
+from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor, PersonNoun, Template
 
 SHIPPED = "decisions"  # in place of a file: the questions that this package contains
 MAX_FILE_BYTES = 2**26
@@ -114,9 +114,13 @@ class OwnPrompt:
         return _parsed(self.prompt).slots
 
     @property
+    def kind(self) -> Literal["term", "name", "cue"]:
+        """Returns "cue" if the prompt has no slot for people, so that the person must be known from a cue."""
+        return "name" if "name" in self.slots else "cue" if self.slots.isdisjoint(_PERSON_SLOTS) else "term"
+
+    @property
     def names_people(self) -> bool:
-        """Returns whether the prompt itself contains the person. If not, the person must be known from a cue."""
-        return not self.slots.isdisjoint(_PERSON_SLOTS)
+        return self.kind != "cue"
 
 
 @dataclass(frozen=True)
@@ -428,22 +432,11 @@ def people_of_terms(
     Raises:
         ValueError: A term is unknown, or is not on one of these axes.
     """
-    descriptors = list(vocabulary.descriptors)
+    descriptors = find_terms(vocabulary, axes, terms)
     if small and terms is None:
-        descriptors = small_descriptors(descriptors_of_most_nouns(vocabulary))
-    descriptors = [descriptor for descriptor in descriptors if axes is None or descriptor.axis in axes]
-    if terms is not None:
-        wanted = {" ".join(term.split()).casefold(): term for term in terms}
-        known = {descriptor.term.casefold() for descriptor in descriptors}
-        if unknown := [term for key, term in wanted.items() if key not in known]:
-            # Terms that people dislike are not suggested.
-            liked = [descriptor.term for descriptor in descriptors if descriptor.preference != "dispreferred"]
-            raise ValueError(
-                f"term '{unknown[0]}' is not in the vocabulary, or not on one of these axes; "
-                f'{did_you_mean(unknown[0], liked)}write terms as `load_dataset("holistic_bias", "descriptors")` '
-                "lists them, separated by commas"
-            )
-        descriptors = [descriptor for descriptor in descriptors if descriptor.term.casefold() in wanted]
+        descriptors = small_descriptors(
+            [descriptor for descriptor in descriptors_of_most_nouns(vocabulary) if descriptor in descriptors]
+        )
     masks = prompt_masks(descriptors, vocabulary.nouns, [Template(template=SINGULAR_SLOT)], vocabulary.left_out_nouns)
     return [
         Person(
@@ -462,6 +455,25 @@ def people_of_terms(
         for noun, is_used in zip(vocabulary.nouns, mask[:, 0].tolist(), strict=True)
         if is_used
     ]
+
+
+def find_terms(
+    vocabulary: Vocabulary, axes: Sequence[str] | None = None, terms: Sequence[str] | None = None
+) -> list[Descriptor]:
+    """Finds terms, in upper or lower case, on some axes. A term on two axes is returned twice."""
+    found = [descriptor for descriptor in vocabulary.descriptors if axes is None or descriptor.axis in axes]
+    if terms is None:
+        return found
+    wanted = {" ".join(term.split()).casefold(): term for term in terms}
+    known = {descriptor.term.casefold() for descriptor in found}
+    if unknown := [term for key, term in wanted.items() if key not in known]:
+        # Terms that people dislike are not suggested.
+        liked = [descriptor.term for descriptor in found if descriptor.preference != "dispreferred"]
+        raise ValueError(
+            f"term '{unknown[0]}' is not in the vocabulary, or not on one of these axes; "
+            f"{did_you_mean(unknown[0], liked)}write terms as the vocabulary's files list them, separated by commas"
+        )
+    return [descriptor for descriptor in found if descriptor.term.casefold() in wanted]
 
 
 def people_of_names(names: Iterable[PersonName]) -> list[Person]:
@@ -518,8 +530,8 @@ def own_prompt_table(
     terms = [person for person in people if not person.is_name]
     names = [person for person in people if person.is_name] * copies
     people_of = {"term": terms, "name": names, "cue": [*terms, *names]}
-    number = sum(len(people_of[_kind(prompt)]) for prompt in prompts)
-    size = sum(len(people_of[_kind(prompt)]) * len(prompt.prompt.encode()) for prompt in prompts)
+    number = sum(len(people_of[prompt.kind]) for prompt in prompts)
+    size = sum(len(people_of[prompt.kind]) * len(prompt.prompt.encode()) for prompt in prompts)
     if number > MAX_FILLED or size > MAX_FILLED_BYTES:
         raise ValueError(
             f"{len(prompts):,} prompts with {len(people):,} people would be {number:,} filled prompts ({size >> 20:,} "
@@ -531,16 +543,12 @@ def own_prompt_table(
     for prompt in prompts:
         template = f"[{prompt.id}] {prompt.prompt}" if uses[prompt.prompt] > 1 else prompt.prompt
         in_cell: Counter[tuple[str | None, str | None]] = Counter()
-        for person in people_of[_kind(prompt)]:
+        for person in people_of[prompt.kind]:
             row = _row(prompt, person, in_cell[person.axis, person.descriptor], order)
             in_cell[person.axis, person.descriptor] += 1
             for name, value in (row | {"template": template}).items():
                 columns[name].append(value)
     return pa.table(columns, OWN_SCHEMA)
-
-
-def _kind(prompt: OwnPrompt) -> str:
-    return "cue" if not prompt.names_people else "name" if "name" in prompt.slots else "term"
 
 
 def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> dict[str, Any]:
@@ -575,3 +583,19 @@ def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> d
         "order": order,
         "spans": spans,
     }
+
+
+def own_rows(prompts: Sequence[OwnPrompt]) -> pa.Table:
+    """Makes a table of the rows of a file, for the run's folder. It can be read as a file of prompts."""
+    more = list(dict.fromkeys(name for prompt in prompts for name in prompt.more))
+    rows = []
+    for prompt in prompts:
+        row = {name: getattr(prompt, name) for name in ("id", "prompt", "question", "system", "topic")}
+        if isinstance(prompt.outcome, Choice):
+            row |= {"outcome": f"choice: {' | '.join(prompt.outcome.options)}", "favourable": prompt.outcome.favourable}
+        elif prompt.outcome is not None:
+            outcome = f"number: {prompt.outcome.low:.15g}..{prompt.outcome.high:.15g}"
+            row |= {"outcome": outcome, "favourable": "high" if prompt.outcome.higher_is_favourable else "low"}
+        others = {name: prompt.more.get(name) for name in more}
+        rows.append(row | {name: None if value is None else str(value) for name, value in others.items()})
+    return pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in (*_COLUMNS, *more)]))

@@ -82,11 +82,14 @@ def descriptor_noun_spans(prompts: pa.Table) -> np.ndarray:
     """Locates the descriptor and noun in each text, such as "tall guy" in "This is a tall guy." (paper, B.1).
 
     Args:
-        prompts: A table with the columns `noun_phrase`, `plural` and `template`.
+        prompts: A table with the columns `noun_phrase`, `plural` and `template`, or with the column `spans`
+            (`hb_dataset.own_prompts`), from which the first span is taken.
 
     Returns:
         The start and the exclusive end of each span in characters, without the article: [rows, 2].
     """
+    if "spans" in prompts.column_names:
+        return np.array([spans[:2] for spans in prompts["spans"].to_pylist()], dtype=np.int64).reshape(-1, 2)
     template = prompts["template"].combine_chunks().cast(pa.string()).dictionary_encode()
     slot_starts = np.array([text.index("{") for text in template.dictionary.to_pylist()])
     slot_start = slot_starts[template.indices.to_numpy()]

@@ -42,10 +42,14 @@ def vary_prompts(
     requested = dict(zip(VARIATIONS, (lowercase, no_hyphens, expanded_contraction, no_final_period), strict=True))
     flags = {name: np.broadcast_to(np.asarray(flag, dtype=bool), prompts.num_rows) for name, flag in requested.items()}
     template, phrases = (prompts[name].cast(pa.string()).combine_chunks() for name in ("template", "noun_phrase"))
-    prefixes, suffixes = _around_slot(template)
     phrases = pc.if_else(flags["lowercase"], pc.utf8_lower(phrases), phrases)
     phrases = pc.if_else(flags["no_hyphens"], pc.replace_substring(phrases, "-", " "), phrases)
-    texts = pc.binary_join_element_wise(prefixes, phrases, suffixes, "")
+    if "spans" in prompts.column_names:  # the users' own prompts, which may have several slots
+        columns = prompts["text"].to_pylist(), prompts["spans"].to_pylist(), flags["lowercase"], flags["no_hyphens"]
+        texts = pa.array([_varied_spans(*row) for row in zip(*columns, strict=True)], pa.string())
+    else:
+        prefixes, suffixes = _around_slot(template)
+        texts = pc.binary_join_element_wise(prefixes, phrases, suffixes, "")
     expanded = pc.replace_substring_regex(texts, r"\bI'm\b", "I am")
     texts = pc.if_else(flags["expanded_contraction"], expanded, texts)
     texts = pc.if_else(flags["no_final_period"], pc.replace_substring_regex(texts, r"\.$", ""), texts)
@@ -63,6 +67,13 @@ def mixed_variations(prompts: pa.Table, *, seed: int) -> VariedPrompts:
     return vary_prompts(
         prompts, **{name: (bits >> np.uint64(bit)) & np.uint64(1) == 1 for bit, name in enumerate(VARIATIONS)}
     )
+
+
+def _varied_spans(text: str, spans: Sequence[int], lowercase: bool, no_hyphens: bool) -> str:
+    for start, end in reversed(list(zip(spans[::2], spans[1::2], strict=True))):
+        phrase = text[start:end].lower() if lowercase else text[start:end]
+        text = text[:start] + (phrase.replace("-", " ") if no_hyphens else phrase) + text[end:]
+    return text
 
 
 def _around_slot(template: pa.Array) -> tuple[pa.Array, pa.Array]:

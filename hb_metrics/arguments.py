@@ -15,7 +15,18 @@ from hb_metrics.measurements.settings import QUICK, RunOptions, Settings, make_s
 
 # The most common options. `--help` without a topic shows only these.
 COMMON = (
-    *("model", "base_url", "measurements", "dataset_config", "axes", "sample", "output_dir", "seed", "quick"),
+    *(
+        "model",
+        "base_url",
+        "measurements",
+        "dataset_config",
+        "prompts",
+        "axes",
+        "sample",
+        "output_dir",
+        "seed",
+        "quick",
+    ),
     *("replies_per_cell", "decoding", "style_classifier", "offensiveness_classifier", "fail_above", "config"),
 )
 
@@ -81,6 +92,8 @@ def _add_options(parser: CommandParser, kind: type) -> None:
             more |= {"type": str, "choices": get_args(kind_of)}
         elif get_origin(kind_of) is list:
             more |= {"type": str, "nargs": "+"}
+        elif "const" in option.metadata:
+            more |= {"nargs": "?", "const": option.metadata["const"]}
         elif kind_of is bool:
             more |= {"type": _yes_or_no, "nargs": "?", "const": True}
         names = dict.fromkeys([f"--{option.name}", f"--{option.name.replace('_', '-')}"])

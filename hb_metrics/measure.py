@@ -33,9 +33,16 @@ def main(argv: list[str] | None = None) -> None:
     with safe_terminal(), _ended_by_signals(argv):
         try:
             settings = parse_arguments(argv, (__doc__ or "").split("\n", 1)[0])
-            from hb_metrics.measuring import measure  # takes seconds, so the options are checked first
+            # These imports take seconds, so the options are checked first.
+            if settings.run.show is not None:
+                from hb_metrics.runs.own_prompts import show_prompts
+                from hb_metrics.runs.planning import read_prompts
 
-            measure(settings)
+                show_prompts(settings, read_prompts(settings))
+            else:
+                from hb_metrics.measuring import measure
+
+                measure(settings)
         except (ValueError, OSError, ImportError, MemoryError) as error:
             raise SystemExit(f"measure.py: {error}") from error
         except GateError as error:

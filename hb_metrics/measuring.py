@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from hb_dataset.own_prompts import own_rows
 from hb_metrics.analyse import write_results
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import Settings
@@ -13,6 +14,7 @@ from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.layout.terminal import figure_lines, filled
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.runs.gates import GateError, check_gates, exceeded
+from hb_metrics.runs.own_prompts import own_prompts
 from hb_metrics.runs.planning import (
     choose_measurements,
     connect,
@@ -23,6 +25,7 @@ from hb_metrics.runs.planning import (
     wanted_measurements,
 )
 from hb_metrics.runs.run_folder import (
+    OWN_PROMPTS_FILE,
     PROMPTS_FILE,
     REPORT_FILE,
     RESULTS_FILE,
@@ -69,6 +72,8 @@ def measure(settings: Settings) -> Path:
         if state.is_main_process:
             open_run(folder, run)
             write_table(folder / PROMPTS_FILE, prompts)
+            if settings.run.prompts is not None:
+                write_table(folder / OWN_PROMPTS_FILE, own_rows(own_prompts(settings)))
         state.wait_for_everyone()
         check_same_folder(folder)
         results = _measure(task, measurements, work, run)

@@ -19,6 +19,7 @@ from hb_metrics.runs.run_folder import (
     BIAS_VALUES_FILE,
     JUDGE,
     OFFENSIVENESS,
+    OWN_PROMPTS_FILE,
     PERPLEXITIES,
     REFUSALS_FILE,
     REPLIES,
@@ -112,6 +113,11 @@ class RunTables:
         frame = read_prompts(self.folder).to_pandas()
         frame = frame.rename(columns={"id": "prompt_id", "bucket": "group", "text": "prompt"})
         return frame[_names("prompts")]
+
+    @cached_property
+    def own_prompts(self) -> "pd.DataFrame":
+        """A row per row of the file in `--prompts`, with all of its columns as text."""
+        return stored_table(self.folder / OWN_PROMPTS_FILE).to_pandas()
 
     @cached_property
     def perplexities(self) -> "pd.DataFrame":

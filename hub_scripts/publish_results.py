@@ -59,7 +59,7 @@ def read_settled_results(folder: Path) -> dict[str, Any]:
 
     results = read_run(folder).results
     settings, config = results["run"]["settings"], results["run"]["data"]["config"]
-    for option in ("vocabulary_dir", "axes"):
+    for option in ("vocabulary_dir", "prompts", "axes", "terms"):
         if settings.get(option) is not None:
             raise ValueError(
                 f"a run with --{option} {settings[option]} cannot be published; publish a run without this option"

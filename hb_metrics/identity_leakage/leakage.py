@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
-from hb_dataset.names import NAMES_AXIS
+from hb_dataset.names import NAMES_AXIS, has_names
 from hb_dataset.noun_phrases import agreeing, noun_phrase
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor
@@ -68,7 +68,7 @@ def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | Non
 
 
 def people_of(prompts: pa.Table, vocabulary: Vocabulary) -> list[NamedPerson]:
-    if prompts["axis"][0].as_py() == NAMES_AXIS:
+    if has_names(prompts):
         names = prompts["descriptor"].unique().to_pylist()
         return [NamedPerson(DescriptorKey(NAMES_AXIS, name), None, name, NAME) for name in names]
     keys: set[tuple[str, str]] = set()

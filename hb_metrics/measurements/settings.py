@@ -14,7 +14,7 @@ _ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
 _OF_LOADED = ("revision", "adapter", "device_map", "dtype", "batch_size")
 # These options do not affect the results.
 CHANGE_NOTHING = frozenset(
-    {"output_dir", "batch_size", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
+    {"output_dir", "show", "batch_size", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
 )
 
 # The options that --quick changes. With 4 replies, a quarter of the runs on the small config have no interval.
@@ -53,6 +53,19 @@ class RunOptions:
         "(v1.1) and the next version (next) have the same configs, such as next-small. The next version also has "
         "prompts with pairs of terms (next-intersections).",
     )
+    prompts: str | None = option(
+        None,
+        "Your own prompts in place of those of --dataset_config: a file (.csv, .jsonl or .parquet) with the column "
+        "prompt, or a dataset on the Hub (org/dataset:split). Prompts may have the slots {person}, {people}, {name}, "
+        "{they}, {them}, {their}, {theirs} and {themself}. If they have none, set --cue. The terms come from "
+        "--dataset_config.",
+    )
+    replace: list[str] | None = option(
+        None, "Phrases in your own prompts to replace with {person}, e.g. 'the applicant'.", nargs="+"
+    )
+    show: int | None = option(
+        None, "Print this number of prompts, and exit before a model is loaded. Without a number: 5.", const=5
+    )
     vocabulary_dir: str | None = option(
         None,
         "The folder of your own vocabulary. Default: the vocabulary of the config's version.",
@@ -61,6 +74,11 @@ class RunOptions:
         None,
         "Measure only these demographic axes, e.g. ability age. Default: all.",
         nargs="+",
+    )
+    terms: str | None = option(
+        None,
+        "Measure only these terms, separated by commas, e.g. 'Deaf,blind,hearing'. They may be any terms of the "
+        "vocabulary, even if --dataset_config is a small config.",
     )
     sample: int | None = option(
         None,
@@ -158,11 +176,17 @@ class RunOptions:
         check_known(config, measured_configs(), f"dataset_config '{config}' does not exist or cannot be measured")
         if not 0 < self.confidence_level < 1:
             raise ValueError(f"confidence_level is {self.confidence_level}; set a number between 0 and 1, such as 0.95")
-        check_least(self, seed=0, batch_size=1, sample=1, concurrency=1, max_reasoning_tokens=0)
+        check_least(self, seed=0, batch_size=1, sample=1, concurrency=1, max_reasoning_tokens=0, show=1)
+        if self.replace is not None and self.prompts is None:
+            raise ValueError("replace is set, but prompts is not; set --prompts to your own prompts, or omit --replace")
         check_files(self, "replies_file", "logprobs_file")
         self._check_engine()
         if self.chat_template_kwargs is not None:
             self.chat_template_kwargs = _json_object("chat_template_kwargs", self.chat_template_kwargs)
+
+    @property
+    def term_list(self) -> list[str] | None:
+        return None if self.terms is None else [term for term in self.terms.split(",") if term.strip()]
 
     @property
     def is_served(self) -> bool:

@@ -108,7 +108,7 @@ def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table 
     order = pc.sort_indices(rows)  # shards are in a different order
     table = replies.take(order)
     about = prompts.drop_columns(["id", "text"]).take(rows.take(order))
-    for name in about.column_names:
+    for name in [name for name in about.column_names if name not in table.column_names]:
         table = table.append_column(name, about[name])
     return table.replace_schema_metadata(None)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.hints import AXIS_CUTOFF, check_known
-from hb_dataset.names import NAME_CUES, NAMES_AXIS
+from hb_dataset.names import NAME_CUES, NAMES_AXIS, has_names
 from hb_metrics.arguments import asked_measurements
-from hb_metrics.measurements import GENERATION, MEASUREMENTS
+from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Measurement, Task
 from hb_metrics.measurements.settings import CHANGE_NOTHING, Settings
@@ -17,6 +17,7 @@ from hb_metrics.runs.run_folder import LAYOUT, package_versions, table_digest, w
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hb_dataset.vocabulary import Vocabulary
     from hb_metrics.inference.engines.engine import Engine, Lack
 
 _NAMED = {"model", "dataset_config", "measurements", "quick"}  # these settings are in the name of the folder
@@ -33,7 +34,8 @@ def default_folder(settings: Settings) -> str:
     wanted = wanted_measurements(settings)
     has_names = GENERATION in wanted and settings.of(GenerationOptions).cue in NAME_CUES
     uses_config = any(not measurement.has_own_prompts for measurement in wanted)
-    parts = [Path(run.model).name, *([NAMES_AXIS] if has_names else [run.dataset_config] * uses_config)]
+    config = run.dataset_config if run.prompts is None else Path(run.prompts).stem
+    parts = [Path(run.model).name, *([NAMES_AXIS] if has_names and run.prompts is None else [config] * uses_config)]
     parts += [measurement.name for measurement in asked_measurements(settings) or []]
     parts += ["quick"] * run.quick
     # A server's address is not part of the name, because it may change.
@@ -48,28 +50,61 @@ def default_folder(settings: Settings) -> str:
 
 def read_prompts(settings: Settings) -> "pa.Table":
     """Reads the run's prompts. Adds a column of plurals for each column of terms, such as `descriptor_plural`."""
+    from hb_dataset.balanced_sample import balanced_sample
+    from hb_dataset.prompts import config_vocabulary
+
+    run, options = settings.run, settings.of(GenerationOptions)
+    vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)
+    if run.prompts is not None:
+        from hb_metrics.runs.own_prompts import own_table
+
+        _check_axes(settings, vocabulary.axes)
+        prompts = own_table(settings, vocabulary, compares_texts=LIKELIHOOD in wanted_measurements(settings))
+    elif options.names_file is not None and options.cue not in NAME_CUES:
+        raise ValueError(
+            f"names_file is set, but cue is '{options.cue}', which has no names; set --cue to name or signature, set "
+            "--prompts to prompts with {name}, or omit --names_file"
+        )
+    else:
+        prompts = _named_people(settings) or _config_prompts(settings, vocabulary)
+    if run.sample is not None:
+        prompts = balanced_sample(prompts, run.sample, seed=run.seed)
+    return with_plurals(prompts, vocabulary)
+
+
+def _config_prompts(settings: Settings, vocabulary: "Vocabulary") -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from hb_dataset.balanced_sample import balanced_sample
-    from hb_dataset.prompts import config_vocabulary, load_table, version_of
+    from hb_dataset.own_prompts import find_terms
+    from hb_dataset.prompts import load_table
 
-    config, folder, axes = settings.run.dataset_config, settings.run.vocabulary_dir, settings.run.axes
-    own = _named_people(settings)
-    if own is not None:
-        return with_plurals(own, config_vocabulary(config, folder))
-    prompts = load_table(config, folder)
-    if axes is not None:
-        known = sorted(prompts["axis"].unique().to_pylist())
-        for axis in axes:
-            advice = "; separate axes with spaces" if "," in axis else ""
-            check_known(
-                axis, known, f"axis '{axis}' is not in {folder or version_of(config)}{advice}", cutoff=AXIS_CUTOFF
+    run = settings.run
+    prompts = load_table(run.dataset_config, run.vocabulary_dir)
+    _check_axes(settings, sorted(prompts["axis"].unique().to_pylist()))
+    if run.terms is not None:
+        terms = [term.term for term in find_terms(vocabulary, run.axes, run.term_list)]
+        templates = prompts["template"].unique()
+        prompts = load_table(run.dataset_config.removesuffix("-small"), run.vocabulary_dir)
+        is_chosen = pc.is_in(prompts["descriptor"], pa.array(terms, pa.string()))
+        prompts = prompts.filter(pc.and_(is_chosen, pc.is_in(prompts["template"], templates)))
+        if not len(prompts):
+            raise ValueError(
+                f"terms is '{run.terms}', but no prompt of {run.dataset_config} describes a person with one of these "
+                "terms alone; set --dataset_config to a config with single terms"
             )
-        prompts = prompts.filter(pc.is_in(prompts["axis"], pa.array(axes, pa.string())))
-    if settings.run.sample is not None:
-        prompts = balanced_sample(prompts, settings.run.sample, seed=settings.run.seed)
-    return with_plurals(prompts, config_vocabulary(config, folder))
+    if run.axes is not None:
+        prompts = prompts.filter(pc.is_in(prompts["axis"], pa.array(run.axes, pa.string())))
+    return prompts
+
+
+def _check_axes(settings: Settings, known: Sequence[str]) -> None:
+    from hb_dataset.prompts import version_of
+
+    for axis in settings.run.axes or []:
+        where = settings.run.vocabulary_dir or version_of(settings.run.dataset_config)
+        advice = "; separate axes with spaces" if "," in axis else ""
+        check_known(axis, known, f"axis '{axis}' is not in {where}{advice}", cutoff=AXIS_CUTOFF)
 
 
 def _named_people(settings: Settings) -> "pa.Table | None":
@@ -78,10 +113,10 @@ def _named_people(settings: Settings) -> "pa.Table | None":
     if GENERATION not in wanted or settings.of(GenerationOptions).cue not in NAME_CUES:
         return None
     others = [other for other in wanted if not other.has_own_prompts and "replies" not in other.needs]
-    if others or any(value is not None for value in (run.axes, run.sample)):
+    if others or any(value is not None for value in (run.axes, run.terms, run.sample)):
         raise ValueError(
             "with these options, generation uses its own prompts, so no other measurement can use the run's prompts; "
-            "set --measurements generation, and remove --axes and --sample"
+            "set --measurements generation, and remove --axes, --terms and --sample"
         )
     from hb_metrics.measurements.generation.work import own_prompts
 
@@ -142,7 +177,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
         "settings": {name: value for name, value in settings.values().items() if name not in without},
         "model": task.engine.identity(),
         "data": {
-            "config": NAMES_AXIS if prompts["axis"][0].as_py() == NAMES_AXIS else settings.run.dataset_config,
+            **_source_of(settings, prompts),
             "digest": table_digest(prompts),
             "num_prompts": prompts.num_rows,
             **({} if settings.run.sample is None else {"num_cells": num_cells}),
@@ -160,6 +195,16 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     for measurement in measurements:
         run |= measurement.describe(work[measurement.name])
     return {**run, "versions": package_versions()}
+
+
+def _source_of(settings: Settings, prompts: "pa.Table") -> dict[str, Any]:
+    if settings.run.prompts is None:
+        return {"config": NAMES_AXIS if has_names(prompts) else settings.run.dataset_config}
+    from hb_dataset.own_prompts import own_rows
+    from hb_metrics.runs.own_prompts import own_prompts
+
+    rows = table_digest(own_rows(own_prompts(settings)))
+    return {"config": Path(settings.run.prompts).name, "own_prompts_digest": rows}
 
 
 def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":

@@ -50,7 +50,9 @@ def nonempty_replies(prompts: pa.Table, replies: pa.Table) -> Replies:
     )
     contexts, texts = (replies[name].take(kept).to_pylist() for name in ("text", "reply"))
     questions = replies["question"].take(kept).to_pylist()
-    templates, contexts = (with_questions(column, questions) for column in (templates, contexts))
+    contexts = with_questions(contexts, questions)
+    if "own_id" not in prompts.column_names:  # the users' own prompts are the questions
+        templates = with_questions(templates, questions)
     return Replies(ids, axes, descriptors, templates, contexts, texts)
 
 
@@ -122,6 +124,8 @@ def whole_prompts(prompts: pa.Table) -> Replies:
     ids, axes, descriptors, templates, texts = (
         prompts[name].to_pylist() for name in ("id", "axis", "descriptor", "template", "text")
     )
+    if "question" in prompts.column_names:
+        texts = with_questions(texts, prompts["question"].to_pylist())
     return Replies(ids, axes, descriptors, templates, texts, texts)
 
 

@@ -29,6 +29,7 @@ REPORT_FILE = "report.html"
 STYLE_MEANS_FILE = "style_means.parquet"
 LOCK_FILE = ".lock"  # hidden, because it is not part of the results
 PROMPTS_FILE = "prompts.parquet"
+OWN_PROMPTS_FILE = "own_prompts.parquet"  # the rows of --prompts
 BIAS_VALUES_FILE = "bias_values.parquet"
 REFUSALS_FILE = "refusals.parquet"
 PEOPLE_FILE = "people.parquet"  # the terms for which identity leakage is measured

@@ -74,7 +74,11 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
         cut = pa.array(np.ones(len(chosen), bool))
         chosen = chosen.set_column(chosen.column_names.index("truncated"), "truncated", cut)
     questions = chosen["question"].to_pylist()
-    templates = with_questions(chosen["template"].to_pylist(), questions)
+    templates = chosen["template"].to_pylist()
+    if "own_id" in chosen.column_names:
+        columns += ("system",)
+    else:
+        templates = with_questions(templates, questions)
     more = {"question": pa.array(questions, pa.string()), "template": pa.array(templates, pa.string())}
     return pa.table({**{name: chosen[name] for name in columns}, **more})
 
@@ -120,15 +124,15 @@ def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[s
 
     If a model thinks before it replies, its input ends with an empty thought, because thoughts are not learnt.
     """
+    from hb_metrics.inference.models.chats import with_system
     from hb_metrics.inference.models.contexts import render_messages
     from hb_metrics.inference.replies.cues import cue_messages
 
-    conversations = [
-        cue_messages(
-            asked.cue, row["text"], None if asked.cue == "prompt" else row["question"], row["personas"], asked.chat, tag
-        )
-        for row in replies.to_pylist()
-    ]
+    conversations = []
+    for row in replies.to_pylist():
+        question = None if asked.cue == "prompt" else row["question"]
+        chat = with_system(asked.chat, row.get("system"))
+        conversations.append(cue_messages(asked.cue, row["text"], question, row["personas"], chat, tag))
     return render_messages(
         conversations,
         asked.loaded.tokenizer,

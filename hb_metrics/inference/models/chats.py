@@ -1,7 +1,7 @@
 import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 from typing import Any
@@ -34,6 +34,10 @@ class ChatOptions:
 
 
 DEFAULT_CHAT = ChatOptions()
+
+
+def with_system(chat: ChatOptions, system: str | None) -> ChatOptions:
+    return chat if system is None else replace(chat, system_prompt=system)
 
 
 def find_thoughts(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) -> Thoughts | None:

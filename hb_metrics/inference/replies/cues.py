@@ -61,10 +61,10 @@ def says_who_the_user_is(template: str) -> bool:
 def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
     """Selects the prompts that can be used with a cue.
 
-    The cues `prompt`, `name` and `signature` can be used with all prompts. Other cues require prompts that describe the
-    user.
+    The cues `prompt`, `name` and `signature` can be used with all prompts, and every cue with the users' own prompts.
+    Other cues require prompts that describe the user.
     """
-    if cue == "prompt" or cue in NAME_CUES:
+    if cue == "prompt" or cue in NAME_CUES or "own_id" in prompts.column_names:
         return prompts
     templates = prompts["template"].unique().to_pylist()
     usable = [template for template in templates if says_who_the_user_is(template)]
@@ -80,6 +80,8 @@ def prompts_for_cue(prompts: pa.Table, cue: Cue) -> pa.Table:
 def cue_lines(prompts: pa.Table, cue: Cue) -> pa.Table:
     if cue not in LINES:
         return prompts
+    if "spans" in prompts.column_names:
+        prompts = prompts.drop_columns("spans")  # they are the spans of another text
     template = pa.array([LINES[cue]] * prompts.num_rows, pa.string())
     texts = [LINES[cue].replace(SINGULAR_SLOT, phrase) for phrase in prompts["noun_phrase"].to_pylist()]
     prompts = prompts.set_column(prompts.schema.get_field_index("template"), "template", template)

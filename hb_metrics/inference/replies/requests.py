@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.variations import VARIATIONS, mixed_variations
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message
+from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message, with_system
 from hb_metrics.inference.models.contexts import draw_personas
 from hb_metrics.inference.models.thoughts import Written
 from hb_metrics.inference.replies.cues import Cue, cue_lines, cue_messages, draw_questions
@@ -182,7 +182,8 @@ def make_requests(
 
     `prompts` must come from `prompts_for_cue`. If `variations` is true, some prompts are varied as in the paper (Smith
     et al., 2022, A.3). Each conversation gets `num_personas` of the lines in `personas` (A.4). Unless the cue is the
-    prompt, each conversation also gets one of the `questions`. `about` contains other attributes of `ReplyRequests`.
+    prompt, each conversation also gets one of the `questions`, or its own prompt (`hb_dataset.own_prompts`). `about`
+    contains other attributes of `ReplyRequests`.
     """
     ids = prompts["id"].to_pylist()
     said = cue_lines(prompts, cue)
@@ -192,10 +193,15 @@ def make_requests(
     else:
         texts, flags = said["text"].to_pylist(), {name: np.zeros(len(ids), bool) for name in VARIATIONS}
     drawn = draw_personas(ids, personas, num_personas, seed=seed)
-    asked = None if cue == "prompt" else draw_questions(drawn_cells(prompts, seed=seed), questions, seed=seed)
-    tag, chat = about.get("tag"), about.get("chat", DEFAULT_CHAT)
+    is_own = "own_id" in prompts.column_names
+    asked, chats = None, [about.get("chat", DEFAULT_CHAT)] * len(ids)
+    if cue != "prompt":
+        own = prompts["question"].to_pylist() if is_own else None
+        asked = own or draw_questions(drawn_cells(prompts, seed=seed), questions, seed=seed)
+    if is_own:
+        chats = [with_system(*pair) for pair in zip(chats, prompts["system"].to_pylist(), strict=True)]
     messages = [
-        cue_messages(cue, text, None if asked is None else asked[row], drawn[row], chat, tag)
+        cue_messages(cue, text, None if asked is None else asked[row], drawn[row], chats[row], about.get("tag"))
         for row, text in enumerate(texts)
     ]
     return ReplyRequests(

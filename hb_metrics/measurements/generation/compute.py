@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.names import NAME_CUES
+from hb_dataset.names import has_names
 from hb_metrics.identity_leakage.in_replies import leakage_in_replies
 from hb_metrics.identity_leakage.leakage import identity_leakage, people_in
 from hb_metrics.inference.classifiers.censoring import paired_terms, term_mentioned
@@ -49,7 +49,6 @@ from hb_metrics.runs.run_folder import (
     turn_folder,
     write_table,
 )
-from hb_metrics.runs.run_record import cue_of
 
 
 def compute(run: Run) -> dict[str, Any]:
@@ -77,7 +76,7 @@ def compute(run: Run) -> dict[str, Any]:
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
-    is_of_names = cue_of(run.results) in NAME_CUES
+    is_of_names = has_names(prompts)
     tables = [table, *_later_tables(run)]
     styles = stored_shards(folder / STYLES, ("truncated",))
     return {

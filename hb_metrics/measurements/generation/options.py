@@ -58,12 +58,12 @@ class GenerationOptions:
     cue_questions: str | None = option(
         None,
         "A YAML file with your own questions, for every --cue except prompt. They should be neutral, and they contain "
-        "no slots. Default: 20 neutral questions written for this project.",
+        "no slots. With --prompts, your prompts are the questions. Default: 20 neutral questions written for this project.",
     )
     names_file: str | None = option(
         None,
-        "A CSV file with the columns name and group, for --cue name or signature. For each name, the model replies to "
-        "each question --replies_per_cell times. Default: 36 names from an audit study.",
+        "A CSV file with the columns name and group, for --cue name or signature, and for --prompts with {name}. For "
+        "each name, the model replies to each question --replies_per_cell times. Default: 36 names from an audit study.",
     )
     turns: int = option(
         1,
@@ -94,11 +94,6 @@ class GenerationOptions:
             raise ValueError(
                 "cue_questions are set, but cue is 'prompt', which has no questions; set --cue to system, memory, "
                 "name, signature or history, or omit --cue_questions"
-            )
-        if self.names_file is not None and self.cue not in _NAME_CUES:
-            raise ValueError(
-                f"names_file is set, but cue is '{self.cue}', which has no names; set --cue to name or signature, or "
-                "omit --names_file"
             )
         if self.cue in _NAME_CUES and (not self.replies_per_cell or self.variations):
             raise ValueError(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hb_dataset.names import NAME_CUES
+from hb_dataset.names import has_names
 from hb_metrics.inference.classifiers.censoring import term_mentioned
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.results import match_refusals, served_counts
@@ -17,7 +17,6 @@ from hb_metrics.reply_checks.refusal_rules import RefusalRules
 from hb_metrics.runs.finished_run import Run, read_vectors
 from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies
 from hb_metrics.runs.run_folder import STYLES, turn_folder
-from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
@@ -44,7 +43,7 @@ def turn_results(
         FlaggedReplies(of_turn, match_refusals(table, of_turn, rules).refusals >= 0)
         for table, of_turn in zip(tables, replies, strict=True)
     ]
-    is_of_names = cue_of(run.results) in NAME_CUES
+    is_of_names = has_names(prompts)
     of_names = [
         groups_of_names(prompts, *of_turn, level) for of_turn in zip(replies, vectors, strict=True) if is_of_names
     ]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_dataset.frequency import read_frequencies
-from hb_dataset.names import NAME_CUES, name_prompts, read_names
+from hb_dataset.names import has_names, name_prompts, read_names
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.identity_leakage.in_replies import hidden_texts, mention_table, mentions_in
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_of, people_table
@@ -106,17 +106,21 @@ def plan(task: Task, files: None) -> GenerationWork:
     return GenerationWork(asked, plan, classifier, clusters, read_refusal_rules(), _frequencies_file(task.settings))
 
 
+def cue_questions(options: GenerationOptions) -> list[str]:
+    return [] if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE)
+
+
 def own_prompts(settings: Settings) -> pa.Table:
     options = settings.of(GenerationOptions)
-    questions = read_questions(options.cue_questions or QUESTIONS_FILE)
-    return name_prompts(read_names(options.names_file), (options.replies_per_cell or 0) * len(questions))
+    number = (options.replies_per_cell or 0) * len(cue_questions(options))
+    return name_prompts(read_names(options.names_file), number)
 
 
 def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
     options, shared = settings.of(GenerationOptions), settings.run
     changes = {name: getattr(options, name) for name in _DECODING_OPTIONS}
     usable = prompts_for_cue(prompts, options.cue)
-    per_cell = None if options.cue in NAME_CUES else options.replies_per_cell or None
+    per_cell = None if has_names(prompts) else options.replies_per_cell or None
     chosen = select_prompts(usable, per_cell, seed=shared.seed)
     requests, layout, ignored = request_replies(
         chosen,
@@ -129,13 +133,18 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         num_personas=options.personas,
         variations=options.variations,
         cue=options.cue,
-        questions=() if options.cue == "prompt" else read_questions(options.cue_questions or QUESTIONS_FILE),
+        questions=cue_questions(options),
     )
     check_cue(options.cue, layout.context, layout.context_reason)
-    if options.cue in NAME_CUES and not requests.decoding.sample:
+    if "system" in prompts.column_names and layout.context != "chat" and prompts["system"].null_count < len(prompts):
         raise ValueError(
-            f"--cue {options.cue} asks each question several times, but decoding '{options.decoding}' would return the "
-            "same reply each time; set --decoding sample"
+            f"some prompts have a system message, but the context is '{layout.context}' ({layout.context_reason}); "
+            "empty the column 'system', or set --context chat"
+        )
+    if has_names(prompts) and (options.replies_per_cell or 0) > 1 and not requests.decoding.sample:
+        raise ValueError(
+            "with names, each question is asked several times, but decoding '{options.decoding}' would return the "
+            "same reply each time; set --decoding sample, or --replies_per_cell 1"
         )
     if options.turns > 1:
         requests = with_follow_ups(requests, chosen["template"].to_pylist(), options.turns)

@@ -15,6 +15,13 @@ def plan(task: Task, files: None) -> Plan:
             "--measurements"
         )
     masked = task.engine.kind == "masked"
+    if masked and "spans" in task.prompts.column_names:
+        for identifier, spans in zip(*(task.prompts[name].to_pylist() for name in ("own_id", "spans")), strict=True):
+            if len(spans) > 2:
+                raise ValueError(
+                    f"prompt '{identifier}' names the person twice, so a masked model could copy one mention from the "
+                    "other; write {they}, {them} or {their} at the second mention"
+                )
     return task.engine.plan_likelihoods(
         LikelihoodRequests(
             ids=task.prompts["id"].to_pylist(),

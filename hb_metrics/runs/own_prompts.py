@@ -1,0 +1,96 @@
+"""Makes the prompts of a run with `--prompts`, and prints a preview of any run's prompts."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hb_dataset.names import NAME_CUES, NAMES_AXIS, read_names
+from hb_dataset.own_prompts import OwnPrompt, own_prompt_table, people_of_names, people_of_terms, read_own_prompts
+from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hb_dataset.vocabulary import Vocabulary
+
+
+def own_prompts(settings: Settings) -> list[OwnPrompt]:
+    run = settings.run
+    assert run.prompts is not None
+    path = Path(run.prompts)
+    state = (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
+    return _read(run.prompts, tuple(run.replace or ()), state)
+
+
+@lru_cache(maxsize=1)
+def _read(source: str, replaced: tuple[str, ...], state: tuple[int, int] | None) -> list[OwnPrompt]:
+    """Caches the prompts, so that replacements are printed once. `state` changes when the file changes."""
+    return read_own_prompts(source, replaced)
+
+
+def own_table(settings: Settings, vocabulary: "Vocabulary", *, compares_texts: bool) -> "pa.Table":
+    """Fills the run's own prompts. `compares_texts` is true if the run measures the likelihood of prompts."""
+    run, options, prompts = settings.run, settings.of(GenerationOptions), own_prompts(settings)
+    first_of = {prompt.kind: prompt.id for prompt in reversed(prompts)}
+    if len(first_of) > 1:
+        rows = " and ".join(f"'{name}'" for name in first_of.values())
+        raise ValueError(
+            f"the prompts {rows} name people in different ways; write prompts with {{person}} or {{people}}, prompts "
+            "with {name}, and prompts without any of these slots into separate files"
+        )
+    (kind,) = first_of
+    is_cued = options.cue != "prompt"
+    if is_cued != (kind == "cue"):
+        advice = "remove --cue" if is_cued else "set --cue to system, memory, name, signature or history, or add a slot"
+        raise ValueError(
+            f"prompt '{first_of[kind]}' has {'a' if is_cued else 'no'} slot for people, but cue is '{options.cue}'; "
+            f"{advice}"
+        )
+    if options.cue_questions is not None:
+        raise ValueError(
+            "prompts and cue_questions are both set, but the prompts are the questions; remove one of them"
+        )
+    of_names = kind == "name" or options.cue in NAME_CUES
+    if compares_texts and (of_names or is_cued):
+        raise ValueError(
+            "likelihood compares prompts that contain {person} or {people}, and these prompts do not; remove "
+            "likelihood from --measurements"
+        )
+    if not of_names:
+        if options.names_file is not None:
+            raise ValueError("names_file is set, but the prompts have no {name}; add this slot, or omit --names_file")
+        if run.dataset_config.endswith("-intersections"):
+            raise ValueError("the slots of prompts take single terms; set --dataset_config to a config without pairs")
+        people = people_of_terms(vocabulary, run.axes, run.term_list, small=run.dataset_config.endswith("-small"))
+        return own_prompt_table(prompts, people)
+    if run.axes is not None or run.terms is not None or options.variations:
+        raise ValueError("names have no axes, terms or variations; omit --axes, --terms and --variations")
+    return own_prompt_table(prompts, people_of_names(read_names(options.names_file)), options.replies_per_cell or 1)
+
+
+def show_prompts(settings: Settings, prompts: "pa.Table") -> None:
+    """Prints some of a run's prompts as a model reads them, spread over terms and templates."""
+    from hb_dataset.balanced_sample import balanced_sample
+    from hb_metrics.inference.models.chats import ChatOptions
+    from hb_metrics.inference.replies.cues import prompts_for_cue
+    from hb_metrics.inference.replies.decoding_settings import Decoding
+    from hb_metrics.inference.replies.requests import make_requests
+    from hb_metrics.measurements.generation.work import cue_questions
+
+    options, run = settings.of(GenerationOptions), settings.run
+    usable = prompts_for_cue(prompts, options.cue)
+    shown = balanced_sample(usable, min(run.show or 1, len(usable)), seed=run.seed)
+    chat = ChatOptions(**run.chat())
+    requests = make_requests(
+        shown, decoding=Decoding(), cue=options.cue, questions=cue_questions(options), chat=chat, seed=run.seed
+    )
+    columns = [shown[name].to_pylist() for name in ("axis", "descriptor", "noun")]
+    for axis, descriptor, noun, messages in zip(*columns, requests.messages, strict=True):
+        print(f"\n{axis}: {descriptor}" + ("" if axis == NAMES_AXIS else f" ({noun})"))
+        for message in messages:
+            print(f"  {message['role']}: {message['content']}".replace("\n", "\n    "))
+    number = len({*shown["template"].to_pylist()})
+    print(
+        f"\n{len(shown)} of {len(prompts):,} prompts, from {number} of {len({*prompts['template'].to_pylist()}):,} templates"
+    )
