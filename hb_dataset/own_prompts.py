@@ -211,27 +211,6 @@ def _rows(source: str) -> list[tuple[str, dict[str, Any]]]:
     return rows
 
 
-def prompts_table(prompts: Sequence[OwnPrompt]) -> pa.Table:
-    """Makes a table of prompts, from which `stored_prompts` reads them. It also contains all other columns."""
-    rows = []
-    for prompt in prompts:
-        outcome, favourable = prompt.outcome, None
-        if isinstance(outcome, Choice):
-            favourable, outcome = outcome.favourable, f"choice: {' | '.join(outcome.options)}"
-        elif isinstance(outcome, Scale):
-            favourable = "high" if outcome.higher_is_favourable else "low"
-            outcome = f"number: {outcome.low!r}..{outcome.high!r}"
-        values = (prompt.prompt, prompt.id, prompt.question, prompt.system, outcome, favourable, prompt.topic)
-        more = {name: None if value is None else str(value) for name, value in prompt.more.items()}
-        rows.append({**more, **dict(zip(_COLUMNS, values, strict=True))})
-    names = dict.fromkeys((*_COLUMNS, *(name for row in rows for name in row)))
-    return pa.table({name: pa.array([row.get(name) for row in rows], pa.string()) for name in names})
-
-
-def stored_prompts(table: pa.Table) -> list[OwnPrompt]:
-    return [_own_prompt(f"row {number}", row, number) for number, row in enumerate(table.to_pylist(), start=1)]
-
-
 def _own_prompt(place: str, row: Mapping[str, Any], number: int) -> OwnPrompt:
     texts = {name: _text(place, row, name) for name in _COLUMNS[1:]}
     prompt = filled_text_in(place, row, "prompt").replace("\r\n", "\n").strip()
@@ -599,3 +578,8 @@ def own_rows(prompts: Sequence[OwnPrompt]) -> pa.Table:
         others = {name: prompt.more.get(name) for name in more}
         rows.append(row | {name: None if value is None else str(value) for name, value in others.items()})
     return pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in (*_COLUMNS, *more)]))
+
+
+def stored_prompts(table: pa.Table) -> list[OwnPrompt]:
+    """Reads the table that `own_rows` has made."""
+    return [_own_prompt(f"row {number}", row, number) for number, row in enumerate(table.to_pylist(), start=1)]

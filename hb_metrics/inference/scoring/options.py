@@ -5,6 +5,7 @@ models write it ("yes" and "Yes"). Nothing is sampled. Prompts that begin alike 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,7 +114,7 @@ def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel, 
         pairs, [], [(len(sequence) - 1,) for sequence in sequences], reply_nlls, model, tokenizer, max_positions
     )
     if fault is not None:
-        return plan
+        return replace(plan, scoring_reason=fault)
     return ScoringPlan(
         scoring="tree",
         scoring_reason="in a trial, prefix trees had the same results as single sentences",

@@ -22,9 +22,9 @@ class DecisionMeasurement(Measurement):
     def is_asked(self, settings: Settings) -> bool:
         if settings.run.measurements is not None or settings.run.prompts is None:
             return False
-        from hb_dataset.own_prompts import read_own_prompts
+        from hb_metrics.runs.own_prompts import own_prompts
 
-        return any(prompt.outcome for prompt in read_own_prompts(settings.run.prompts))
+        return any(prompt.outcome for prompt in own_prompts(settings))
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         run = results["run"]["decisions"]

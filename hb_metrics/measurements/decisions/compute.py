@@ -114,8 +114,8 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
         common["baseline"] = _estimate(found)
     pair = _pair(cells, table, how, has_rates)
     if cells.groups is not None:
-        known, _, p_value = statistics.name_gaps(table, cells.groups, how.confidence_level, seed=how.seed)
-        members = {group: np.array([other == group for other in cells.groups]) for group in known}
+        p_value = statistics.name_gaps(table, cells.groups, how.confidence_level).p_value
+        members = {one: np.array([group == one for group in cells.groups]) for one in sorted(set(cells.groups))}
         terms = [
             Term(group, _mean(table[:, chosen]), int(cells.num_answers[chosen].sum()), None, None)
             for group, chosen in members.items()
@@ -135,7 +135,7 @@ def _pair(cells: Cells, table: np.ndarray, how: _How, has_rates: bool) -> Pair |
     if cells.groups is None:
         largest = statistics.largest_gap(table, how.confidence_level, seed=how.seed)
     else:
-        names, largest, _ = statistics.name_gaps(table, cells.groups, how.confidence_level, seed=how.seed)
+        names, largest, _ = statistics.name_gaps(table, cells.groups, how.confidence_level)
     if largest is None:
         return None
     has_ratio = has_rates and np.isfinite(largest.ratio.value)

@@ -12,9 +12,9 @@ from hb_dataset.own_prompts import (
     baseline_person,
     default_noun_rows,
     own_prompt_table,
+    own_rows,
     people_of_names,
     people_of_terms,
-    prompts_table,
     read_own_prompts,
 )
 from hb_dataset.prompts import config_vocabulary
@@ -27,6 +27,7 @@ from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OP
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
+from hb_metrics.runs.own_prompts import own_prompts
 from hb_metrics.runs.run_folder import table_digest, write_table
 
 DEFAULT_NOUN = "person"
@@ -42,7 +43,8 @@ class DecisionWork(NamedTuple):
 
 def read_files(settings: Settings, prompts: pa.Table) -> list[OwnPrompt]:
     run = settings.run
-    asked = [prompt for prompt in read_own_prompts(run.prompts or SHIPPED, run.replace or ()) if prompt.outcome]
+    known = read_own_prompts(SHIPPED) if run.prompts is None else own_prompts(settings)
+    asked = [prompt for prompt in known if prompt.outcome]
     if not asked:
         raise ValueError(
             f"measurement 'decisions' needs prompts with an outcome, but no row of '{run.prompts}' has one; add the "
@@ -110,7 +112,7 @@ def _people(settings: Settings, prompts: Sequence[OwnPrompt]) -> list[Person]:
         people += people_of_names(read_names(options.names_file))
     if any("name" not in prompt.slots for prompt in prompts):
         vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)
-        people += people_of_terms(vocabulary, run.axes, run.terms and run.terms.split(","), small=run.dataset_config.endswith("-small"))
+        people += people_of_terms(vocabulary, run.axes, run.term_list, small=run.dataset_config.endswith("-small"))
     return people
 
 
@@ -120,7 +122,7 @@ def describe(work: DecisionWork) -> dict[str, Any]:
         "decisions": {
             "answers": "replies" if plan is None else "probabilities",
             "num_prompts": len(work.prompts),
-            "digest": table_digest(prompts_table(work.prompts)),
+            "digest": table_digest(own_rows(work.prompts)),
             "scoring": None if plan is None else plan.scoring,
             "scoring_reason": None if plan is None else plan.scoring_reason,
         }
@@ -131,7 +133,7 @@ def collect(task: Task, work: DecisionWork) -> None:
     folder = task.folder / DECISIONS
     if task.state.is_main_process:
         folder.mkdir(exist_ok=True)
-        write_table(folder / QUESTIONS_FILE, prompts_table(work.prompts))
+        write_table(folder / QUESTIONS_FILE, own_rows(work.prompts))
         if work.filled is not None:
             write_table(folder / FILLED_FILE, work.filled)
     task.state.wait_for_everyone()
