@@ -14,8 +14,6 @@ from scipy import optimize, stats
 
 from hb_metrics.stats.share_intervals import Bounds, share_covariances, share_interval
 
-# The minimum degrees of freedom. With fewer, the variance is too uncertain for an interval.
-MIN_FREEDOM = 4
 MIN_TERMS = 12
 MIN_PAIRS = 20
 # The minimum number of terms on an axis. With fewer, any two pairs of terms have a term in common.
@@ -28,7 +26,7 @@ MAX_RATIO = 1e6
 
 NO_FILES_REASON = "a run's folder lacks the files that the computation needs"
 FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate the standard error"
-ROUGH_REASON = "too few replies or terms to estimate the standard error"
+ROUGH_REASON = "too few replies or terms, or too few that changed, to estimate the standard error"
 UNCHANGED_REASON = "both values are the same, so the standard error is unknown"
 FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate the standard error"
 
@@ -71,7 +69,7 @@ def change_from_covariance(
     freedom for the variance of the change.
     """
     variance = _of_change(covariance)
-    if not (variance > 0 and freedom >= MIN_FREEDOM):
+    if not (variance > 0 and freedom >= 1):
         return PairedChange(first, second, None, None, UNCHANGED_REASON if first == second else ROUGH_REASON)
     squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
     half = math.sqrt(squared * variance)
@@ -82,15 +80,18 @@ def change_from_covariance(
 
 
 def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: float) -> Bounds | None:
-    """Returns the bounds of the ratio R of two values, or `None` if the true value of `first` may be 0.
+    """Returns the bounds of the ratio R of two values.
 
-    R satisfies (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀). `squared` is the square of a quantile.
+    R satisfies (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀). `squared` is the square of a quantile. The
+    result is `None` if the true value of `first` may be 0, or if an estimated variance is not above 0.
     """
     leading = first**2 - squared * covariance[0, 0]
-    if first <= 0 or leading <= 0:
-        return None
     middle = first * second - squared * covariance[0, 1]
-    root = math.sqrt(max(middle**2 - leading * (second**2 - squared * covariance[1, 1]), 0.0))
+    # This is above 0 if and only if the variance of second − R·first is above 0 for R = second / first.
+    discriminant = middle**2 - leading * (second**2 - squared * covariance[1, 1])
+    if min(first, leading, covariance[0, 0], covariance[1, 1], discriminant) <= 0:
+        return None
+    root = math.sqrt(discriminant)
     return (middle - root) / leading, (middle + root) / leading
 
 

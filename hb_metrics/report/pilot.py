@@ -16,7 +16,7 @@ from hb_metrics.runs.finished_run import Run, read_vectors
 from hb_metrics.runs.replies import FlaggedReplies, nonempty_replies
 from hb_metrics.runs.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums
-from hb_metrics.stats.intervals import gathered_moments
+from hb_metrics.stats.intervals import run_covariances
 from hb_metrics.stats.planned import (
     Range,
     Size,
@@ -74,7 +74,7 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
     cells.add(read_vectors(run.folder / STYLES).values, replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
     spreads, missing = {}, []
-    for axis, templates in gathered_moments(cells, columns, 0).items():
+    for axis, templates in run_covariances(cells, columns, 0).items():
         figures: dict[str, tuple[str, ...]] = {}
         if axis is not None:
             figures[f"{FULL}, {axis_label(axis)}"] = "by_axis", axis

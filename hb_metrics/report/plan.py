@@ -41,7 +41,6 @@ from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_reply_tab
 from hb_metrics.runs.json_files import json_faults
 from hb_metrics.runs.run_folder import REPLIES, turn_folder
 from hb_metrics.runs.run_record import cue_of
-from hb_metrics.stats.bias_variance import MIN_REPLIES
 from hb_metrics.stats.planned import (
     MAX_RANGE,
     Range,
@@ -52,6 +51,7 @@ from hb_metrics.stats.planned import (
     power_of_fall,
     predicted,
 )
+from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 MOST_REPLIES = 2000
 POWER = 0.8

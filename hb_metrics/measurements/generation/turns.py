@@ -116,6 +116,5 @@ def _plain(change: PairedChange | None) -> dict[str, Any] | None:
     found: dict[str, Any] = change._asdict()
     for name in ("interval", "relative_interval"):
         if found[name] is not None:
-            low, high = found[name]
-            found[name] = [rounded(bound, (high - low) / 2) for bound in (low, high)]
+            found[name] = rounded(*found[name])
     return found

@@ -49,7 +49,22 @@ def test_there_are_no_percent_of_a_value_that_may_be_0():
 
 
 @pytest.mark.parametrize(
-    ("covariance", "freedom"), [(np.full((2, 2), np.nan), np.nan), (np.eye(2), 3.9), (np.ones((2, 2)), np.inf)]
+    "covariance",
+    [
+        [[-0.01, 0], [0, 4]],  # unbiased variances may be below 0
+        [[0.01, 0], [0, -0.001]],
+        [[1, 2], [2, 3]],  # that of the ratio is below 0
+        [[0, 0], [0, 4]],
+    ],
+)
+def test_there_are_no_percent_where_a_variance_is_unknown(covariance):
+    change = change_from_covariance(4.0, 9.0, np.array(covariance, float), 50, 0.95)
+    assert change.relative_interval is None
+    assert (change.interval is None) == (np.array([-1, 1]) @ covariance @ [-1, 1] <= 0)
+
+
+@pytest.mark.parametrize(
+    ("covariance", "freedom"), [(np.full((2, 2), np.nan), np.nan), (np.eye(2), 0.9), (np.ones((2, 2)), np.inf)]
 )
 def test_without_a_known_variance_there_is_no_interval(covariance, freedom):
     change = change_from_covariance(2.0, 1.0, covariance, freedom, 0.95)
