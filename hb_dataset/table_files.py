@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def read_table(
-    path: Path, *needed: tuple[str, ...], strict: bool = True, limit: int = MAX_BYTES
+    path: Path, *needed: tuple[str, ...], strict: bool = True, limit: int | None = None
 ) -> list[tuple[str, dict[str, Any]]]:
     """Reads the rows of a table, each with its place for error messages. The suffix determines the format.
 
@@ -113,7 +113,7 @@ def invalid(place: str, row: Mapping[str, Any], column: str, allowed: str) -> Va
     return ValueError(f"{place}: {column} is {shown}; pass {allowed}")
 
 
-def json_lines(path: Path, limit: int = MAX_BYTES) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(path: Path, limit: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the number of each line that is not blank, counted from 1, and its JSON object."""
     # Lines are split only at line feeds, because a text may contain other line separators.
     for number, line in enumerate(io.BytesIO(_content(path, limit)), start=1):
@@ -168,7 +168,7 @@ def column_error(path: Path, missing: Iterable[str], columns: Iterable[str]) -> 
     )
 
 
-def _content(path: Path, limit: int) -> bytes:
+def _content(path: Path, limit: int | None) -> bytes:
     """Reads a file, and decompresses it if its suffix names a compression."""
     parts = []
     size = path.stat().st_size
@@ -189,7 +189,7 @@ def _content(path: Path, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _text(path: Path, *, strict: bool, limit: int) -> str:
+def _text(path: Path, *, strict: bool, limit: int | None) -> str:
     content = _content(path, limit)
     try:
         return content.decode("utf-8-sig")
@@ -199,11 +199,11 @@ def _text(path: Path, *, strict: bool, limit: int) -> str:
         return content.decode("latin-1")
 
 
-def _lines(path: Path, *, strict: bool = False, limit: int = MAX_BYTES) -> list[str]:
+def _lines(path: Path, *, strict: bool = False, limit: int | None = None) -> list[str]:
     return _text(path, strict=strict, limit=limit).replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def _csv_cells(path: Path, *, strict: bool = False, limit: int = MAX_BYTES) -> Iterator[list[str]]:
+def _csv_cells(path: Path, *, strict: bool = False, limit: int | None = None) -> Iterator[list[str]]:
     """Yields the header and then the rows. Unclosed quotes are rejected, because they would hide later rows."""
     csv.field_size_limit(2**31 - 1)  # thoughts may be longer than the default limit
     reader = csv.reader(io.StringIO(_text(path, strict=strict, limit=limit), newline=""), strict=True)
@@ -213,7 +213,7 @@ def _csv_cells(path: Path, *, strict: bool = False, limit: int = MAX_BYTES) -> I
         raise ValueError(f"'{path}' line {reader.line_num} is not CSV: {error}; correct the line") from error
 
 
-def _csv_rows(path: Path, *, strict: bool, limit: int) -> tuple[list[str], list[dict[str, Any]]]:
+def _csv_rows(path: Path, *, strict: bool, limit: int | None) -> tuple[list[str], list[dict[str, Any]]]:
     lines = _csv_cells(path, strict=strict, limit=limit)
     columns = next(lines, [])
     _check_unique(path, filter(None, columns))
@@ -228,7 +228,7 @@ def _csv_rows(path: Path, *, strict: bool, limit: int) -> tuple[list[str], list[
     return columns, rows
 
 
-def _parquet_rows(path: Path, limit: int) -> tuple[list[str], list[dict[str, Any]]]:
+def _parquet_rows(path: Path, limit: int | None) -> tuple[list[str], list[dict[str, Any]]]:
     size = 0
     rows = []
     try:
@@ -249,8 +249,10 @@ def _check_unique(path: Path, columns: Iterable[str]) -> None:
         raise ValueError(f"'{path}' has two columns with the same name; keep only one of them")
 
 
-def _check_size(path: Path, size: int, limit: int) -> None:
-    if size > limit:
+def _check_size(path: Path, size: int, limit: int | None) -> None:
+    largest = limit or MAX_BYTES
+    if size > largest:
         raise ValueError(
-            f"'{path}' is larger than the limit of {limit >> 20:,} MiB; remove the rows and columns that are not needed"
+            f"'{path}' is larger than the limit of {largest >> 20:,} MiB; remove the rows and columns that are "
+            "not needed"
         )

@@ -99,7 +99,7 @@ def read_vocabulary(folder: str | Path | None = None) -> Vocabulary:
     if not folder.is_dir():
         raise NotADirectoryError(
             f"the vocabulary folder '{folder}' does not exist; pass a folder that contains one YAML file per axis, "
-            f"{NOUNS_FILE} and {TEMPLATES_FILE} (copy {VOCABULARIES / 'v1.0'} to start)"
+            f"{NOUNS_FILE} and {TEMPLATES_FILE} (`holistic-bias new-vocabulary FOLDER` writes them)"
         )
     try:
         contents = tuple((path.name, _content(path)) for path in sorted(folder.iterdir()))

@@ -32,7 +32,9 @@ def _read(source: str, replaced: tuple[str, ...], state: tuple[int, int] | None)
 def own_table(settings: Settings, vocabulary: "Vocabulary", *, compares_texts: bool) -> "pa.Table":
     """Fills the run's own prompts. `compares_texts` is true if the run measures the likelihood of prompts."""
     run, options, prompts = settings.run, settings.of(GenerationOptions), own_prompts(settings)
-    first_of = {prompt.kind: prompt.id for prompt in reversed(prompts)}
+    first_of: dict[str, str] = {}
+    for prompt in prompts:
+        first_of.setdefault(prompt.kind, prompt.id)
     if len(first_of) > 1:
         rows = " and ".join(f"'{name}'" for name in first_of.values())
         raise ValueError(
@@ -54,8 +56,8 @@ def own_table(settings: Settings, vocabulary: "Vocabulary", *, compares_texts: b
     of_names = kind == "name" or options.cue in NAME_CUES
     if compares_texts and (of_names or is_cued):
         raise ValueError(
-            "likelihood compares prompts that contain {person} or {people}, and these prompts do not; remove "
-            "likelihood from --measurements"
+            "likelihood compares prompts that contain {person} or {people}, and these prompts do not; set "
+            "--measurements without it, such as generation,offensiveness"
         )
     if not of_names:
         if options.names_file is not None:
@@ -70,27 +72,17 @@ def own_table(settings: Settings, vocabulary: "Vocabulary", *, compares_texts: b
 
 
 def show_prompts(settings: Settings, prompts: "pa.Table") -> None:
-    """Prints some of a run's prompts as a model reads them, spread over terms and templates."""
+    """Prints some of a run's prompts, spread over terms and templates. With a cue, its text and question are shown."""
     from hb_dataset.balanced_sample import balanced_sample
-    from hb_metrics.inference.models.chats import ChatOptions
-    from hb_metrics.inference.replies.cues import prompts_for_cue
-    from hb_metrics.inference.replies.decoding_settings import Decoding
-    from hb_metrics.inference.replies.requests import make_requests
-    from hb_metrics.measurements.generation.work import cue_questions
 
-    options, run = settings.of(GenerationOptions), settings.run
-    usable = prompts_for_cue(prompts, options.cue)
-    shown = balanced_sample(usable, min(run.show or 1, len(usable)), seed=run.seed)
-    chat = ChatOptions(**run.chat())
-    requests = make_requests(
-        shown, decoding=Decoding(), cue=options.cue, questions=cue_questions(options), chat=chat, seed=run.seed
-    )
-    columns = [shown[name].to_pylist() for name in ("axis", "descriptor", "noun")]
-    for axis, descriptor, noun, messages in zip(*columns, requests.messages, strict=True):
-        print(f"\n{axis}: {descriptor}" + ("" if axis == NAMES_AXIS else f" ({noun})"))
-        for message in messages:
-            print(f"  {message['role']}: {message['content']}".replace("\n", "\n    "))
-    number = len({*shown["template"].to_pylist()})
-    print(
-        f"\n{len(shown)} of {len(prompts):,} prompts, from {number} of {len({*prompts['template'].to_pylist()}):,} templates"
-    )
+    run, cue = settings.run, settings.of(GenerationOptions).cue
+    shown = balanced_sample(prompts, min(run.show or 1, len(prompts)), seed=run.seed)
+    for row in shown.to_pylist():
+        label = cue if cue == "prompt" else f"cue ({cue})"
+        parts = ("system", row.get("system") or run.system_prompt), (label, row["text"]), ("then", row.get("question"))
+        print(f"\n{row['axis']}: {row['descriptor']}" + ("" if row["axis"] == NAMES_AXIS else f" ({row['noun']})"))
+        for name, text in parts:
+            if text is not None:
+                print(f"  {name}: {text}".replace("\n", "\n    "))
+    of_shown, of_all = (len(table["template"].unique()) for table in (shown, prompts))
+    print(f"\n{len(shown)} of {len(prompts):,} prompts, from {of_shown} of {of_all:,} templates")

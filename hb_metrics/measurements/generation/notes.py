@@ -105,8 +105,8 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
         return []
     where = {"history": "an earlier turn", "signature": "a signature"}.get(cue, "the system message")
     how = "named" if cue in NAME_CUES else "described"
-    own = run["settings"].get("cue_questions") is not None
-    neutral = "were read from a file (--cue_questions), so they may not be neutral" if own else "are neutral"
+    files = [name for name in ("cue_questions", "prompts") if run["settings"].get(name) is not None]
+    neutral = f"were read from a file (--{files[0]}), so they may not be neutral" if files else "are neutral"
     note = (
         f"The user was {how} in {where} (--cue {cue}). The questions {neutral}. They were the same for all terms in a "
         "template."

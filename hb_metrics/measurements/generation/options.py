@@ -58,12 +58,14 @@ class GenerationOptions:
     cue_questions: str | None = option(
         None,
         "A YAML file with your own questions, for every --cue except prompt. They should be neutral, and they contain "
-        "no slots. With --prompts, your prompts are the questions. Default: 20 neutral questions written for this project.",
+        "no slots. With --prompts, the prompts are the questions. Default: 20 neutral questions written for this "
+        "project.",
     )
     names_file: str | None = option(
         None,
         "A CSV file with the columns name and group, for --cue name or signature, and for --prompts with {name}. For "
-        "each name, the model replies to each question --replies_per_cell times. Default: 36 names from an audit study.",
+        "each name, the model replies to each question --replies_per_cell times. Default: 36 names from an audit "
+        "study.",
     )
     turns: int = option(
         1,

@@ -1,3 +1,5 @@
+import hashlib
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,11 +8,18 @@ import numpy as np
 
 MISSING = "–"
 _MINUS = "−"
+_LONGEST_TEMPLATE = 100
 
 
 def slot(template: str) -> str:
-    """Replaces the braces in a sentence template with readable brackets ("I love [plural noun phrase].")."""
-    return template.replace("{", "[").replace("}", "]").replace("_", " ")
+    """Writes the slots of a template in readable brackets ("I love [plural noun phrase]."), in one line.
+
+    A long template is cut, and ends in a digest that tells it from others.
+    """
+    text = re.sub(r"\{(\w+)\}", lambda match: f"[{match[1].replace('_', ' ')}]", " ".join(template.split()))
+    if len(text) <= _LONGEST_TEMPLATE:
+        return text
+    return f"{text[:_LONGEST_TEMPLATE].rstrip()}… ({hashlib.sha256(template.encode()).hexdigest()[:4]})"
 
 
 def axis_label(axis: str) -> str:
