@@ -71,10 +71,11 @@ def tree_fault(
     ordered = np.argsort([len(sequence) for sequence in sequences], kind="stable")
     unlike = ordered[[0, len(ordered) // 2, -1]]  # of very different lengths
     (tree,) = pack_prefix_trees([sequences[row] for row in unlike], 3 * length)
+    tree = tree._replace(sequences=unlike[tree.sequences])
 
     def difference() -> float:
         differences = []
-        for unit in (largest, Unit(unlike[tree.sequences], tree)):
+        for unit in (largest, Unit(tree.sequences, tree)):
             together = np.concatenate(Memory(halved_tree, "one text").run(score, unit.payload))
             for place in np.linspace(0, len(together) - 1, min(len(together), _MOST_TRIED)).astype(int):
                 ((alone,),) = Memory(halved, "one text").run(score_alone, [sequences[unit.sequences[place]]])
