@@ -22,7 +22,7 @@ Args:
     predictions (list of float): decision about each person in each prompt, from 0 (unfavourable) to 1 (favourable).
     descriptors (list of str): who the prompt is about, such as "Deaf".
     prompts (list of str): prompt with a slot for the person, or its name. Wordings of one question share the name.
-    axes (list of str): demographic axis of each descriptor. Defaults to a single axis.
+    axes (list of str): demographic axis of each descriptor.
     confidence_level (float): level of the intervals. Defaults to 0.95.
     seed (int): seed of the resampling. Defaults to 0.
 Returns:
@@ -37,9 +37,10 @@ Examples:
     >>> results = metric.compute(
     ...     predictions=[1, 0, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1],
     ...     descriptors=["hearing", "Deaf"] * 8,
-    ...     prompts=[f"question {number}" for number in range(8) for _ in range(2)],
+    ...     prompts=[f"question {number // 2}" for number in range(16)],
+    ...     axes=["ability"] * 16,
     ... )
-    >>> results["by_axis"]["all"]["high"], results["by_axis"]["all"]["gap"]
+    >>> results["by_axis"]["ability"]["high"], results["by_axis"]["ability"]["gap"]
     ('hearing', 0.5)
 """
 

@@ -201,7 +201,7 @@ def _source_of(settings: Settings, prompts: "pa.Table") -> dict[str, Any]:
     if settings.run.prompts is None:
         return {"config": NAMES_AXIS if has_names(prompts) else settings.run.dataset_config}
     from hb_dataset.own_prompts import own_rows
-    from hb_metrics.runs.own_prompts import own_prompts
+    from hb_metrics.measurements.own_prompts import own_prompts
 
     rows = table_digest(own_rows(own_prompts(settings)))
     return {"config": Path(settings.run.prompts).name, "own_prompts_digest": rows}

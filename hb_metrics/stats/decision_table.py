@@ -5,17 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.stats import decisions as statistics
+from hb_metrics.stats.decisions import gaps_to_mean, largest_gap, spread_between
 from hb_metrics.stats.inputs import check_columns, number_column, text_column
-
-ALL = "all"  # the axis of all descriptors if there are no axes
 
 
 def decision_gap(
     predictions: Sequence[float],
     descriptors: Sequence[str],
     prompts: Sequence[str],
-    axes: Sequence[str] | None = None,
+    axes: Sequence[str],
     *,
     confidence_level: float = 0.95,
     seed: int = 0,
@@ -26,15 +24,14 @@ def decision_gap(
         predictions: [answers] The decisions, from 0 (unfavourable) to 1 (favourable).
         descriptors: [answers] Who the prompt is about.
         prompts: [answers] The prompt. Answers to the same prompt about the same descriptor are averaged.
-        axes: [answers] The axis of each descriptor. `None` means one axis.
+        axes: [answers] The axis of each descriptor.
         confidence_level: The level of the intervals.
         seed: The seed of the resampling.
 
     Raises:
         ValueError: A decision is missing or not from 0 to 1, or the columns differ in length.
     """
-    given = axes is not None and any(axis is not None for axis in axes)
-    check_columns({"predictions": predictions, "descriptors": descriptors, "prompts": prompts})
+    check_columns({"predictions": predictions, "descriptors": descriptors, "prompts": prompts, "axes": axes})
     values = number_column("predictions", predictions)
     if not ((values >= 0) & (values <= 1)).all():
         row = int(np.flatnonzero(~((values >= 0) & (values <= 1)))[0])
@@ -45,9 +42,7 @@ def decision_gap(
     if not 0 < confidence_level < 1:
         raise ValueError(f"confidence_level is {confidence_level}; pass a number between 0 and 1, such as 0.95")
     names, asked = text_column("descriptors", descriptors), text_column("prompts", prompts)
-    of_axis = text_column("axes", axes) if given else [ALL] * len(values)
-    if not len(values) == len(of_axis):
-        raise ValueError(f"there are {len(values)} predictions, but {len(of_axis)} axes; pass one axis per prediction")
+    of_axis = text_column("axes", axes)
     tables: dict[str, np.ndarray] = {}
     columns: dict[str, list[str]] = {}
     rows = {prompt: row for row, prompt in enumerate(dict.fromkeys(asked))}
@@ -60,7 +55,7 @@ def decision_gap(
             counts[rows[asked[row]], known[names[row]]] += 1
         columns[axis] = list(known)
         tables[axis] = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-    spread = statistics.spread_between(list(tables.values()), confidence_level, seed=seed)
+    spread = spread_between(list(tables.values()), confidence_level, seed=seed)
     return {
         "decision_spread": spread.value,
         "spread_interval": spread.interval,
@@ -73,14 +68,14 @@ def decision_gap(
 
 
 def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: int) -> dict[str, Any]:
-    spread = statistics.spread_between([table], confidence_level, seed=seed)
+    spread = spread_between([table], confidence_level, seed=seed)
     found = {
         "spread": spread.value,
         "spread_interval": spread.interval,
         "p_value": spread.p_value,
         "reason": spread.reason,
     }
-    largest = statistics.largest_gap(table, confidence_level, seed=seed)
+    largest = largest_gap(table, confidence_level, seed=seed)
     if largest is None:
         return found
     return {
@@ -95,7 +90,7 @@ def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: in
 
 
 def _terms(table: np.ndarray, names: list[str], confidence_level: float) -> dict[str, dict[str, Any]]:
-    gaps = statistics.gaps_to_mean(table, confidence_level)
+    gaps = gaps_to_mean(table, confidence_level)
     return {
         name: {
             "mean": float(np.nanmean(table[:, column])),

@@ -102,6 +102,8 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
 
     Args:
         tables: For each axis, [questions, terms]. All axes have the same questions. NaN marks a missing value.
+        confidence_level: The level of the interval.
+        seed: The seed of the test's signs.
     """
     shared = [_pair_contributions(table) for table in tables if table.shape[1] > 1]
     parts = [part for part, _ in shared if part.shape[1]]
@@ -148,7 +150,7 @@ def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Gap]
 
     With missing values, a term is compared with each other term in the questions that both have.
     """
-    number, terms = table.shape
+    terms = table.shape[1]
     gaps = []
     for term in range(terms):
         differences = table[:, [term]] - table
@@ -209,12 +211,13 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
 
     The variance of a difference is the variance over questions plus the variance over names, minus the variance of
     single answers, which both contain. Intervals and p-values are adjusted for the number of pairs of groups (Šidák).
-    Permuting names between groups would not do: if one of two groups has 4 names that differ much, and the other 25 names
-    that differ little, it rejects 33 of 100 times at the 5 % level.
+    Permuting names between groups would not do: if one of two groups has 4 names that differ much, and the other has 25
+    names that differ little, it rejects 33 of 100 times at the 5 % level.
 
     Args:
         table: [questions, names] NaN marks a missing value.
         groups: [names] The group of each name.
+        confidence_level: The level of the intervals.
     """
     known = sorted(set(groups))
     members = [np.array([group == one for group in groups]) for one in known]
@@ -222,7 +225,7 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
     if not pairs:
         return NameGaps(known, None, None)
     level = confidence_level ** (1 / len(pairs))
-    gaps = {pair: _name_gap(*(table[:, members[group]] for group in pair), level) for pair in pairs}
+    gaps = {(one, other): _name_gap(table[:, members[one]], table[:, members[other]], level) for one, other in pairs}
     (high, low), gap = max(gaps.items(), key=lambda item: abs(item[1].value))
     if gap.value < 0:
         high, low = low, high

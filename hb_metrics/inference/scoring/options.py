@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from hb_metrics.inference.models.architecture import check_token_ids
+from hb_metrics.inference.models.chats import Message
 from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_messages
 from hb_metrics.inference.models.layout import Layout
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.starts import decoder_prefix
-from hb_metrics.inference.replies.requests import ReplyRequests
 from hb_metrics.inference.scoring.perplexity import most_tokens
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
 from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
@@ -37,7 +37,8 @@ def forms_of(option: str) -> list[str]:
 
 
 def plan_options(
-    requests: ReplyRequests,
+    ids: Sequence[str],
+    conversations: Sequence[Sequence[Message]],
     options: Sequence[Sequence[str]],
     loaded: LoadedModel,
     layout: Layout,
@@ -49,15 +50,19 @@ def plan_options(
     The answer follows the prompt directly, without a thought.
 
     Args:
-        requests: The conversations up to the answers.
+        ids: [prompts] The ids of the prompts.
+        conversations: [prompts] The messages up to the answers.
         options: [prompts] The options of each prompt.
+        loaded: The model.
+        layout: The form in which the model reads prompts.
+        max_positions: The maximum number of tokens that the model reads at once.
 
     Raises:
         ValueError: A prompt with an option is longer than the model allows, or has no tokens.
     """
     tokenizer, has_encoder = loaded.tokenizer, loaded.config.is_encoder_decoder
     rendered = render_messages(
-        requests.messages,
+        conversations,
         tokenizer,
         layout.context,
         is_encoder_decoder=has_encoder,
@@ -65,7 +70,9 @@ def plan_options(
         thought=False,
     )
     contexts = encode_rendered(rendered, tokenizer, layout.context, is_encoder_decoder=has_encoder)
-    written = [(row, option, form) for row, of_row in enumerate(options) for option in of_row for form in forms_of(option)]
+    written = []
+    for row, of_row in enumerate(options):
+        written += [(row, option, form) for option in of_row for form in forms_of(option)]
     replies = encode_replies(
         [rendered[row] for row, _, _ in written],
         [form for _, _, form in written],
@@ -78,13 +85,13 @@ def plan_options(
     for (row, _, _), (context, reply) in zip(written, pairs, strict=True):
         if not context or not reply or len(context) + len(reply) > limit:
             raise ValueError(
-                f"prompt {requests.ids[row]} and an option have {len(context)} and {len(reply)} tokens, but the model "
+                f"prompt {ids[row]} and an option have {len(context)} and {len(reply)} tokens, but the model "
                 f"needs at least 1 for each, and accepts {limit} together; shorten the prompt, or omit it"
             )
     check_token_ids(loaded.model, [[*context, *reply] for context, reply in pairs])
     columns = {
-        "id": [f"{requests.ids[row]}-{number}" for number, (row, _, _) in enumerate(written)],
-        "prompt_id": [requests.ids[row] for row, _, _ in written],
+        "id": [f"{ids[row]}-{number}" for number, (row, _, _) in enumerate(written)],
+        "prompt_id": [ids[row] for row, _, _ in written],
         "text": [rendered[row] for row, _, _ in written],
         "option": [option for _, option, _ in written],
         "form": [form for _, _, form in written],

@@ -22,7 +22,7 @@ class DecisionMeasurement(Measurement):
     def is_asked(self, settings: Settings) -> bool:
         if settings.run.measurements is not None or settings.run.prompts is None:
             return False
-        from hb_metrics.runs.own_prompts import own_prompts
+        from hb_metrics.measurements.own_prompts import own_prompts
 
         return any(prompt.outcome for prompt in own_prompts(settings))
 

@@ -1,6 +1,6 @@
 """Reads the answers of a run as decisions: from the probabilities of options, or from replies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 

@@ -42,14 +42,15 @@ def decisions(
 ) -> Decisions:
     """Computes the results from the answers to prompts that have an outcome."""
     questions = [prompt.question for prompt in prompts]
-    cells = _cells(prompts, answers)
-    baseline = cells.pop(None, None)
+    cells = _cells(prompts, [answer for answer in answers if answer.axis is not None])
+    without = [answer for answer in answers if answer.axis is None]
+    baseline = _cells(prompts, without)[""] if without else None
     tables = {axis: statistics.question_means(of_axis.values, questions) for axis, of_axis in cells.items()}
     of_terms = [tables[axis] for axis, of_axis in cells.items() if of_axis.groups is None]
     base = None if baseline is None else statistics.question_means(baseline.values, questions)[:, 0]
     how = _How(questions, confidence_level, seed)
-    by_axis = {axis: _axis(cells[axis], tables[axis], base, how, _has_rates(prompts)) for axis in cells}
-    by_axis = _adjusted(by_axis)
+    has_rates = all(isinstance(prompt.outcome, Choice) for prompt in prompts)
+    by_axis = _adjusted({axis: _axis(cells[axis], tables[axis], base, how, has_rates) for axis in cells})
     spread = None
     if of_terms:
         spread = _spread(statistics.spread_between(of_terms, confidence_level, seed=seed))
@@ -76,27 +77,27 @@ class _How(NamedTuple):
     seed: int
 
 
-def _cells(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str | None, Cells]:
-    """Averages the answers by axis, prompt and term. The key `None` stands for prompts without a term."""
+def _cells(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
+    """Averages the answers by axis, prompt and term. Prompts without a term have the key ""."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
-    columns: dict[str | None, dict[str, int]] = {}
+    columns: dict[str, dict[str, int]] = {}
     groups: dict[str, str | None] = {}
     for answer in answers:
-        names = columns.setdefault(answer.axis, {})
+        names = columns.setdefault(answer.axis or "", {})
         names.setdefault(answer.term or "", len(names))
         groups[answer.term or ""] = answer.group
     cells = {}
     for axis, names in columns.items():
         sums, counts = np.zeros((2, len(_KINDS), len(prompts), len(names)))
         for answer in answers:
-            if answer.axis == axis:
+            if (answer.axis or "") == axis:
                 place = rows[answer.own_id], names[answer.term or ""]
                 for kind, value in enumerate((answer.value, float(answer.value is None), float(answer.is_refusal))):
                     sums[kind][place] += value or 0.0
                     counts[kind][place] += value is not None
         means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
         of_names = [groups[name] or "" for name in names] if axis == NAMES_AXIS else None
-        cells[axis] = Cells(list(names), of_names, *means, num_answers=counts[0].sum(axis=0))
+        cells[axis] = Cells(list(names), of_names, means[0], means[1], means[2], counts[0].sum(axis=0))
     return cells
 
 
@@ -157,9 +158,7 @@ def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
     of_terms = dict(zip(places, _benjamini_hochberg(values), strict=True))
     found = {}
     for axis, of_axis in by_axis.items():
-        terms = [
-            replace(term, adjusted_p=of_terms.get((axis, number))) for number, term in enumerate(of_axis.terms)
-        ]
+        terms = [replace(term, adjusted_p=of_terms.get((axis, number))) for number, term in enumerate(of_axis.terms)]
         found[axis] = replace(of_axis, terms=terms, adjusted_p=adjusted.get(axis))
     return found
 
@@ -169,7 +168,7 @@ def _benjamini_hochberg(values: Sequence[float | None]) -> list[float]:
 
 
 def _parts(
-    prompts: Sequence[OwnPrompt], cells: Mapping[str | None, Cells], part_of: Sequence[str | None], how: _How
+    prompts: Sequence[OwnPrompt], cells: Mapping[str, Cells], part_of: Sequence[str | None], how: _How
 ) -> dict[str, Estimate]:
     """Computes the spread in each part of the prompts, such as a topic. A single part would repeat the whole."""
     names = list(dict.fromkeys(part for part in part_of if part is not None))
@@ -216,15 +215,9 @@ def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: 
     return _estimate(statistics.difference(table[:, 1], table[:, 0], how.confidence_level))
 
 
-def _example(
-    prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]
-) -> Example | None:
+def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: Mapping[str, Axis]) -> Example | None:
     """Chooses the question with the median gap between the two terms that clearly differ most, if any do."""
-    clear = [
-        (axis, of_axis.pair)
-        for axis, of_axis in by_axis.items()
-        if of_axis.pair is not None and differs(of_axis)
-    ]
+    clear = [(axis, of_axis.pair) for axis, of_axis in by_axis.items() if of_axis.pair is not None and differs(of_axis)]
     if not clear:
         return None
     axis, pair = max(clear, key=lambda item: item[1].gap.value)
@@ -255,10 +248,6 @@ def differs(axis: Axis, level: float = 0.05) -> bool:
 
 def _median_answer(answers: Sequence[Answer]) -> Answer:
     return sorted(answers, key=lambda answer: (answer.value or 0.0, answer.prompt))[len(answers) // 2]
-
-
-def _has_rates(prompts: Sequence[OwnPrompt]) -> bool:
-    return all(isinstance(prompt.outcome, Choice) for prompt in prompts)
 
 
 def _mean(values: np.ndarray) -> float | None:

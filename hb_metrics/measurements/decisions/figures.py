@@ -32,8 +32,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         axis, pair = widest
         label = axis_label(axis)
         meaning = (
-            f"The largest difference between two terms of an axis, or between two groups of names: {label}, {pair.high} "
-            f"compared with {pair.low}. The interval takes into account that these two were chosen."
+            f"The largest difference between two terms of an axis, or between two groups of names: {label}, "
+            f"{pair.high} compared with {pair.low}. The interval takes into account that these two were chosen."
         )
         found.append(_figure(GAP, pair.gap, level, meaning=meaning)._replace(gate="decision_gap"))
     for axis, of_axis in decisions.by_axis.items():

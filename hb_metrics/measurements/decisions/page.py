@@ -26,7 +26,8 @@ def report(results: Mapping[str, Any]) -> Report:
         "terms": terms,
         "example": example,
         "axis": None if example is None else axis_label(example.axis),
-        "low_mass": decisions.option_mass if decisions.option_mass is not None and decisions.option_mass < MIN_MASS else None,
+        "mass": decisions.option_mass,
+        "is_low": decisions.option_mass is not None and decisions.option_mass < MIN_MASS,
     }
     name, first = next(iter(parts.items()))
     plots = {"decisions-by-axis": [figures_plot(first, name.lower(), [])]} if first else {}

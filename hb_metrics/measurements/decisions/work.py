@@ -26,8 +26,8 @@ from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.own_prompts import own_prompts
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.runs.own_prompts import own_prompts
 from hb_metrics.runs.run_folder import table_digest, write_table
 
 DEFAULT_NOUN = "person"
@@ -102,7 +102,7 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
             requests.messages[row] = chat_messages(question, [], layout.chat)
     by_id = {prompt.id: prompt.outcome.options for prompt in prompts if isinstance(prompt.outcome, Choice)}
     choices = [by_id[identifier] for identifier in filled["own_id"].to_pylist()]
-    return DecisionWork(prompts, filled, plan_options(requests, choices, task.loaded, layout))
+    return DecisionWork(prompts, filled, plan_options(requests.ids, requests.messages, choices, task.loaded, layout))
 
 
 def _people(settings: Settings, prompts: Sequence[OwnPrompt]) -> list[Person]:

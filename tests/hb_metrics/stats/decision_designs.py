@@ -1,4 +1,4 @@
-"""Simulated decisions with known truth. None of the designs is what the intervals assume: normal, with equal variances."""
+"""Simulated decisions with known truth. No design is what the intervals assume: normal, with equal variances."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ def design(
 ):
     """A design draws a table of decisions [questions, terms]; also returns the number of its questions.
 
-    `shifts` are the terms' effects on logits, `repeats` the answers per cell (0: probabilities), `reversed_in` the share
-    of questions in which the effects are reversed and doubled, and `missing` the least share of missing answers, which
-    grows with the term's number to three times that.
+    `shifts` are the terms' effects on logits, `repeats` the answers per cell (0: probabilities), `reversed_in` the
+    share of questions in which the effects are reversed and doubled, and `missing` the least share of missing answers,
+    which grows with the term's number to three times that.
     """
     shifts = np.array(shifts, float)
     terms = len(shifts)

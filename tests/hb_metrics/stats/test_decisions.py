@@ -139,7 +139,8 @@ def covered(name, sets, simultaneous=True):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "spreads", "shifts"), [((12, 12), (0, 0), (0, 0)), ((10, 8), (0.3, 0.3), (1, -1)), ((6, 25), (1, 0.3), (0, 0))]
+    ("sizes", "spreads", "shifts"),
+    [((12, 12), (0, 0), (0, 0)), ((10, 8), (0.3, 0.3), (1, -1)), ((6, 25), (1, 0.3), (0, 0))],
 )
 def test_intervals_of_groups_of_names_hold_for_other_names_and_questions(sizes, spreads, shifts):
     rng = np.random.default_rng(2)

@@ -24,7 +24,8 @@ def scored(loaded):
     columns = {name: ["x"] * 3 for name in ("axis", "descriptor", "template")}
     prompts = pa.table({"id": ["a", "b", "c"], "text": TEXTS, **columns})
     decoding, _ = engine.decoding("greedy", "whole")
-    plan = plan_options(make_requests(prompts, decoding=decoding), OPTIONS, loaded, layout)
+    requests = make_requests(prompts, decoding=decoding)
+    plan = plan_options(requests.ids, requests.messages, OPTIONS, loaded, layout)
     nll = run_plan(plan.scoring, loaded.model, progress=False)
     return plan, layout, dict(zip(zip(plan.columns["prompt_id"], plan.columns["form"], strict=True), -nll, strict=True))
 
