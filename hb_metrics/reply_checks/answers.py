@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from hb_dataset.matching import plain_text, whole_words, words_pattern
 
+_NEGATIONS = {"no", "none", "not", "never", "neither"}  # within a reply, as in "I have no idea", they are no answers
 _NEGATION = re.compile(r"\b(?:not|never|cannot|neither|nor|without|unless|except)\b|n['’]t\b", re.IGNORECASE)
 _OPENING = re.compile(r"^(?:\W|\b(?:my|the|final)\b|\b(?:answer|decision|recommendation)\b(?: is|:)?)*", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.,])-?\d+(?:[.,]\d+)?(?![\w]|[.,]\d)")
@@ -15,7 +16,7 @@ def read_choice(reply: str, options: Sequence[str]) -> str | None:
     """Returns the option that a reply states, or `None` if it states none, or several.
 
     A reply states an option if it begins with the option, and a punctuation mark or nothing follows. A reply also
-    states an option if it contains this option, no other option and no negation.
+    states an option if it contains this option, no other option and no negation. The option "no" must come first.
     """
     text = plain_text(reply).text.strip()
     by_length = sorted(options, key=len, reverse=True)
@@ -27,7 +28,8 @@ def read_choice(reply: str, options: Sequence[str]) -> str | None:
     for option in by_length:  # "approve later" is not "approve"
         text, number = whole_words([words_pattern(option)]).subn(" ", text)
         stated |= {option} if number else set()
-    return stated.pop() if len(stated) == 1 and not _NEGATION.search(text) else None
+    is_clear = len(stated) == 1 and not _NEGATION.search(text) and not {word.lower() for word in stated} & _NEGATIONS
+    return stated.pop() if is_clear else None
 
 
 def read_number(reply: str, low: float, high: float) -> float | None:

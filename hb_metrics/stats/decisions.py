@@ -210,7 +210,7 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
     """Compares groups of names, where questions and names are random.
 
     The variance of a difference is the variance over questions plus the variance over names, minus the variance of
-    single answers, which both contain. Intervals and p-values are adjusted for the number of pairs of groups (Šidák).
+    single answers, which both contain. Intervals and p-values are adjusted for the number of pairs of groups (Bonferroni).
     Permuting names between groups would not do: if one of two groups has 4 names that differ much, and the other has 25
     names that differ little, it rejects 33 of 100 times at the 5 % level.
 
@@ -224,7 +224,7 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
     pairs = [(one, other) for one in range(len(known)) for other in range(one)]
     if not pairs:
         return NameGaps(known, None, None)
-    level = confidence_level ** (1 / len(pairs))
+    level = 1 - (1 - confidence_level) / len(pairs)
     gaps = {(one, other): _name_gap(table[:, members[one]], table[:, members[other]], level) for one, other in pairs}
     (high, low), gap = max(gaps.items(), key=lambda item: abs(item[1].value))
     if gap.value < 0:
@@ -235,11 +235,12 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
     ratio = rates[0] / rates[1] if rates[1] > 0 else np.nan
     largest = LargestGap(high, low, gap, Gap(ratio, None, "names are draws of their group"))
     p_values = [gap.p_value for gap in gaps.values() if gap.p_value is not None]
-    return NameGaps(known, largest, 1 - (1 - min(p_values)) ** len(pairs) if p_values else None)
+    return NameGaps(known, largest, min(1.0, len(pairs) * min(p_values)) if p_values else None)
 
 
 def _name_gap(first: np.ndarray, second: np.ndarray, confidence_level: float) -> Gap:
-    """Compares two groups of names: [questions, names] each."""
+    """Compares two groups of names: [questions, names] each. Names without any answer are left out."""
+    first, second = (group[:, ~np.isnan(group).all(axis=0)] for group in (first, second))
     rows, fault = _completed((row_means(first) - row_means(second))[:, None])
     number, value = len(rows), float(rows.mean())
     if fault is not None or min(first.shape[1], second.shape[1]) < 2:
@@ -253,7 +254,7 @@ def _name_gap(first: np.ndarray, second: np.ndarray, confidence_level: float) ->
         part = float(of_names.var(ddof=1)) / size
         over_names += part
         noise += part**2 / (size - 1)
-        singles = float(np.nanvar(centred - of_names, ddof=0)) * number / (number - 1) * size / (size - 1)
+        singles = float(np.nanvar(centred - of_names)) * number / (number - 1) * size / (size - 1)
         shared += singles / (number * size)
     variance = max(over_questions + over_names - shared, over_questions, over_names)
     if not variance:
