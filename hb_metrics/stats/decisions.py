@@ -210,7 +210,7 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
     """Compares groups of names, where questions and names are random.
 
     The variance of a difference is the variance over questions plus the variance over names, minus the variance of
-    single answers, which both contain. Intervals and p-values are adjusted for the number of pairs of groups (Bonferroni).
+    single answers, which both contain. Intervals and p-values are adjusted for the number of pairs (Bonferroni).
     Permuting names between groups would not do: if one of two groups has 4 names that differ much, and the other has 25
     names that differ little, it rejects 33 of 100 times at the 5 % level.
 

@@ -1,7 +1,8 @@
-"""Decisions from end to end: probabilities of a loaded model, answers from a file, numbers, and answers that are none."""
+"""Decisions from end to end: probabilities of a loaded model, answers from a file, and answers that are none."""
 
 import csv
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from hb_dataset.names import read_names
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics import load_run
+from hb_metrics.export_prompts import main as export
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures, verdict
@@ -34,8 +36,6 @@ def names(tmp_path_factory):
     prompts = [f"You screen CVs. {{name}} has {number} years of experience. Invite {{name}}?" for number in range(20)]
     path = write_prompts(folder / "cv.csv", prompts, **CHOICE)
     options = ["--prompts", path, "--model", "acme", "--measurements", "generation,decisions", "--replies_per_cell", 1]
-    from hb_metrics.export_prompts import main as export
-
     export([str(folder / "asked.jsonl"), *map(str, options)])
     group_of = {each.name: each.group for each in read_names()}
     rng, asked = np.random.default_rng(0), [json.loads(line) for line in (folder / "asked.jsonl").open()]
@@ -61,7 +61,7 @@ def test_a_planted_gap_between_names_is_found(names):
     assert "Decisions differ" in printed
     assert verdict(results) in (folder / "report.html").read_text().replace("&#39;", "'")
     example = results["decisions"]["example"]
-    assert example["of_high"]["answer"].startswith("Yes") and example["of_low"]["answer"] == "No."
+    assert [example[side]["answer"][:3] for side in ("of_high", "of_low")] == ["Yes", "No."]
     assert analysed(folder)
 
 
@@ -164,7 +164,8 @@ def test_one_axis_apart_is_named_with_its_terms():
     assert set(found.by_topic) == {"even", "odd"}
     assert {figure.key for figure in figures(results)} >= {"decision_spread", "decision_gap"}
     old = next(term for term in found.by_axis["age"].terms if term.name == "old")
-    assert old.adjusted_p < 0.001 and old.gap.interval[1] < 0
+    assert old.adjusted_p < 0.001
+    assert old.gap.interval[1] < 0
 
 
 def test_few_questions_say_that_nothing_is_known():
@@ -176,6 +177,4 @@ def test_few_questions_say_that_nothing_is_known():
 
 
 def as_json(found):
-    from dataclasses import asdict
-
     return json.loads(json.dumps(asdict(found)))
