@@ -64,7 +64,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
         if figure is None or figure.value is None or not math.isfinite(figure.value):
             why = "this run has no value for it"
         elif figure.unit in ("share", "small_share", "points") and limit >= 1:  # the limit was meant in percent
-            why = "the figure is a share, which is never above 1; write 2% or 2 points as 0.02"
+            why = "the figure is a share, which is never above 1; write 2% as 0.02"
         elif figure.interval is None and figure.confidence_level is not None:
             why = f"its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
         elif figure.interval is None:

@@ -18,7 +18,7 @@ def decision_gap(
     confidence_level: float = 0.95,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Computes the differences between descriptors (see `hb_metrics.stats.decisions`).
+    """Computes the differences between descriptors.
 
     Args:
         predictions: [answers] The decisions, from 0 (unfavourable) to 1 (favourable).

@@ -15,9 +15,9 @@ class DecisionMeasurement(Measurement):
     name = "decisions"
     title = "Decisions"
     words = "decisions"
+    has_own_prompts = True
     needs = ("replies",)
-    tasks = ("decision_spread",)
-    gates = ("decision_gap",)
+    gates = ("decision_spread", "decision_gap")
 
     def is_asked(self, settings: Settings) -> bool:
         if settings.run.measurements is not None or settings.run.prompts is None:

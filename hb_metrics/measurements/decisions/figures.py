@@ -26,7 +26,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         )
         detail = f"{count(decisions.num_questions)} questions"
         whole = _figure(SPREAD, decisions.spread, level, meaning=meaning, detail=detail)
-        found.append(whole._replace(task="decision_spread"))
+        found.append(whole._replace(gate="decision_spread"))
     widest = _widest(decisions)
     if widest is not None:
         axis, pair = widest

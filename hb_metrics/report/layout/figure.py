@@ -163,7 +163,7 @@ def written_interval(bounds: Bounds | None, unit: Unit) -> str:
     if bounds is None or unit == "bias":
         return numbers.interval(bounds)
     if unit == "points":
-        return f"{numbers.fixed(100 * bounds[0], 1)} to {written(bounds[1], unit)}"
+        return " to ".join(numbers.fixed(100 * bound, 1) for bound in bounds)
     return " to ".join(written(bound, unit) for bound in bounds)
 
 

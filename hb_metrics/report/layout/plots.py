@@ -32,7 +32,7 @@ BREAK = "\x1f"
 _TAGS = str.maketrans({BREAK: "<br>"})
 _TEMPLATES = ("hovertemplate", "texttemplate")  # they contain tags, so `plot` does not escape them
 _GOLDEN = 0.6180339887498949
-TICKS = {"share": ".1~%", "small_share": ".2~%"}  # Plotly's formats; other units are plain numbers
+TICKS = {"share": ".1~%", "small_share": ".2~%", "points": ".1~%"}  # Plotly's formats; other units are plain numbers
 # The colours of Okabe and Ito that are visible on white, and grey. Together with the shapes below, they distinguish 30
 # runs.
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)

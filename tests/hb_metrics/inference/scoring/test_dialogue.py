@@ -207,5 +207,5 @@ def test_few_pairs_or_few_long_ones_have_no_interval():
     one_long = results_of(-nll[:60], np.where(np.arange(60) == 0, 3000, tokens[:60]))
     assert (
         one_long["no_interval"]
-        == "60 replies of these lengths count as only 2 of equal length, and an interval needs 30"
+        == "60 replies of these lengths count as only 1 of equal length, and an interval needs 30"
     )
