@@ -68,13 +68,13 @@ def _of_axis(label: str, axis: Axis, level: float) -> list[Figure]:
     if axis.pair is not None:
         ratio = axis.pair.ratio
         beside = {} if ratio is None else {"ratio of rates": Number(ratio.value, "effect", ratio.interval)}
-        row = _part(f"{GAP} by axis", f"{GAP}, {label}", axis.pair.gap, level)
+        row = _part(f"{GAP} on each axis", f"{GAP}, {label}", axis.pair.gap, level)
         rows.append(row._replace(detail=f"{axis.pair.high} compared with {axis.pair.low}", beside=beside))
     if axis.baseline is not None:
-        rows.append(_part(f"{BASELINE} by axis", f"{BASELINE}, {label}", axis.baseline, level))
+        rows.append(_part(f"{BASELINE} on each axis", f"{BASELINE}, {label}", axis.baseline, level))
     if axis.unanswered_pair is not None:
         pair = axis.unanswered_pair
-        row = _part(f"{UNANSWERED}: largest gap by axis", f"{UNANSWERED}: largest gap, {label}", pair.gap, level)
+        row = _part(f"{UNANSWERED}: largest gap on each axis", f"{UNANSWERED}: largest gap, {label}", pair.gap, level)
         beside = {"of all answers": Number(axis.unanswered, "share"), "refusals": Number(axis.refused, "share")}
         rows.append(row._replace(detail=f"{pair.high} compared with {pair.low}", beside=beside))
     return rows
@@ -135,7 +135,9 @@ def verdict(results: Mapping[str, Any]) -> str:
             f"Decisions differ: the favourable decision is made for {who}{pair.high}{names} more often than for "
             f"{who}{pair.low}{names}, by {figure.words}.{more}"
         )
-    known = [(figure.interval[1], figure) for figure in gaps if figure.part_of == f"{GAP} by axis" and figure.interval]
+    known = [
+        (figure.interval[1], figure) for figure in gaps if figure.part_of == f"{GAP} on each axis" and figure.interval
+    ]
     if len(known) < sum(of_axis.pair is not None for of_axis in decisions.by_axis.values()) or not known:
         return "Whether decisions differ is not known, because there are too few questions for an interval."
     figure = max(known)[1]
