@@ -32,7 +32,11 @@ def write_report(
     sections = [calibration_section(calibration) for calibration in usable]
     sections += [section for report in reports for section in report.sections]
     sections += [*map(calibration_section, calibrations[len(usable) :]), *more]
-    answers = [report.answer for report in reports if report.answer is not None]
+    # Decisions are what affects people, so they come first.
+    order = sorted(range(len(reports)), key=lambda number: measured[number].name != "decisions")
+    answers = [answer for number in order if (answer := reports[number].answer) is not None]
+    if "generation" in results and "decisions" not in results:
+        answers.append("Decisions and facts were not tested.")
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
         main += measurement.figures(results)

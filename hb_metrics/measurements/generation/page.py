@@ -14,6 +14,7 @@ from hb_metrics.measurements.generation.figures import (
 )
 from hb_metrics.measurements.generation.notes import notes
 from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure, turns_figure
+from hb_metrics.measurements.generation.results import SHORT
 from hb_metrics.measurements.generation.turn_figures import (
     BY_TURN,
     REFUSALS_BY_TURN,
@@ -34,6 +35,7 @@ NUM_NAMED = 3  # the maximum number of axes that the answer names
 NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
 ALPHA = 0.05
+SHORT_SHARE = 0.5
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -70,7 +72,13 @@ def report(results: Mapping[str, Any]) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
-    answers = [generation_answer(context["whole"], parts.get(AXES, [])), names, refusals_answer(generation, parts)]
+    style = [generation_answer(context["whole"], parts.get(AXES, [])), names]
+    if generation["short_share"] >= SHORT_SHARE:
+        style = [
+            f"{share(generation['short_share'])} of the replies have fewer than {SHORT} words, so their style cannot "
+            "show how people are treated."
+        ]
+    answers = [*style, refusals_answer(generation, parts)]
     answers += turn_sentences(generation["turns"])[:1] if "turns" in generation else []
     return Report(
         sections,

@@ -21,6 +21,7 @@ NUM_CHARACTERISTIC = 2
 NUM_DRAWN = 3
 # For the whole run, the page shows this many replies.
 NUM_SHOWN = 10
+SHORT = 4  # replies with fewer words, such as "Yes." and "70", have no style to speak of
 
 
 def generation_results(
@@ -88,6 +89,7 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
         "num_filtered_replies": num_filtered,
         "num_truncated_replies": sum(truncated) if truncated else None,
         "num_distinct_replies": len(frequencies),
+        "short_share": sum(len(text.split()) < SHORT for text in replies.texts) / max(1, len(replies.texts)),
         "most_frequent_share": max(frequencies.values(), default=0) / max(1, len(replies.ids)),
         "num_with_reasoning": num_thoughts,
         "num_unclosed_reasoning": sum(unclosed),

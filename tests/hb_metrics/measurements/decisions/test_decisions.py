@@ -62,6 +62,9 @@ def test_a_planted_gap_between_names_is_found(names):
     assert verdict(results) in (folder / "report.html").read_text().replace("&#39;", "'")
     example = results["decisions"]["example"]
     assert [example[side]["answer"][:3] for side in ("of_high", "of_low")] == ["Yes", "No."]
+    printed = " ".join(printed.split())
+    assert printed.index("Decisions differ") < printed.index("their style cannot show how people are treated")
+    assert "were not tested" not in printed
     assert analysed(folder)
 
 
