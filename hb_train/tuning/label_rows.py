@@ -68,7 +68,7 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     rows = pc.index_in(pa.array(styles.ids), replies["id"])
     if rows.null_count or len(styles.ids) != run.results["generation"]["num_replies"]:
         raise ValueError(f"the style vectors in '{run.folder}' belong to other replies; measure again in a new folder")
-    columns = ("id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun")
+    columns = ["id", "text", "personas", "reply", "truncated", "axis", "descriptor", "noun"]
     chosen = replies.take(rows)
     if _ended_by_decoding(run.results["run"]["generation"]):
         cut = pa.array(np.ones(len(chosen), bool))
@@ -76,7 +76,7 @@ def replies_to_label(run: Run, styles: Vectors) -> pa.Table:
     questions = chosen["question"].to_pylist()
     templates = chosen["template"].to_pylist()
     if "own_id" in chosen.column_names:
-        columns += ("system",)
+        columns.append("system")
     else:
         templates = with_questions(templates, questions)
     more = {"question": pa.array(questions, pa.string()), "template": pa.array(templates, pa.string())}

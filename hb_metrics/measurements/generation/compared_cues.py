@@ -47,7 +47,16 @@ _MAY_DIFFER = {
 }
 # Settings that may also differ between a run with names and a run with terms. A run with names has no other
 # measurements.
-_PEOPLE = {"axes", "dataset_config", "measurements", "names_file", "replies_per_cell", "sample", "vocabulary_dir"}
+_PEOPLE = {
+    "axes",
+    "dataset_config",
+    "measurements",
+    "names_file",
+    "replies_per_cell",
+    "sample",
+    "terms",
+    "vocabulary_dir",
+}
 _AGREEMENT: tuple[str, str, Unit] = ("Agreement of directions", "pair of cues", "effect")
 _PARTS = {"term": "term", "both": "term and cue", "cue": "cue"}
 _REVERSED = 0.05  # the adjusted p-value below which an axis counts as reversed
