@@ -52,9 +52,6 @@ COMMANDS = {
     "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, for tuning.", "measure"),
     "tune": Command("hb_train.tune", "Tune a model to reduce its bias.", "tune"),
     "debias": Command("hb_train.debias", "Debias a model with a method from the RedditBias paper.", "tune"),
-    "identity-leakage": Command(
-        "hb_metrics.identity_leakage.__main__", "Measure how much a style classifier reacts to terms.", "measure"
-    ),
     "style-clusters": Command(
         "hb_metrics.style_clusters.__main__", "Find clusters of styles in a run's replies.", "measure"
     ),

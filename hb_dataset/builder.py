@@ -10,6 +10,7 @@ import datasets
 import pyarrow as pa
 from datasets.builder import Key
 
+from hb_dataset.decisions import QUESTIONS_FILE
 from hb_dataset.prompt_groups import find_groups
 from hb_dataset.prompts import CONFIGS, DEFAULT_CONFIG, config_vocabulary, find_config, version_of
 from hb_dataset.structures import structures_digest
@@ -90,6 +91,7 @@ class HolisticBias(datasets.ArrowBasedBuilder):
         versions = (*frozen_versions(), NEXT)
         vocabularies = [self.vocabulary] if vocabulary_dir else [read_version(version) for version in versions]
         made_from = " ".join([*(vocabulary.digest for vocabulary in vocabularies), structures_digest()])
+        made_from += QUESTIONS_FILE.read_text(encoding="utf-8")
         if groups is not None:  # the groups themselves and not the file's name, because the file may change
             made_from += repr(self.groups)
         hash_ = hashlib.sha256(f"{whose} {made_from}".encode()).hexdigest()[:16]

@@ -485,7 +485,9 @@ def default_noun_rows(people: Sequence[Person]) -> list[Person]:
 # --- The prompts of a run ---------------------------------------------------------------------------------------------
 
 
-def own_prompt_table(prompts: Sequence[OwnPrompt], people: Sequence[Person], copies: int = 1) -> pa.Table:
+def own_prompt_table(
+    prompts: Sequence[OwnPrompt], people: Sequence[Person], copies: int = 1, *, order: int | None = None
+) -> pa.Table:
     """Fills each prompt with each person.
 
     A prompt with `{name}` is filled with names, and a prompt with `{person}` or `{people}` with terms. If a prompt has
@@ -496,6 +498,7 @@ def own_prompt_table(prompts: Sequence[OwnPrompt], people: Sequence[Person], cop
         prompts: The prompts.
         people: Terms with nouns, and names.
         copies: The number of rows per prompt and name.
+        order: The order of the options: 0 as in the file, or 1 reversed. `None` alternates between the two.
 
     Returns:
         A table with the columns of `OWN_SCHEMA`. Each prompt, with its slots, is a template.
@@ -520,17 +523,17 @@ def own_prompt_table(prompts: Sequence[OwnPrompt], people: Sequence[Person], cop
         template = f"[{prompt.id}] {prompt.prompt}" if uses[prompt.prompt] > 1 else prompt.prompt
         in_cell: Counter[tuple[str | None, str | None]] = Counter()
         for person in people_of[prompt.kind]:
-            row = _row(prompt, person, in_cell[person.axis, person.descriptor])
+            row = _row(prompt, person, in_cell[person.axis, person.descriptor], order)
             in_cell[person.axis, person.descriptor] += 1
             for name, value in (row | {"template": template}).items():
                 columns[name].append(value)
     return pa.table(columns, OWN_SCHEMA)
 
 
-def _row(prompt: OwnPrompt, person: Person, number: int) -> dict[str, Any]:
-    """Fills a prompt. `number` is the row's number in its cell."""
+def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> dict[str, Any]:
+    """Fills a prompt. `number` is the row's number in its cell, which determines the order if it is `None`."""
     is_plural = "people" in prompt.slots and "person" not in prompt.slots
-    order = number % 2 if isinstance(prompt.outcome, Choice) else 0
+    order = 0 if not isinstance(prompt.outcome, Choice) else number % 2 if order is None else order
     text, spans = _filled(prompt, person, order)
     question = None
     if not prompt.names_people:
@@ -575,3 +578,8 @@ def own_rows(prompts: Sequence[OwnPrompt]) -> pa.Table:
         others = {name: prompt.more.get(name) for name in more}
         rows.append(row | {name: None if value is None else str(value) for name, value in others.items()})
     return pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in (*_COLUMNS, *more)]))
+
+
+def stored_prompts(table: pa.Table) -> list[OwnPrompt]:
+    """Reads the table that `own_rows` has made."""
+    return [_own_prompt(f"row {number}", row, number) for number, row in enumerate(table.to_pylist(), start=1)]

@@ -1,8 +1,8 @@
 """Defines the configs of the dataset. `load_dataset("holistic_bias", …)` and `load_table` return their tables.
 
 The configs `descriptors`, `nouns` and `templates` belong to the default version or, on the Hub, to the published
-version. `robust-fixed` and `robust-structured` have no version, because their prompts come from a grammar that may
-change.
+version. `robust-fixed`, `robust-structured` and `decisions` have no version, because they come from a grammar or a list
+of questions, which may change.
 """
 
 import itertools
@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hb_dataset.decisions import DECISION_SCHEMA, decision_rows
 from hb_dataset.hints import did_you_mean
 from hb_dataset.intersections import all_intersections, sample_intersections
 from hb_dataset.prompt_groups import PromptGroup
@@ -89,7 +90,7 @@ class Config:
         required_file: A file of the vocabulary. Versions without this file do not have the config.
         options: The arguments of `HolisticBias` that the config allows.
         measured: Whether `measure` offers the config. It offers only configs whose prompts describe people with a term.
-        has_version: False if the prompts come from a grammar and not from a version of the vocabulary.
+        has_version: False if the table does not depend on the vocabulary.
     """
 
     name: str
@@ -187,6 +188,10 @@ def _structured_prompts(_: Vocabulary, groups: Sequence[PromptGroup] | None = No
     return [structured_prompt_table(groups)]
 
 
+def _decisions(_: Vocabulary) -> list[pa.Table]:
+    return [pa.Table.from_pylist(decision_rows(), DECISION_SCHEMA)]
+
+
 # --- The configs ------------------------------------------------------------------------------------------------------
 
 
@@ -256,6 +261,13 @@ _CONFIGS_OF_NO_VERSION = (
         options=("groups",),
         has_version=False,
     ),
+    Config(
+        "decisions",
+        "Questions about a person that are decided with yes or no, in two wordings each.",
+        DECISION_SCHEMA,
+        _decisions,
+        has_version=False,
+    ),
 )
 
 
@@ -302,8 +314,8 @@ def config_vocabulary(config: str, vocabulary_dir: str | Path | None = None) -> 
         return read_version(version_of(config))
     if not find_config(config).has_version:
         raise ValueError(
-            f"config '{config}' is built from a grammar and not from a vocabulary; omit the folder '{vocabulary_dir}'. "
-            "To create prompts about other groups, use hb_dataset.structured_prompt_table"
+            f"config '{config}' is not built from a vocabulary; omit the folder '{vocabulary_dir}'. To create "
+            "structured prompts about other groups, use hb_dataset.structured_prompt_table"
         )
     return read_vocabulary(vocabulary_dir)
 
@@ -317,8 +329,8 @@ def load_table(config: str = DEFAULT_CONFIG, vocabulary_dir: str | Path | None =
 
     Returns:
         A table with the columns of `PROMPT_SCHEMA`. Intersections have the columns of `INTERSECTION_SCHEMA`, and
-        `robust-…` configs have the columns of `STRUCTURED_SCHEMA`. The configs `descriptors`, `nouns` and `templates`
-        each have their own columns.
+        `robust-…` configs have the columns of `STRUCTURED_SCHEMA`. The configs `descriptors`, `nouns`, `templates` and
+        `decisions` each have their own columns.
 
     Raises:
         ValueError: The config does not exist, or the vocabulary has faults (`FaultsError`).

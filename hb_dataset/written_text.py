@@ -64,11 +64,9 @@ def words_fault(value: str) -> str | None:
     return fault
 
 
-def sentence_fault(value: str) -> str | None:
+def sentence_fault(value: str, most: int = MAX_SENTENCE_CHARACTERS) -> str | None:
     without_slots = _SLOT.sub(lambda slot: "x" * len(slot[0]), value)
-    return (
-        _length_fault(value, MAX_SENTENCE_CHARACTERS) or text_fault(value) or _sign_fault(without_slots, SENTENCE_SIGNS)
-    )
+    return _length_fault(value, most) or text_fault(value) or _sign_fault(without_slots, SENTENCE_SIGNS)
 
 
 def remark_fault(value: str) -> str | None:

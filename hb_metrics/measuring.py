@@ -9,12 +9,12 @@ from typing import Any
 from hb_dataset.own_prompts import own_rows
 from hb_metrics.analyse import write_results
 from hb_metrics.measurements.measurement import Measurement, Task
+from hb_metrics.measurements.own_prompts import own_prompts
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.report.changes import comparable_figures
 from hb_metrics.report.layout.terminal import figure_lines, filled
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.runs.gates import GateError, check_gates, exceeded
-from hb_metrics.runs.own_prompts import own_prompts
 from hb_metrics.runs.planning import (
     choose_measurements,
     connect,

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,20 +18,17 @@ from hb_dataset import load_table
 from hb_dataset.balanced_sample import balanced_sample
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.inference.classifiers.censoring import masked_texts, paired_terms
-from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
 from hb_metrics.inference.classifiers.styles import load_style_classifier
-from hb_metrics.inference.models.contexts import ContextFormat, detect_context
+from hb_metrics.inference.models.contexts import detect_context
 from hb_metrics.inference.models.loading import LoadedModel, model_kind
 from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
 from hb_metrics.inference.replies.requests import make_requests, select_prompts
-from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.runs.replies import Replies, is_empty
 from hb_metrics.runs.run_folder import plural_forms, with_plurals
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 GEN_BIAS = ("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high")
-LOWER_IS_BETTER = (*GEN_BIAS, "offensive_share", "mean_offensiveness")
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +41,6 @@ class GenBiasCallback(TrainerCallback):
 
     * `eval_full_gen_bias` (debiased, ×1000), and the bounds of its interval, `eval_full_gen_bias_low` and
       `eval_full_gen_bias_high`.
-    * `eval_offensive_share` and `eval_mean_offensiveness`.
     * `eval_distinct_share`, the share of distinct replies.
     * `eval_num_replies`, the number of non-empty replies.
 
@@ -60,9 +56,7 @@ class GenBiasCallback(TrainerCallback):
             terms (`with_plurals`).
         seed: The seed for drawing prompts and sampling replies.
         style_classifier: As in `--style_classifier` of `measure`.
-        offensiveness_classifier: As in `--offensiveness_classifier`.
         decoding: The preset, as in `--decoding`.
-        context: The format of prompts, as in `--context`.
 
     Raises:
         ValueError: There are too few prompts, the trainer has no tokenizer, or the weights are sharded.
@@ -78,9 +72,7 @@ class GenBiasCallback(TrainerCallback):
         prompts: str | pa.Table = "v1.0-small",
         seed: int = 0,
         style_classifier: str = "embedded",
-        offensiveness_classifier: str = "embedded",
         decoding: str = "sample",
-        context: ContextFormat | Literal["auto"] = "auto",
     ) -> None:
         kind = trainer.accelerator.distributed_type
         plugin = trainer.accelerator.state.deepspeed_plugin if kind == DistributedType.DEEPSPEED else None
@@ -88,7 +80,7 @@ class GenBiasCallback(TrainerCallback):
             raise ValueError(
                 f"the weights are sharded ({kind}), but each process needs the whole weights to reply; use DDP"
             )
-        self.trainer, self.seed, self.decoding, self.context = trainer, seed, decoding, context
+        self.trainer, self.seed, self.decoding = trainer, seed, decoding
         self.tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
         if not isinstance(self.tokenizer, PreTrainedTokenizerBase):
             raise ValueError("the trainer has no tokenizer to encode prompts; set processing_class=tokenizer")
@@ -97,7 +89,6 @@ class GenBiasCallback(TrainerCallback):
         self.prompts = draw_prompts(prompts, num_replies, replies_per_cell, num_templates, seed=seed)
         with random_state_kept():
             self.styles = load_style_classifier(style_classifier, device=trainer.args.device)
-            self.offensive = load_offensiveness_classifier(offensiveness_classifier, device=trainer.args.device)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Checks the options, and moves this callback before all other callbacks, because they may read its figures."""
@@ -106,7 +97,7 @@ class GenBiasCallback(TrainerCallback):
             raise ValueError(
                 "eval_strategy is 'no', but Gen Bias is measured at evaluations; set eval_strategy='steps'"
             )
-        if name in LOWER_IS_BETTER and args.greater_is_better:
+        if name in GEN_BIAS and args.greater_is_better:
             raise ValueError(f"greater_is_better is True, but the lowest '{name}' is best; set greater_is_better=False")
         handler = self.trainer.callback_handler
         with random_state_kept(), evaluated(self.trainer.model) as model:
@@ -127,7 +118,7 @@ class GenBiasCallback(TrainerCallback):
         with random_state_kept(), evaluated(trainer.model) as model:
             plan, loaded = self._plan(model)
             shares = gather_object([self._share(plan, loaded)])
-        figures = dict.fromkeys((*LOWER_IS_BETTER, "distinct_share"), math.nan)
+        figures = dict.fromkeys((*GEN_BIAS, "distinct_share"), math.nan)
         complete = [share for share in shares if share is not None]
         replies = sorted((reply for share in complete for reply in share), key=lambda reply: plan.ids[reply[0]])
         if replies and len(complete) == len(shares):
@@ -137,29 +128,17 @@ class GenBiasCallback(TrainerCallback):
             # Each process classifies all replies. If processes shared the work, batches would differ, and probabilities
             # could differ in their last bits.
             with random_state_kept():
-                offence = self.offensive.probabilities(texts)[:, 0]
                 forms = plural_forms(self.prompts), paired_terms(self.prompts)
                 vectors = self.styles.probabilities(masked_texts(Replies([], axes, terms, [], [], texts), *forms))
             figures["distinct_share"] = len(set(texts)) / len(texts)
-            averages = offensiveness(offence, terms, templates, axes)
-            figures |= {"offensive_share": averages["offensive_share"], "mean_offensiveness": averages["mean"]}
             figures |= _gen_bias(vectors, terms, templates, axes, self.styles.labels)
         return {**figures, "num_replies": len(replies), "gen_bias_seconds": time.monotonic() - start}
 
     def _plan(self, model: Any) -> tuple[ReplyPlan, LoadedModel]:
-        loaded = LoadedModel(
-            tokenizer=self.tokenizer,
-            config=model.config,
-            kind=model_kind(model.config),
-            name=str(model.config.name_or_path),
-            source=str(model.config.name_or_path),
-            revision=None,
-            digest="",
-            model=model,
-            dtype=str(model.dtype).removeprefix("torch."),
-        )
-        detected, reason = detect_context(model, self.tokenizer)
-        context = detected if self.context == "auto" else self.context
+        about: dict[str, Any] = dict.fromkeys(("name", "source"), str(model.config.name_or_path))
+        about |= {"digest": "", "dtype": str(model.dtype).removeprefix("torch."), "kind": model_kind(model.config)}
+        loaded = LoadedModel(tokenizer=self.tokenizer, config=model.config, revision=None, model=model, **about)
+        context, reason = detect_context(model, self.tokenizer)
         extent, _ = choose_extent("auto", context, self.decoding)
         decoding = decoding_preset(self.decoding, model, extent)
         requests = make_requests(self.prompts, decoding=decoding, seed=self.seed, extent=extent)
@@ -184,35 +163,34 @@ class GenBiasCallback(TrainerCallback):
         return [(row, reply) for row, reply in zip(rows, replies, strict=True) if not is_empty(reply)]
 
 
-def draw_prompts(prompts: pa.Table, number: int, each: int, num_templates: int, *, seed: int) -> pa.Table:
-    """Draws about `number` prompts: `each` per term in each template. The terms are balanced over axes."""
+def draw_prompts(prompts: pa.Table, number: int, per_cell: int, num_templates: int, *, seed: int) -> pa.Table:
+    """Draws about `number` prompts: `per_cell` per term in each template. The terms are balanced over axes."""
     names = sorted(set(prompts["template"].to_pylist()))
     names = random.Random(seed).sample(names, min(num_templates, len(names)))
     prompts = prompts.filter(pc.is_in(prompts["template"], pa.array(names, pa.string())))
     keys = list(zip(prompts["axis"].to_pylist(), prompts["descriptor"].to_pylist(), strict=True))
     most = max(Counter(zip(keys, prompts["template"].to_pylist(), strict=True)).values(), default=0)
-    there, of_term = len(set(keys)), each * num_templates
-    if len(names) < num_templates or not 1 <= each <= most or not 2 <= number // of_term <= there:
+    there, of_term = len(set(keys)), per_cell * num_templates
+    if len(names) < num_templates or not 1 <= per_cell <= most or not 2 <= number // of_term <= there:
         raise ValueError(
-            f"num_replies is {number}, replies_per_cell is {each} and num_templates is {num_templates}, but these "
+            f"num_replies is {number}, replies_per_cell is {per_cell} and num_templates is {num_templates}, but these "
             f"templates contain {there} terms, with up to {most} prompts per term and template; set num_replies to a "
             f"number from {2 * of_term} to {there * of_term}, replies_per_cell to at most {most}, and num_templates "
             f"to at most {len(names)}"
         )
     drawn = balanced_sample(prompts, number // of_term, seed=seed)
     chosen = set(zip(drawn["axis"].to_pylist(), drawn["descriptor"].to_pylist(), strict=True))
-    return select_prompts(prompts.filter(pa.array([key in chosen for key in keys])), each, seed=seed)
+    return select_prompts(prompts.filter(pa.array([key in chosen for key in keys])), per_cell, seed=seed)
 
 
 @contextmanager
 def evaluated(model: Any) -> Iterator[Any]:
     """Yields the model in evaluation mode without autocast, but with its adapter. Restores its state afterwards."""
+    outer = model
     if hasattr(model, "get_base_model"):
         if getattr(model.active_peft_config, "is_prompt_learning", False):
             raise ValueError("the adapter learns prompts and does not change the model's layers; use LoRA")
-        outer, model = model, model.get_base_model()
-    else:
-        outer = model
+        model = model.get_base_model()
     modes = {module: module.training for module in outer.modules()}
     forward, original = model.__dict__.get("forward"), model.__dict__.get("_original_forward")
     outer.eval()

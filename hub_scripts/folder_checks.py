@@ -37,47 +37,38 @@ def subfolder_faults(folder: Path) -> list[Fault]:
 
 
 def frozen_faults(folder: Path) -> list[Fault]:
-    folder = folder.absolute()
-    root, own = folder.parent, read_frozen()
+    root = folder.absolute().parent
     # In a checkout, a folder with this name contains the versions even if their record is missing.
     in_checkout = root.resolve().parts[-2:] == (LICENCE.parent.name, "vocabulary")
     if not (root / FROZEN_FILE).is_file() and not in_checkout:
-        beside = [version for version in own if folder.name == NEXT and (root / version).is_dir()]
-        return [fault for version in beside for fault in _version_faults(root, version, own[version])]
-    faults = []
-    recorded = _recorded(root)
-    for version, record in own.items():
-        if recorded.get(version) != record:
+        return []
+    own, recorded, faults = read_frozen(), _recorded(root), []
+    newest = max(own, key=version_number)
+    for version, record in {**recorded, **own}.items():
+        if version in own and recorded.get(version) != record:
             message = (
                 f"the record of the frozen version {version} was changed; a version's record never changes, so undo "
                 f"the change (git checkout -- {shown_path(root / FROZEN_FILE)})"
             )
             faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
-        faults += _version_faults(root, version, record)
-    newest = max(own, key=version_number)
-    for version in recorded.keys() - own:
-        if VERSION_NAME.fullmatch(version) is None or version_number(version) < version_number(newest):
+        is_later = VERSION_NAME.fullmatch(version) is not None and version_number(version) > version_number(newest)
+        if version in own or is_later:
+            faults += _version_faults(root, version, record)
+        else:
             message = (
                 f"{version!r} is not a valid name for a version after {newest}; use a name such as v2.0, and freeze "
                 "versions only with hub_scripts/freeze_version.py"
             )
             faults.append(Fault(f"../{FROZEN_FILE}", 1, message))
-        else:
-            faults += _version_faults(root, version, recorded[version])
     licence = root.parent / LICENCE.name
     text = licence.read_bytes() if licence.is_file() else None
     if text != LICENCE.read_bytes() and (text is not None or in_checkout):
-        change = "removed" if text is None else "changed"
-        message = f"is the licence of the vocabulary and was {change}; undo the change (git checkout)"
-        faults.append(Fault(f"../../{LICENCE.name}", 1, message))
+        faults.append(Fault(f"../../{LICENCE.name}", 1, "is the vocabulary's licence; undo the change (git checkout)"))
+    known = {NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE, NAMES_FILE.name}
     for path in root.iterdir():
-        hidden_file = path.name.startswith(".") and path.is_file()  # operating systems create such files
-        if hidden_file or path.name in (NEXT, *own, *recorded, FROZEN_FILE, CHANGELOG_FILE, NAMES_FILE.name):
-            continue
-        message = "does not belong to the versions of the vocabulary; remove it"
-        if path.is_dir():
-            message = "is not recorded as a frozen version; remove it (hub_scripts/freeze_version.py freezes versions)"
-        faults.append(Fault(f"../{path.name}", 1, message))
+        if path.name not in known and not (path.name.startswith(".") and path.is_file()):  # systems create such files
+            message = "is neither a frozen version nor a file of the vocabulary; remove it"
+            faults.append(Fault(f"../{path.name}", 1, message))
     return faults
 
 
@@ -98,18 +89,19 @@ def shown_path(path: Path) -> str:
 
 def _version_faults(root: Path, version: str, record: Mapping[str, Any]) -> list[Fault]:
     path = root / version
-    restore = f"git checkout -- {shown_path(path)}"
-    if not path.is_dir():
-        return [Fault(f"../{version}", 1, f"the frozen version {version} is missing; restore it ({restore})")]
-    links = link_faults(path)
-    try:
-        if not links:
+    reason = "its folder is missing"
+    if path.is_dir() and (links := link_faults(path)):
+        reason = str(links[0])
+    elif path.is_dir():
+        try:
             verify_version(version, root, record=record)
             return []
-        reason = str(links[0])
-    except ValueError as error:
-        reason = error.reason if isinstance(error, FrozenError) else str(error)
-    message = f"{version} is frozen and was changed ({reason}); undo the change ({restore}), and edit `{NEXT}`"
+        except ValueError as error:
+            reason = error.reason if isinstance(error, FrozenError) else str(error)
+    message = (
+        f"{version} is frozen and was changed ({reason}); undo the change (git checkout -- {shown_path(path)}), and "
+        f"edit `{NEXT}`"
+    )
     return [Fault(f"../{version}", 1, message)]
 
 

@@ -32,11 +32,9 @@ from hb_dataset.versions import (
 )
 from hb_dataset.vocabulary import VOCABULARIES, Vocabulary, vocabulary_files
 from hb_dataset.whole_files import write_text
-from hub_scripts.check_terms import check
+from hub_scripts.check_terms import check, visible
 from hub_scripts.folder_checks import CHANGELOG_FILE
-from hub_scripts.term_changes import Changed
-from hub_scripts.term_entries import TERM, Entry
-from hub_scripts.term_report import Report, visible
+from hub_scripts.term_entries import TERM, Changed, Changes, Entry
 
 _TITLE = "# Changes of the vocabulary, newest first\n"
 
@@ -87,9 +85,16 @@ def freeze_version(version: str, root: Path = VOCABULARIES) -> dict[str, Any]:
     for file in vocabulary_files(after):  # notes and hidden files in the folder are not copied
         shutil.copy(root / NEXT / file, root / version)
     counts = golden_counts(version, root, after)
-    _write_changelog(root / CHANGELOG_FILE, version, changelog_section(report, newest))
+    frozen = read_frozen(root)
+    old, new = frozen[newest]["counts"], counts
+    section = [
+        f"Compared with {newest}: {old['rows'][newest]:,} → {new['rows'][version]:,} prompts, "
+        f"{old['distinct_texts'][newest]:,} → {new['distinct_texts'][version]:,} distinct sentences.",
+        *changelog_lines(report.changes),
+    ]
+    _write_changelog(root / CHANGELOG_FILE, version, "\n".join(section))
     today = datetime.now(UTC).date().isoformat()
-    record = {**read_frozen(root), version: frozen_record(version, after, counts, today)}
+    record = {**frozen, version: frozen_record(version, after, counts, today)}
     write_text(root / FROZEN_FILE, json.dumps(record, indent=2) + "\n")
     verify_version(version, root)
     return counts
@@ -102,21 +107,13 @@ def golden_counts(version: str, root: Path, vocabulary: Vocabulary) -> dict[str,
     return {**vocabulary_counts(vocabulary), **table_counts(tables)}
 
 
-def changelog_section(report: Report, against: str) -> str:
-    changes, counts = report.changes, report.effect
-    relabelled = [change for change in changes.changed if "preference" in {key for key, _, _ in change.differences}]
-    others = [change for change in changes.changed if change not in relabelled]
-    lines = [
-        f"Compared with {against}: {counts.before.rows:,} → {counts.after.rows:,} prompts, "
-        f"{counts.before.texts:,} → {counts.after.texts:,} distinct sentences.",
+def changelog_lines(changes: Changes) -> list[str]:
+    return [
         *_entry_lines("Added", changes.added),
         *_entry_lines("Removed", changes.removed),
-        *_change_lines("Relabelled", relabelled),
-        *_change_lines("Changed", others),
+        *_change_lines("Relabelled", [change for change in changes.changed if "preference" in change.differences]),
+        *_change_lines("Changed", [change for change in changes.changed if "preference" not in change.differences]),
     ]
-    counts_by_kind = [(changes.num_unnamed_added, "added"), (changes.num_unnamed_removed, "removed")]
-    unnamed = [f"{number} {what} ({kind})" for kinds, what in counts_by_kind for kind, number in kinds.items()]
-    return "\n".join([*lines, *(["", f"Rules for combining words: {', '.join(unnamed)}."] if unnamed else [])])
 
 
 def _entry_lines(title: str, entries: Sequence[Entry]) -> list[str]:
@@ -130,7 +127,7 @@ def _entry_lines(title: str, entries: Sequence[Entry]) -> list[str]:
 def _change_lines(title: str, changed: Sequence[Changed]) -> list[str]:
     lines = []
     for change in changed:
-        what = ", ".join(f"{key} {_value(old)} → {_value(new)}" for key, old, new in change.differences)
+        what = ", ".join(f"{key} {_value(old)} → {_value(new)}" for key, (old, new) in change.differences.items())
         lines.append(f"* {change.after.axis or change.after.kind} {_code(change.before.name)}: {what}")
     return ["", f"### {title}", "", *lines] if lines else []
 

@@ -14,27 +14,24 @@ from hb_dataset.vocabulary_faults import MAX_WORDS_BEFORE
 from hb_dataset.written_text import other_letters
 from hb_dataset.yaml_lines import Fault
 from hub_scripts.near_terms import look_alike, near_index, near_places, one_edit_apart, same_but_for_spelling
-from hub_scripts.term_changes import Changed, Changes
-from hub_scripts.term_entries import NOUN, STANDALONE, TERM, Contents, Entry
+from hub_scripts.term_entries import NOUN, STANDALONE, TEMPLATE, TERM, Changed, Changes, Entry
 
 # A change to one of these keys may create a duplicate or wrong English.
 _NAMING = frozenset(("term", "noun", "axis", "preference"))
-_WORDING = frozenset(("term", "noun", "noun_phrase", "template", "bucket", "plural", "article"))
+WORDING = frozenset(("term", "noun", "noun_phrase", "template", "bucket", "plural", "article"))
 _AFTER_A_NOUN = frozenset(("who", "who's", "with", "without", "in", "on", "of", "from", "at", "by", "for", "under"))
 _PARTS_BEFORE = 4  # the maximum number of words between spaces or hyphens, as in "seventy-five-year-old"
 # Words whose first letter may be misleading for the article: "European", "unique", "80-year-old", "FTM".
 _MISLEADING = re.compile(r"(?i:eu|u[^n]|uni|one|ho[nu]|heir|\d)|[A-Z][A-Z0-9.-]")
 
 
-def source_faults(before: Contents, changes: Changes) -> list[Fault]:
+def source_faults(before: Sequence[Entry], changes: Changes) -> list[Fault]:
     """Reports new entries without their own source. A file's source applies only to its older entries."""
-    faults = []
+    faults, old_files = [], {entry.file for entry in before}
     for entry in changes.added:
         of_file = "its file has none either" if entry.file_source is None else "the file's source is for older entries"
-        inherited = entry.value.source is None or (
-            entry.file in before.files and entry.value.source == entry.file_source
-        )
-        if inherited:
+        source = entry.value.source
+        if source is None or (entry.file in old_files and source == entry.file_source):
             message = (
                 f"{entry.kind} {entry.name!r} is new and has no `source` ({of_file}); write `source:` and name a "
                 "text, a person or a community that uses it"
@@ -43,19 +40,19 @@ def source_faults(before: Contents, changes: Changes) -> list[Fault]:
     return faults
 
 
-def things_to_look_at(after: Contents, changes: Changes) -> list[Fault]:
-    things = []
-    for kind in (TERM, NOUN):
-        entries = after.of_kind(kind)
-        index = near_index(entry.name for entry in entries)
-        for entry in (*changes.added, *_changed_in(changes, _NAMING)):
-            if entry.kind == kind:
-                near = [entries[place] for place in near_places(entry.name, index)]
-                things += [Fault(entry.file, entry.line, message) for message in _near(entry, near)]
-    nouns = after.nouns
-    openings = [_spoken(template.parts[0]) for template in after.templates]
-    for entry in (*changes.added, *_changed_in(changes, _WORDING)):
-        things += [Fault(entry.file, entry.line, message) for message in _wording(entry, nouns, openings)]
+def hints(entries: Sequence[Entry], changes: Changes) -> set[Fault]:
+    """Returns the possible mistakes in added and changed entries."""
+    index = near_index(entry.name for entry in entries)
+    nouns = [entry.value for entry in entries if entry.kind == NOUN]
+    templates = [entry.value for entry in entries if entry.kind == TEMPLATE and entry.name.count("{") == 1]
+    openings = [_spoken(template.parts[0]) for template in templates]
+    messages = [(change.after, message) for change in changes.changed for message in _history(change)]
+    for entry in (*changes.added, *_changed_in(changes, _NAMING)):
+        if entry.kind in (TERM, NOUN):
+            near = (entries[place] for place in near_places(entry.name, index))
+            messages += [(entry, message) for message in _near(entry, [o for o in near if o.kind == entry.kind])]
+    for entry in (*changes.added, *_changed_in(changes, WORDING)):
+        messages += [(entry, message) for message in _wording(entry, nouns, openings)]
     for entry in changes.added:
         if entry.kind in (TERM, STANDALONE) and entry.value.preference is not None and entry.value.note is None:
             message = (
@@ -63,14 +60,12 @@ def things_to_look_at(after: Contents, changes: Changes) -> list[Fault]:
                 "who was asked and when, or omit `preference`, which records the answers of the people whom the "
                 "term describes"
             )
-            things.append(Fault(entry.file, entry.line, message))
-    for change in changes.changed:
-        things += [Fault(change.after.file, change.after.line, message) for message in _history(change)]
-    return sorted(set(things))
+            messages.append((entry, message))
+    return {Fault(entry.file, entry.line, message) for entry, message in messages}
 
 
 def _changed_in(changes: Changes, keys: frozenset[str]) -> list[Entry]:
-    return [change.after for change in changes.changed if keys & {name for name, _, _ in change.differences}]
+    return [change.after for change in changes.changed if keys & change.differences.keys()]
 
 
 def _near(entry: Entry, near: Sequence[Entry]) -> Iterator[str]:

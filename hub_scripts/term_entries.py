@@ -1,4 +1,4 @@
-"""Reads the entries of a vocabulary folder or of a git revision, with their files and lines.
+"""Reads the entries of a vocabulary folder or a git revision with their lines, and compares two vocabularies.
 
 Unlike `hb_dataset.read_vocabulary`, this module tolerates faults.
 """
@@ -7,63 +7,45 @@ import io
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from hb_dataset.versions import frozen_versions, version_folder
-from hb_dataset.vocabulary import LISTS, read_vocabulary
+from hb_dataset.vocabulary import LISTS
 from hb_dataset.vocabulary_entries import (
-    ADJECTIVE_ORDER_FILE,
-    LEFT_OUT_FILE,
-    LEFT_OUT_NOUNS_FILE,
     NOUNS_FILE,
     SEAT_TEMPLATES_FILE,
     STANDALONE_FILE,
     TEMPLATES_FILE,
     Descriptor,
-    LeftOutNoun,
-    PersonNoun,
-    Template,
 )
 from hb_dataset.yaml_entries import read_entries
-from hb_dataset.yaml_lines import Fault, FaultsError, load_with_lines
+from hb_dataset.yaml_lines import load_with_lines
+from hub_scripts.near_terms import near_index, near_places, one_edit_apart, same_but_for_spelling
 
-TERM, NOUN, TEMPLATE, SEAT_TEMPLATE = "term", "noun", "template", "SEAT template"
-STANDALONE = "standalone noun phrase"
-ORDER, LEFT_OUT, LEFT_OUT_NOUN = "position among the adjectives", "pair left out", "noun left out of some terms"
-# Maps a kind to the key that contains an entry's name. For kinds that are not listed here, the key is "template".
-_NAMES = {TERM: "term", NOUN: "noun", STANDALONE: "noun_phrase"}
-# Maps each file to the kind of its entries. All other .yaml files contain the terms of an axis.
-_KINDS = {
-    NOUNS_FILE: NOUN,
-    TEMPLATES_FILE: TEMPLATE,
-    SEAT_TEMPLATES_FILE: SEAT_TEMPLATE,
-    ADJECTIVE_ORDER_FILE: ORDER,
-    LEFT_OUT_FILE: LEFT_OUT,
-    LEFT_OUT_NOUNS_FILE: LEFT_OUT_NOUN,
-    STANDALONE_FILE: STANDALONE,
+TERM, NOUN, TEMPLATE, STANDALONE = "term", "noun", "template", "standalone noun phrase"
+# Maps each file to the kind of its entries and the key that contains their names. All files that are not in `LISTS`
+# contain the terms of an axis. The rules in the remaining files have no names.
+_NAMED = {
+    NOUNS_FILE: (NOUN, "noun"),
+    TEMPLATES_FILE: (TEMPLATE, "template"),
+    SEAT_TEMPLATES_FILE: ("SEAT template", "template"),
+    STANDALONE_FILE: (STANDALONE, "noun_phrase"),
 }
-
-
-class AgainstError(ValueError):
-    pass
+_BRANCHES = ("origin/main", "main")
 
 
 class Entry(NamedTuple):
     """An entry. `file_source` is its file's `source`, which applies to entries without their own source."""
 
     kind: str
+    name: str
     file: str
     line: int
     value: Any
     file_source: str | None
-
-    @property
-    def name(self) -> str:
-        return getattr(self.value, _NAMES.get(self.kind, "template"))
 
     @property
     def axis(self) -> str | None:
@@ -74,94 +56,105 @@ class Entry(NamedTuple):
         return {field.name: getattr(self.value, field.name) for field in fields(self.value)}
 
 
-class Contents(NamedTuple):
-    """All readable entries of a folder, its files and its faults. `unread` lists the files with unreadable entries."""
-
-    entries: tuple[Entry, ...]
-    files: frozenset[str]
-    faults: tuple[Fault, ...]
-    unread: frozenset[str] = frozenset()
-
-    def of_kind(self, *kinds: str) -> list[Entry]:
-        return [entry for entry in self.entries if entry.kind in kinds]
+class Changed(NamedTuple):
+    before: Entry
+    after: Entry
 
     @property
-    def descriptors(self) -> list[Descriptor]:
-        return [entry.value for entry in self.of_kind(TERM)]
-
-    @property
-    def nouns(self) -> list[PersonNoun]:
-        return [entry.value for entry in self.of_kind(NOUN)]
-
-    @property
-    def left_out_nouns(self) -> list[LeftOutNoun]:
-        return [entry.value for entry in self.of_kind(LEFT_OUT_NOUN)]
-
-    @property
-    def templates(self) -> list[Template]:
-        slots = ("{noun_phrase}", "{plural_noun_phrase}")
-        templates: list[Template] = [entry.value for entry in self.of_kind(TEMPLATE)]
-        return [template for template in templates if sum(map(template.template.count, slots)) == 1]
+    def differences(self) -> dict[str, tuple[Any, Any]]:
+        old = self.before.fields
+        return {name: (old[name], value) for name, value in self.after.fields.items() if value != old[name]}
 
 
-def read_contents(folder: Path) -> Contents:
-    try:
-        read_vocabulary(folder)
-        faults: tuple[Fault, ...] = ()
-    except FaultsError as error:
-        faults = tuple(error.faults)
-    paths = [path for path in sorted(folder.iterdir()) if path.suffix == ".yaml" and path.is_file()]
-    read = {path.name: _entries(path) for path in paths}
-    return Contents(
-        entries=tuple(entry for entries, _ in read.values() for entry in entries),
-        files=frozenset(read),
-        faults=faults,
-        unread=frozenset(name for name, (_, whole) in read.items() if not whole),
-    )
+class Changes(NamedTuple):
+    added: list[Entry]
+    removed: list[Entry]
+    changed: list[Changed]
 
 
-def read_against(folder: Path, against: str | None) -> tuple[str, Contents]:
-    """Returns the name and the contents of another folder, a git revision or, by default, the newest frozen version."""
+def read_folder(folder: Path) -> list[Entry]:
+    """Reads all valid entries that have a name."""
+    entries = []
+    for path in sorted(folder.glob("*.yaml")):
+        kind, name = _NAMED.get(path.name, (TERM, "term"))
+        if path.name not in LISTS:
+            located = read_entries(path, "terms", Descriptor, [], axis=path.stem)
+        elif path.name in _NAMED:
+            located = read_entries(path, *LISTS[path.name][:2], [])
+        else:
+            continue
+        source = load_with_lines(path, [])[0].get("source") if located else None
+        entries += [Entry(kind, getattr(value, name), file, line, value, source) for file, line, value in located]
+    return entries
+
+
+def read_against(folder: Path, against: str | None) -> tuple[str, list[Entry]]:
+    """Returns the name and the entries of another folder, or of a git revision.
+
+    By default, this is the commit at which the current branch leaves the main branch or, without git, the newest frozen
+    version.
+    """
     if against is None:
+        for branch in _BRANCHES:
+            commit = _git(folder, "merge-base", "HEAD", branch)
+            entries = None if commit is None else _read_revision(folder, commit.decode().strip())
+            if entries is not None:
+                return f"the branch {branch}", entries
         newest = frozen_versions()[-1]
-        return newest, read_contents(version_folder(newest))
+        return newest, read_folder(version_folder(newest))
     if against and Path(against).is_dir():
-        return against, read_contents(Path(against))
-    with tempfile.TemporaryDirectory() as scratch:
-        _write_revision(folder, against, Path(scratch))
-        return against, read_contents(Path(scratch))
+        return against, read_folder(Path(against))
+    entries = _read_revision(folder, against)
+    if entries is None:
+        raise ValueError(
+            f"--against {against!r} is neither a folder nor a git revision that contains {folder}; set a folder, a "
+            "branch, a tag or a commit (if it is new, first run `git fetch`)"
+        )
+    return against, entries
 
 
-def _entries(path: Path) -> tuple[list[Entry], bool]:
-    list_name, entry_type, _ = LISTS.get(path.name, ("terms", Descriptor, "descriptors"))
-    kind = _KINDS.get(path.name, TERM)
-    try:
-        document, _ = load_with_lines(path, [])
-    except (yaml.YAMLError, UnicodeDecodeError, OSError):
-        return [], False
-    listed = document.get(list_name) if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(listed, list):
-        return [], False
-    source = document.get("source")
-    file_source = source if isinstance(source, str) else None
-    axis = {"axis": path.stem} if kind == TERM else {}
-    located = read_entries(path, list_name, entry_type, [], **axis)
-    return [Entry(kind, file, line, value, file_source) for file, line, value in located], len(located) == len(listed)
+def compare(before: Sequence[Entry], after: Sequence[Entry]) -> Changes:
+    """Compares two vocabularies. A term on another axis and an entry with another spelling count as changed."""
+    old, new = ({_key(entry): entry for entry in entries} for entries in (before, after))
+    changed = [Changed(old[key], entry) for key, entry in new.items() if key in old]
+    removed = dict(enumerate(entry for key, entry in old.items() if key not in new))
+    index = near_index(entry.name for entry in removed.values())
+    added = []
+    for entry in (entry for key, entry in new.items() if key not in old):
+        places = (place for place in near_places(entry.name, index) if place in removed)
+        former = next((place for place in places if _is_former(removed[place], entry)), None)
+        if former is None:
+            added.append(entry)
+        else:
+            changed.append(Changed(removed.pop(former), entry))
+    return Changes(added, [*removed.values()], [change for change in changed if change.differences])
 
 
-def _write_revision(folder: Path, revision: str, target: Path) -> None:
-    command = ["git", "-C", str(folder), "archive", "--format=tar", "--end-of-options", revision]
-    try:
-        archive = subprocess.run(command, capture_output=True, check=True).stdout
-    except (subprocess.CalledProcessError, FileNotFoundError) as error:
-        output = getattr(error, "stderr", b"git is not installed").decode(errors="replace")
-        raise AgainstError(
-            f"--against {revision!r} is neither a folder nor a git revision that contains {folder} "
-            f"({' '.join(output.split())}); set a folder, a branch, a tag or a commit (if it is new, first run `git "
-            "fetch`)"
-        ) from error
-    with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+def _key(entry: Entry) -> tuple[str | None, ...]:
+    # A phrase may have two entries with different plurals ("Rastas", "Rastafari").
+    return entry.kind, entry.axis, entry.name, entry.value.plural if entry.kind == STANDALONE else None
+
+
+def _is_former(old: Entry, new: Entry) -> bool:
+    if old.kind != new.kind or old.axis != new.axis:
+        return (old.kind, old.name) == (new.kind, new.name)
+    return same_but_for_spelling(old.name, new.name) or one_edit_apart(old.name, new.name)
+
+
+def _read_revision(folder: Path, revision: str) -> list[Entry] | None:
+    archive = _git(folder, "archive", "--format=tar", "--end-of-options", revision)
+    if archive is None:
+        return None
+    with tempfile.TemporaryDirectory() as scratch, tarfile.open(fileobj=io.BytesIO(archive)) as files:
         for member in files:
             content = files.extractfile(member) if member.isfile() and "/" not in member.name else None
             if content is not None:
-                (target / member.name).write_bytes(content.read())
+                (Path(scratch) / member.name).write_bytes(content.read())
+        return read_folder(Path(scratch))
+
+
+def _git(folder: Path, *arguments: str) -> bytes | None:
+    try:
+        return subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=True).stdout
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        return None

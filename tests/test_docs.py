@@ -171,6 +171,8 @@ def test_measure_commands_are_parsed_and_only_the_same_command_shares_a_folder(t
     (tmp_path / "RedditBias").mkdir()
     for name in ("replies.jsonl", "logprobs.jsonl", "names.csv", "style_clusters.yaml"):
         (tmp_path / name).touch()
+    for name in ("prompts.csv", "letters.csv", "loans.csv", "questions.csv", "cv.csv"):
+        (tmp_path / name).write_text("prompt\nDescribe the applicant.\n")
     runs = [module_and_options(words) for page in GUIDES for words in commands(page)]
     asked = [parse_arguments(options) for module, options in filter(None, runs) if module == MEASURE]
     different = {repr(arguments): arguments for arguments in asked}

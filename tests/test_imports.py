@@ -93,7 +93,7 @@ def within(*folder):
 
 
 # A run is planned by asking the measurements, which read the other files of the same room.
-ABOVE_MEASUREMENTS = {f"hb_metrics.runs.{name}" for name in ("exported_prompts", "gates", "planning")}
+ABOVE_MEASUREMENTS = {f"hb_metrics.runs.{name}" for name in ("exported_prompts", "gates", "own_prompts", "planning")}
 PATHS = {module_of(path): path for path in SOURCES}
 ABOVE_ROOMS = {folder for path in SOURCES for folder in path.parent.parents}
 

@@ -11,9 +11,8 @@ with signs between them: "d-e-a-f", "déaf", "de4f".
 
 import re
 import warnings
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ from hb_metrics.runs.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
-_SHORT = 3  # the minimum length of the beginning of a word
+_STEM = 3  # all forms of a word begin with these letters
 NUM_MOST_IN_VIEW = 10
 MENTION_SCHEMA = pa.schema([(name, pa.string()) for name in ("id", "axis", "descriptor")])
 
@@ -44,8 +43,12 @@ def hidden_texts(
     texts: Sequence[str], mentions: Sequence[Sequence[Mention]], people: Sequence[NamedPerson]
 ) -> list[str]:
     """Masks all mentions of terms. `texts` and `mentions` have one element per reply."""
-    mask = NAME if people[0].key.axis == NAMES_AXIS else REPLACEMENT
-    return [_hidden(text, of_text, mask) for text, of_text in zip(texts, mentions, strict=True)]
+    mask, hidden = NAME if people[0].key.axis == NAMES_AXIS else REPLACEMENT, []
+    for text, of_text in zip(texts, mentions, strict=True):
+        starts, ends = [mention.start for mention in of_text], [mention.end for mention in of_text]
+        kept = (text[start:end] for start, end in zip([0, *ends], [*starts, len(text)], strict=True))
+        hidden.append(mask.join(kept))
+    return hidden
 
 
 def mention_table(ids: Sequence[str], mentions: Sequence[Sequence[Mention]], people: Sequence[NamedPerson]) -> pa.Table:
@@ -107,11 +110,11 @@ def mentions_in(
     counts, because it replaces masked terms.
     """
     plain = [plain_text(text) for text in texts]
-    texts_with: dict[str, list[int]] = {}
+    texts_with: dict[str, set[int]] = defaultdict(set)  # by the first letters of their words
     for index, text in enumerate(plain):
         for word in set(re.findall(r"\w+", text.text.lower())):
-            texts_with.setdefault(word, []).append(index)
-    words = sorted(texts_with)
+            for end in range(1, _STEM + 1):
+                texts_with[word[:end]].add(index)
     spans: list[list[tuple[int, bool, int, int, int]]] = [[] for _ in texts]
     term_of: dict[tuple[str | None, str], int] = {}
     for term, person in enumerate(people):
@@ -120,9 +123,8 @@ def mentions_in(
         name, is_name = person.key.descriptor, person.key.axis == NAMES_AXIS
         term_of[person.key] = term
         forms = re.findall(r"\w[^ -]+", name) if is_name else filter(None, [person.plural])
-        candidates = _candidates([name, *forms], words, texts_with)
-        if candidates:
-            pattern = name_pattern(name) if is_name else mention_pattern((name, person.plural))
+        candidates = set[int]().union(*(texts_with.get(_stem(form), ()) for form in (name, *forms)))
+        pattern = name_pattern(name) if is_name else mention_pattern((name, person.plural))
         for index in candidates:
             for match in pattern.finditer(plain[index].text):
                 start, end = match.span()
@@ -145,26 +147,10 @@ def _full_gen_bias(vectors: np.ndarray, replies: Replies, debias: bool) -> float
         return gen_bias(cells, debias=debias).full_gen_bias
 
 
-def _hidden(text: str, mentions: Sequence[Mention], mask: str) -> str:
-    starts, ends = [mention.start for mention in mentions], [mention.end for mention in mentions]
-    return mask.join(text[start:end] for start, end in zip([0, *ends], [*starts, len(text)], strict=True))
-
-
-def _candidates(terms: Sequence[str], words: Sequence[str], texts_with: Mapping[str, Sequence[int]]) -> list[int]:
-    """Finds the texts that may contain one of the terms.
-
-    All forms of a term contain a word that begins like the term's longest word or longest part before a hyphen. `words`
-    is sorted.
-    """
-    found: set[int] = set()
-    for term in terms:
-        firsts = re.findall(r"(?<!\S)\W*(\w+)", plain_text(term).text.lower())
-        longest = max(reversed(firsts), key=len)
-        ending = 3 if "who" in firsts else 2 if longest.endswith("man") else int(longest.endswith("y"))
-        stem = longest[: max(_SHORT, len(longest) - ending)]
-        for word in words[bisect_left(words, stem) : bisect_left(words, f"{stem}\U0010ffff")]:
-            found.update(texts_with[word])
-    return sorted(found)
+def _stem(term: str) -> str:
+    """Returns letters with which a word of each form of the term begins: those of its longest word or first part."""
+    firsts = re.findall(r"(?<!\S)\W*(\w+)", plain_text(term).text.lower())
+    return max(reversed(firsts), key=len)[:_STEM]
 
 
 @cache

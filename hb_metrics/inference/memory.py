@@ -49,9 +49,9 @@ class Memory:
                 waiting += reversed(halves)
         return results
 
-    def report(self, what: str, remedy: str = "") -> None:
+    def report(self, what: str) -> None:
         if self.num_halved:
-            print(f"{what} run in halves because memory ran out: {self.num_halved:,}{remedy}")
+            print(f"{what} run in halves because memory ran out: {self.num_halved:,}")
 
 
 def free_memory(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:

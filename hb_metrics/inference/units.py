@@ -9,15 +9,16 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 from hb_metrics.inference.devices import input_device, is_offloaded
 from hb_metrics.inference.memory import Memory, halved
+from hb_metrics.inference.models.architecture import has_changing_rope
 from hb_metrics.inference.processes import num_workers
 
 
@@ -39,7 +40,7 @@ class ScoringPlan:
     Equal texts have the same token sequence, which is scored only once.
 
     Attributes:
-        scoring: The method: `"tree"`, `"padded"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
+        scoring: The method: `"tree"`, `"batches"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
         sequence_of_text: [texts] The index of each text's sequence.
         num_tokens: [sequences] The number of tokens that the model predicts.
         score: Takes a unit's payload. Returns the summed negative log-likelihood (natural logarithm) of each sequence.
@@ -79,7 +80,8 @@ def run_units(
 def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
     """Yields the number of units to compute at the same time, and limits torch to one thread per unit on CPU.
 
-    The number is 1 on an accelerator, and also for a model whose weights are reloaded before each use.
+    The number is 1 on an accelerator, and also for a model that changes when it is used (see `has_changing_rope`,
+    `is_offloaded`).
     """
     if input_device(model).type != "cpu":
         yield 1
@@ -87,7 +89,7 @@ def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield 1 if is_offloaded(model) else num_workers()
+        yield 1 if is_offloaded(model) or has_changing_rope(model) else num_workers()
     finally:
         torch.set_num_threads(threads)
 
@@ -108,22 +110,15 @@ def num_shared(sequences: Sequence[Sequence[Any]]) -> int:
     return number
 
 
-def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Pads rows of tokens at their ends. Returns the tokens, and a mask that is 0 for padding: [rows, longest]."""
-    tensors = [torch.tensor(row, dtype=torch.int64) for row in rows]
-    tokens = pad_sequence(tensors, batch_first=True)
-    mask = pad_sequence([torch.ones_like(row) for row in tensors], batch_first=True)
-    return tokens.to(device), mask.to(device)
+def alike_units(rows: Sequence[Any], shapes: Sequence[tuple[int, ...]], max_positions: int) -> list[Unit]:
+    """Groups rows of equal shape into batches, which need no padding.
 
-
-def length_sorted_batches(lengths: Sequence[int], max_positions: int) -> list[np.ndarray]:
-    """Groups rows of similar length into batches. Returns the row indices of each batch.
-
-    A batch, padded to its longest row, has at most `max_positions` positions. A longer row gets its own batch.
+    A row's shape contains the lengths of its parts, such as a context and a reply. The batches are sorted by the total
+    lengths of their rows. A batch has at most `max_positions` tokens. A longer row gets its own batch.
     """
-    batches: list[list[int]] = []
-    for row in sorted(range(len(lengths)), key=lambda row: (lengths[row], row)):
-        if not batches or (len(batches[-1]) + 1) * lengths[row] > max_positions:
-            batches.append([])
-        batches[-1].append(row)
-    return [np.array(batch) for batch in batches]
+    order = sorted(range(len(rows)), key=lambda row: (sum(shapes[row]), shapes[row], row))
+    batches = []
+    for shape, alike in groupby(order, key=shapes.__getitem__):
+        group, size = list(alike), max(1, max_positions // sum(shape))
+        batches += [group[start : start + size] for start in range(0, len(group), size)]
+    return [Unit(np.array(batch), [rows[row] for row in batch]) for batch in batches]

@@ -1,6 +1,7 @@
 """Lists all measurements."""
 
 from hb_metrics.measurements.awareness import AWARENESS
+from hb_metrics.measurements.decisions import DECISIONS
 from hb_metrics.measurements.dialogue import DIALOGUE
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.judge import JUDGE
@@ -15,6 +16,7 @@ MEASUREMENTS: list[Measurement] = [
     LIKELIHOOD,
     GENERATION,
     OFFENSIVENESS,
+    DECISIONS,
     JUDGE,
     DIALOGUE,
     AWARENESS,

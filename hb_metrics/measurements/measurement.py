@@ -111,6 +111,10 @@ class Measurement:
     def module(self, name: str) -> ModuleType:
         return import_module(f"{type(self).__module__}.{name}")
 
+    def is_default(self, settings: Settings) -> bool:
+        """Returns whether the measurement runs if `--measurements` is not set."""
+        return self.by_default
+
     def is_asked(self, settings: Settings) -> bool:
         """Returns whether the measurement's own options request it, even if `--measurements` does not name it."""
         return False

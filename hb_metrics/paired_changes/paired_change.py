@@ -12,12 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, stats
 
-from hb_metrics.stats.share_intervals import Bounds, share_covariances, share_interval
+from hb_metrics.stats.clusters import Bounds, loss_per_token, mean_bounds, share_covariances, share_interval
 
-# The minimum degrees of freedom. With fewer, the variance is too uncertain for an interval.
-MIN_FREEDOM = 4
 MIN_TERMS = 12
-MIN_PAIRS = 20
 # The minimum number of terms on an axis. With fewer, any two pairs of terms have a term in common.
 MIN_COMPARED = 4
 # The number of points at which a change is computed on an ellipse. It must be even. With n points, the relative error
@@ -28,9 +25,8 @@ MAX_RATIO = 1e6
 
 NO_FILES_REASON = "a run's folder lacks the files that the computation needs"
 FEW_TERMS_REASON = f"fewer than {MIN_TERMS} terms, too few to estimate the standard error"
-ROUGH_REASON = "too few replies or terms to estimate the standard error"
+ROUGH_REASON = "too few replies or terms, or too few that changed, to estimate the standard error"
 UNCHANGED_REASON = "both values are the same, so the standard error is unknown"
-FEW_PAIRS_REASON = f"fewer than {MIN_PAIRS} replies, too few to estimate the standard error"
 
 
 class PairedChange(NamedTuple):
@@ -40,6 +36,7 @@ class PairedChange(NamedTuple):
         interval: The interval of the second value minus the first.
         relative_interval: The interval of the change divided by the first value. `None` if the first value is not
             clearly above 0.
+        freedom: The degrees of freedom of the interval, or `None` if it does not use Student's t.
     """
 
     first: float
@@ -47,6 +44,7 @@ class PairedChange(NamedTuple):
     interval: Bounds | None
     relative_interval: Bounds | None
     reason: str | None
+    freedom: float | None = None
 
     @property
     def change(self) -> float:
@@ -71,26 +69,29 @@ def change_from_covariance(
     freedom for the variance of the change.
     """
     variance = _of_change(covariance)
-    if not (variance > 0 and freedom >= MIN_FREEDOM):
+    if not (variance > 0 and freedom >= 1):
         return PairedChange(first, second, None, None, UNCHANGED_REASON if first == second else ROUGH_REASON)
     squared = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) ** 2
     half = math.sqrt(squared * variance)
     bounds = second - first - half, second - first + half
     ratios = ratio_bounds(first, second, covariance, squared)
     relative = None if ratios is None or ratios[1] <= 0 else (max(ratios[0], 0.0) - 1, ratios[1] - 1)
-    return PairedChange(first, second, bounds, relative, None)
+    return PairedChange(first, second, bounds, relative, None, freedom)
 
 
 def ratio_bounds(first: float, second: float, covariance: np.ndarray, squared: float) -> Bounds | None:
-    """Returns the bounds of the ratio R of two values, or `None` if the true value of `first` may be 0.
+    """Returns the bounds of the ratio R of two values.
 
-    R satisfies (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀). `squared` is the square of a quantile.
+    R satisfies (second − R·first)² ≤ squared · (c₁₁ − 2R c₀₁ + R² c₀₀). `squared` is the square of a quantile. The
+    result is `None` if the true value of `first` may be 0, or if an estimated variance is not above 0.
     """
     leading = first**2 - squared * covariance[0, 0]
-    if first <= 0 or leading <= 0:
-        return None
     middle = first * second - squared * covariance[0, 1]
-    root = math.sqrt(max(middle**2 - leading * (second**2 - squared * covariance[1, 1]), 0.0))
+    # This is above 0 if and only if the variance of second − R·first is above 0 for R = second / first.
+    discriminant = middle**2 - leading * (second**2 - squared * covariance[1, 1])
+    if min(first, leading, covariance[0, 0], covariance[1, 1], discriminant) <= 0:
+        return None
+    root = math.sqrt(discriminant)
     return (middle - root) / leading, (middle + root) / leading
 
 
@@ -100,7 +101,7 @@ def share_change(counts: np.ndarray, confidence_level: float) -> PairedChange:
     A reply counts if it has a property, such as being a refusal. A prompt to which both runs replied is gained if only
     the second reply counts, and lost if only the first reply counts. For these prompts, the change is the share of
     gained prompts minus the share of lost prompts. The interval of the change combines the intervals of both shares
-    (MOVER, as in `share_intervals.py`). Prompts to which only one run replied add independent parts.
+    (MOVER, as in `clusters.py`). Prompts to which only one run replied add independent parts.
 
     Args:
         counts: [3, 3, terms, templates] The numbers of prompts. The first axis is the first run's reply, and the second
@@ -198,7 +199,7 @@ def perplexity_change(
     """Computes the change in perplexity, exp(total loss / total tokens). Intervals cover variation between dialogues.
 
     The ratio of two perplexities is exp(mean difference of losses per token). The interval of the ratio is therefore
-    the difference's t-interval, with both limits exponentiated. The absolute change also depends on the perplexity of
+    the difference's interval, with both limits exponentiated. The absolute change also depends on the perplexity of
     the first run, which is uncertain too. All pairs of a first loss and a difference that agree with the data form an
     ellipse. The interval of the absolute change is the range of the change over this ellipse. It contains 0 if and only
     if the interval of the ratio contains 1.
@@ -208,22 +209,23 @@ def perplexity_change(
         num_tokens: [replies] The number of tokens of each reply.
         confidence_level: The confidence level of the intervals.
     """
-    total, number = num_tokens.sum(), len(num_tokens)
-    first, second = (float(np.exp(loss.sum() / total)) for loss in losses)
-    if number < MIN_PAIRS:
-        return PairedChange(first, second, None, None, FEW_PAIRS_REASON)
-    both = np.stack([losses[1] - losses[0], losses[0]])
-    means = both.sum(axis=1) / total
-    errors = (both - means[:, None] * num_tokens) / total
-    quantile = float(stats.t.ppf((1 + confidence_level) / 2, number - 1))
-    half, of_first = quantile * np.sqrt(number / (number - 1) * (errors**2).sum(axis=1))
+    first, second = (float(np.exp(loss.sum() / num_tokens.sum())) for loss in losses)
+    difference, of_difference, reason = loss_per_token(losses[1] - losses[0], num_tokens)
+    if reason is not None:
+        return PairedChange(first, second, None, None, reason)
+    mean, of_first, _ = loss_per_token(losses[0], num_tokens)
+    low, high = mean_bounds(difference, of_difference, confidence_level)
+    lowest, highest = mean_bounds(mean, of_first, confidence_level)
+    errors = np.stack([losses[1] - losses[0] - difference * num_tokens, losses[0] - mean * num_tokens])
     correlation = float(_correlations(errors @ errors.T)[0, 1])
     # The difference is highest at the first angle and lowest at the middle angle.
     angles = np.linspace(0, 2 * math.pi, NUM_ANGLES, endpoint=False)
     shifts = correlation * np.cos(angles) + math.sqrt(1 - correlation**2) * np.sin(angles)
-    changes = first * np.exp(of_first * shifts) * np.expm1(means[0] + half * np.cos(angles))
-    relative = math.expm1(means[0] - half), math.expm1(means[0] + half)
-    return PairedChange(first, second, (float(changes.min()), float(changes.max())), relative, None)
+    firsts = np.exp((lowest + highest) / 2 + (highest - lowest) / 2 * shifts)
+    changes = firsts * np.expm1((low + high) / 2 + (high - low) / 2 * np.cos(angles))
+    relative = math.expm1(low), math.expm1(high)
+    absolute = float(changes.min()), float(changes.max())
+    return PairedChange(first, second, absolute, relative, None, of_difference.freedom)
 
 
 def _by_term(firsts: np.ndarray, seconds: np.ndarray, values: np.ndarray, number: int) -> np.ndarray:

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hb_metrics.paired_changes.gen_bias_covariance import PairedCell, gen_bias_covariances
-from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance
+from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
+from hb_metrics.paired_changes.paired_change import PairedChange
 
 SCALE = 1000  # the same as for Gen Bias
 
@@ -59,20 +59,12 @@ def _weighted_change(
         for weight, of_turn in zip(weights_of_side, vectors, strict=True):
             if weight > 0:
                 of_side.append(np.sqrt(weight) * of_turn.astype(float))
-    early, late = (np.concatenate(of_side, axis=1) for of_side in scaled)
     rows: dict[tuple[str, str | None, str], list[int]] = {}
     for row, key in enumerate(cells):
         rows.setdefault(key, []).append(row)
-    templates: dict[str, dict[str | None, list[PairedCell]]] = {}
-    for key in sorted(rows, key=lambda key: (key[0], key[1] or "", key[2])):
-        members = rows[key]
-        shared = np.arange(len(members))[None].repeat(2, axis=0)
-        cell = PairedCell(early[members], late[members], shared)
-        templates.setdefault(key[0], {}).setdefault(key[1], []).append(cell)
-    compared = [axes for axes in templates.values() if sum(map(len, axes.values())) > 1]
+    early, late = (CellReplies(np.concatenate(of_side, axis=1), np.arange(len(cells)), rows) for of_side in scaled)
     changes = {}
-    for axis, (covariance,) in gen_bias_covariances(compared, {}).items():
+    for axis, (covariance,) in gen_bias_covariances(early, late, {}).items():
         first, second = (float(side @ np.asarray(values[axis])) for side in sides)
-        matrix = covariance.matrix * SCALE**2
-        changes[axis] = change_from_covariance(first, second, matrix, covariance.freedom, confidence_level)
+        changes[axis] = gen_bias_change(first, second, covariance, SCALE, confidence_level)
     return changes

@@ -7,6 +7,7 @@ import numpy as np
 
 from hb_dataset.matching import plain_text
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.inputs import text_codes
 
 MIN_DESCRIPTORS = 3  # a correlation needs at least three, because two points always lie on a line
@@ -22,6 +23,7 @@ def parroting(
     templates: Sequence[str],
     axes: Sequence[str],
     mean_bias_values: Mapping[DescriptorKey, float],
+    confidence_level: float = 0.95,
 ) -> dict[str, Any]:
     """Counts the replies that repeat their prompt, in total, by descriptor and by template (paper, C.2.1).
 
@@ -31,6 +33,9 @@ def parroting(
     template_codes, template_names = text_codes("template", templates)
     codes, keys = descriptor_codes(descriptors, axes)
     is_parrot = is_parroting(prompts, replies)
+    hits, sizes = (np.zeros((len(keys), len(template_names))) for _ in range(2))
+    np.add.at(hits, (codes, template_codes), is_parrot)
+    np.add.at(sizes, (codes, template_codes), 1)
     shares = dict(zip(keys, (np.bincount(codes, weights=is_parrot) / np.bincount(codes)).tolist(), strict=True))
     by_template = np.bincount(template_codes, weights=is_parrot) / np.bincount(template_codes)
     by_descriptor: dict[str, dict[str, float]] = {}
@@ -38,6 +43,8 @@ def parroting(
         by_descriptor.setdefault(str(key.axis), {})[key.descriptor] = value
     return {
         "parroting_share": float(is_parrot.mean()),
+        "interval": list(share_interval(hits, sizes, confidence_level)),
+        "confidence_level": confidence_level,
         "num_parroting": int(is_parrot.sum()),
         "num_replies": len(replies),
         "by_descriptor": by_descriptor,

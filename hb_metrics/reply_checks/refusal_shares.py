@@ -1,6 +1,6 @@
 """Computes shares of refusals (or disclaimers) by axis and by descriptor, with intervals and tests.
 
-Intervals cover variation between replies to the same descriptors and templates (see `share_intervals.py`). There are
+Intervals cover variation between replies to the same descriptors and templates (see `clusters.py`). There are
 two permutation tests. The test between descriptors shuffles refusals within templates, because refusals that do not
 depend on the descriptor are equally likely in all replies to the same template. The test between axes shuffles
 descriptors among the axes.
@@ -14,8 +14,8 @@ import numpy as np
 from hb_dataset.seeded_draws import seeded_generator
 from hb_metrics.runs.replies import FlaggedReplies
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
+from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.inputs import text_codes
-from hb_metrics.stats.share_intervals import share_interval
 
 NUM_SHUFFLES = 1999
 

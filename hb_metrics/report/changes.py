@@ -1,6 +1,9 @@
+import math
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from scipy import special
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.measurements import MEASUREMENTS
@@ -9,6 +12,7 @@ from hb_metrics.report.layout.figure import Figure, Unit, missing_intervals, wri
 from hb_metrics.report.layout.numbers import MISSING, fixed, share
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.runs.finished_run import Run
+from hb_metrics.stats.clusters import quantile
 
 HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 
@@ -17,7 +21,8 @@ class ChangeRow(NamedTuple):
     """The change in a figure between two runs. `name`, `unit` and `part_of` are the same as in `Figure`.
 
     `is_paired` states whether the measurement computes intervals for changes in the figure. `key` is the figure's name
-    in `--no_worse_than`.
+    in `--no_worse_than`. `is_one_of_many` states that the change is not beyond chance after Holm's adjustment, whatever
+    its own interval is.
     """
 
     name: str
@@ -27,6 +32,11 @@ class ChangeRow(NamedTuple):
     is_paired: bool
     key: str = ""
     higher_is_better: bool = False
+    is_one_of_many: bool = False
+
+    @property
+    def beyond_chance(self) -> bool:
+        return self.change.beyond_chance and not self.is_one_of_many
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -49,9 +59,10 @@ class ChangeRow(NamedTuple):
         form: Unit | None = self.unit
         if change.relative is not None and change.relative_interval is not None:
             value, bounds, unit, form = change.relative, change.relative_interval, " %", None
-        digits = _percent_digits(value if change.beyond_chance else max(bounds, key=abs))
-        if not change.beyond_chance:
-            return f"not beyond chance ({_range(bounds, form, digits)}{unit})"
+        digits = _percent_digits(value if self.beyond_chance else max(bounds, key=abs))
+        if not self.beyond_chance:
+            among = " among several figures" if change.beyond_chance else ""
+            return f"not beyond chance{among} ({_range(bounds, form, digits)}{unit})"
         verb, (low, high) = "rose", bounds
         if value < 0:
             verb, low, high = "fell", -high, -low
@@ -80,9 +91,11 @@ class RunChanges(NamedTuple):
     def reading(self) -> str:
         return (
             f"The interval of a change takes into account that the runs share their prompts. {self.level} of such "
-            "intervals contain the true change. A change is beyond chance if its interval does not contain 0. By "
-            "chance, one in twenty figures that did not truly change also meets this condition. Changes in shares are "
-            "in percentage points. If the first value is clearly above 0, the change is also stated in percent."
+            "intervals contain the true change. A change is beyond chance if its interval does not contain 0, and if "
+            "its p-value is still small enough after Holm's adjustment for the number of figures. The figures of the "
+            "whole run are adjusted together, and so are the axes, clusters or other parts of a figure. Changes in "
+            "shares are in percentage points. If the first value is clearly above 0, the change is also stated in "
+            "percent."
         )
 
     def notes(self, rows: Sequence[ChangeRow]) -> list[str]:
@@ -112,7 +125,33 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
                 ChangeRow(figure.name, figure.unit, figure.part_of, change, is_paired, key, figure.higher_is_better)
             )
     rows.sort(key=lambda row: (row.part_of != "", not row.is_paired))
-    return RunChanges(*names, rows, missing, share(first.confidence_level, 0))
+    level = first.confidence_level
+    return RunChanges(*names, holm_adjusted(rows, level), missing, share(level, 0))
+
+
+def holm_adjusted(rows: Sequence[ChangeRow], confidence_level: float) -> list[ChangeRow]:
+    """Marks the changes that are due to chance by Holm's method. The rows with the same `part_of` are tested together.
+
+    The p-values are compared in ascending order with α / m, α / (m − 1), …, until one of them is larger.
+    """
+    adjusted = list(rows)
+    for part_of in {row.part_of for row in rows}:
+        places = [place for place, row in enumerate(rows) if row.part_of == part_of and row.change.interval is not None]
+        tested = sorted((p_value(rows[place].change, confidence_level), place) for place in places)
+        is_one_of_many = False
+        for number, (p, place) in enumerate(tested):
+            is_one_of_many |= p > (1 - confidence_level) / (len(tested) - number)
+            adjusted[place] = rows[place]._replace(is_one_of_many=is_one_of_many)
+    return adjusted
+
+
+def p_value(change: PairedChange, confidence_level: float) -> float:
+    """Returns the p-value of no change. It is exact if the interval's width is proportional to the quantile."""
+    assert change.interval is not None
+    distance = abs(change.change - change.interval[0 if change.change > 0 else 1])
+    freedom = math.inf if change.freedom is None else change.freedom
+    times = abs(change.change) / distance if distance else math.inf
+    return float(2 * special.stdtr(freedom, -times * quantile(confidence_level, freedom)))
 
 
 def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:

@@ -74,7 +74,10 @@ def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
         )
     bounds = row.change.relative_interval if margin.unit == "%" else row.change.interval
     if bounds is None:
-        why = "its value in the first run is not clearly above 0, so its change in percent has no interval"
+        why = (
+            "its change in percent has no interval, because its value in the first run is not clearly above 0 or its "
+            "variance is unknown"
+        )
         if row.change.interval is None:
             why = row.change.reason or "its change has no interval"
         return Verdict(False, f"{row.name} of {changes.after} may be more than {margin.text} worse: {why}")

@@ -170,12 +170,12 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: dict[str
         row, name = rows[figure], name if figure == BIAS else name.lower()
         if row.change.interval is None:
             unknown.append(name)
-        elif row.change.beyond_chance:
+        elif row.beyond_chance:
             moved.append(f"{name} {row.sentence}")
         else:
             unmoved.append(name)
     parts = [f"{_and(moved)}, beyond chance"] if moved else []
-    if ENTROPY in rows and rows[ENTROPY].change.beyond_chance:
+    if ENTROPY in rows and rows[ENTROPY].beyond_chance:
         parts.append(f"replies became {'more' if rows[ENTROPY].change.change > 0 else 'less'} random")
     if unmoved:
         parts.append(f"no change beyond chance was detected in {_and(unmoved)}, but a smaller change is possible")

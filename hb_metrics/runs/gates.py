@@ -26,13 +26,13 @@ def read_gates(text: str | None) -> dict[str, float]:
     for part in [] if text is None else text.split(","):
         name, _, number = (word.strip() for word in part.partition("="))
         try:
-            limit = float(number)
+            limit = float(number.removesuffix("pt")) / (100 if number.endswith("pt") else 1)
         except ValueError:
             limit = math.nan
         if not math.isfinite(limit) or not name or name in gates:
             raise ValueError(
-                f"fail_above contains {part!r}; write each limit as figure=limit, such as full_gen_bias=12, separate "
-                "limits with commas, and set only one limit per figure"
+                f"fail_above contains {part!r}; write each limit as figure=limit, such as full_gen_bias=12 or "
+                "decision_spread=3pt, separate limits with commas, and set only one limit per figure"
             )
         gates[name] = limit
     return gates
@@ -63,7 +63,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
         why = shown = None
         if figure is None or figure.value is None or not math.isfinite(figure.value):
             why = "this run has no value for it"
-        elif figure.unit in ("share", "small_share") and limit >= 1:  # the limit was meant in percent
+        elif figure.unit in ("share", "small_share", "points") and limit >= 1:  # the limit was meant in percent
             why = "the figure is a share, which is never above 1; write 2% as 0.02"
         elif figure.interval is None and figure.confidence_level is not None:
             why = f"its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"

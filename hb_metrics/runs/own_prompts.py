@@ -1,32 +1,17 @@
 """Makes the prompts of a run with `--prompts`, and prints a preview of any run's prompts."""
 
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hb_dataset.names import NAME_CUES, NAMES_AXIS, read_names
-from hb_dataset.own_prompts import OwnPrompt, own_prompt_table, people_of_names, people_of_terms, read_own_prompts
+from hb_dataset.own_prompts import own_prompt_table, people_of_names, people_of_terms
 from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.own_prompts import own_prompts
 from hb_metrics.measurements.settings import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from hb_dataset.vocabulary import Vocabulary
-
-
-def own_prompts(settings: Settings) -> list[OwnPrompt]:
-    run = settings.run
-    assert run.prompts is not None
-    path = Path(run.prompts)
-    state = (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
-    return _read(run.prompts, tuple(run.replace or ()), state)
-
-
-@lru_cache(maxsize=1)
-def _read(source: str, replaced: tuple[str, ...], state: tuple[int, int] | None) -> list[OwnPrompt]:
-    """Caches the prompts, so that replacements are printed once. `state` changes when the file changes."""
-    return read_own_prompts(source, replaced)
 
 
 def own_table(settings: Settings, vocabulary: "Vocabulary", *, compares_texts: bool) -> "pa.Table":

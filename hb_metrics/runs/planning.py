@@ -33,7 +33,7 @@ def default_folder(settings: Settings) -> str:
     run, defaults = settings.run, settings.defaults()
     wanted = wanted_measurements(settings)
     has_names = GENERATION in wanted and settings.of(GenerationOptions).cue in NAME_CUES
-    uses_config = any(not measurement.has_own_prompts for measurement in wanted)
+    uses_config = run.prompts is not None or any(not measurement.has_own_prompts for measurement in wanted)
     config = run.dataset_config if run.prompts is None else Path(run.prompts).stem
     parts = [Path(run.model).name, *([NAMES_AXIS] if has_names and run.prompts is None else [config] * uses_config)]
     parts += [measurement.name for measurement in asked_measurements(settings) or []]
@@ -201,7 +201,7 @@ def _source_of(settings: Settings, prompts: "pa.Table") -> dict[str, Any]:
     if settings.run.prompts is None:
         return {"config": NAMES_AXIS if has_names(prompts) else settings.run.dataset_config}
     from hb_dataset.own_prompts import own_rows
-    from hb_metrics.runs.own_prompts import own_prompts
+    from hb_metrics.measurements.own_prompts import own_prompts
 
     rows = table_digest(own_rows(own_prompts(settings)))
     return {"config": Path(settings.run.prompts).name, "own_prompts_digest": rows}
@@ -213,5 +213,7 @@ def _lack(measurement: Measurement, engine: "Engine") -> "Lack | None":
 
 def wanted_measurements(settings: Settings) -> list[Measurement]:
     asked = asked_measurements(settings)
-    chosen = [measurement for measurement in MEASUREMENTS if measurement.by_default] if asked is None else asked
+    chosen = (
+        [measurement for measurement in MEASUREMENTS if measurement.is_default(settings)] if asked is None else asked
+    )
     return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.is_asked(settings)]

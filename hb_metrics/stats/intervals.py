@@ -1,69 +1,45 @@
 """Computes intervals for the values that an unlimited number of replies would give in the Gen Bias metrics.
 
-The variance of a debiased value (see `bias_variance.py`) grows with the true value, as in Wilson's interval for a
-share. Each possible true value therefore has its own standard error. The interval contains every true value whose
-distance from the debiased value is at most t of its standard errors. Here, t is a quantile of the t-distribution.
+The variance of a debiased value (see `u_statistic.py`) grows with the true value, as in Wilson's interval for a share.
+Each possible true value therefore has its own standard error. The interval contains every true value whose distance
+from the debiased value is at most t of its standard errors. Here, t is a quantile of the t-distribution.
 
-Replies in a cell (a descriptor in a template) are assumed to be independent. tests/hb_metrics/stats/interval_designs.py
-measures the coverage.
+Replies in a cell (a descriptor in a template) are assumed to be independent. docs/intervals.md shows the coverage.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from hb_metrics.stats.bias_variance import MIN_REPLIES, CellMoments, bias_variance, cell_moments
 from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, Paired, mean_covariance, template_covariances
 
-# The width of an interval, divided by its width if the variance were known. Above the first limit, there is no
-# interval. Above the second limit, the interval is marked as wide.
-MAX_WIDENING = 2.0
+# If an interval is wider than this, relative to its width if the variance were known, it is marked as wide.
 WIDE = 1.15
-# With fewer cells, the estimated width is below the first limit only by chance.
-MIN_CELLS = 12
 # A rare style may occur in only a few replies, and another sample of replies may contain none of them. The variance
-# within cells must therefore come from the equivalent of at least 15 replies. In addition, the styles' probabilities
-# must sum to at least 5 over all replies.
+# within cells must therefore come from the equivalent of this number of replies.
 MIN_EFFECTIVE_REPLIES = 15
-MIN_MASS = 5
 # Bounds are rounded, because the last digits of a matrix product depend on the number of threads.
 _DIGITS = 10
 
 FEW_REPLIES_REASON = (
-    f"in at least one template, half or more of the descriptors have fewer than {MIN_REPLIES} replies, too few to "
-    "estimate the standard error"
+    f"in at least one template, no descriptor has {MIN_REPLIES} replies, too few to estimate the standard error"
 )
-FEW_COMPARISONS_REASON = (
-    f"the standard error is too uncertain (the interval would have to be more than {MAX_WIDENING:g} times as wide); "
-    "more replies, templates or descriptors help"
+FEW_VARIED_REASON = (
+    f"the variance within descriptors comes from the equivalent of fewer than {MIN_EFFECTIVE_REPLIES} replies, too few "
+    "to estimate the standard error"
 )
-FEW_CELLS_REASON = (
-    f"fewer than {MIN_CELLS} combinations of descriptor and template have {MIN_REPLIES} replies, too few to estimate "
-    "the standard error"
-)
+ROUGH_REASON = "the standard error is too uncertain; more replies, templates or descriptors help"
+NO_VARIATION_REASON = "replies to the same prompt do not vary, so the standard error is unknown"
 
 
 class Interval(NamedTuple):
     bounds: list[float] | None
     wide: bool | None
     reason: str | None
-
-
-def groups_of(sizes: Mapping[str | None, int]) -> dict[str | None, slice]:
-    """Returns the cells of each axis, and of all descriptors (`None`), in a template. Omits groups of one cell.
-
-    `sizes` contains the number of cells on each axis. The cells are sorted by axis, in the same order.
-    """
-    groups: dict[str | None, slice] = {None: slice(0, sum(sizes.values()))}
-    start = 0
-    for axis, size in sizes.items():
-        if axis is not None:
-            groups[axis] = slice(start, start + size)
-        start += size
-    return {axis: members for axis, members in groups.items() if members.stop - members.start > 1}
 
 
 def intervals(
@@ -83,68 +59,61 @@ def intervals(
     [metrics], in the order of `read_metrics`.
     """
     by_axis = {}
-    for axis, templates in gathered_moments(cells, columns, ddof).items():
+    for axis, templates in run_covariances(cells, columns, ddof).items():
         by_metric = zip(zip(*templates, strict=True), plain[axis], noise[axis], strict=True)
         by_axis[axis] = [
-            _interval(moments, plain_value - noise_value, plain_value, scale, confidence_level)
-            for moments, plain_value, noise_value in by_metric
+            value_interval(of_metric, plain_value - noise_value, plain_value, confidence_level, scale)
+            for of_metric, plain_value, noise_value in by_metric
         ]
     return by_axis
 
 
-def gathered_moments(
+def run_covariances(
     cells: CellSums, columns: Mapping[str, Sequence[int]], ddof: int
-) -> dict[str | None, list[list[CellMoments]]]:
-    """Computes the moments of the replies on each axis (`None`: all descriptors).
-
-    The moments of an axis are [templates][metrics], in the order of `read_metrics`.
-    """
-    gathered: dict[str | None, list[list[CellMoments]]] = {}
-    for axes in cells.by_template().values():
-        groups = groups_of({axis: len(members) for axis, members in axes.items()})
-        if not groups:
-            continue
-        replies = [_metrics(cells.replies(cell), columns) for members in axes.values() for cell in members]
-        for axis, members in groups.items():
-            by_metric = zip(*replies[members], strict=True)
-            gathered.setdefault(axis, []).append([cell_moments(of_metric, ddof) for of_metric in by_metric])
-    return gathered
+) -> dict[str | None, list[list[Covariance]]]:
+    """Computes the variances of one run's values in each template, as `template_covariances` does."""
+    return template_covariances(_templates(cells), columns, ddof)
 
 
-def _metrics(rows: np.ndarray, columns: Mapping[str, Sequence[int]]) -> list[np.ndarray]:
-    """Returns the columns of `rows` [replies, styles] that each metric uses, in the order of `read_metrics`."""
-    partial = [rows[:, styles] for styles in columns.values()]
-    return [rows, *partial, *(part.sum(axis=1, keepdims=True) for part in partial)]
-
-
-def _interval(
-    templates: Sequence[CellMoments], value: float, plain: float, scale: float, confidence_level: float
+def value_interval(
+    templates: Sequence[Covariance], value: float, plain: float, confidence_level: float, scale: float = 1.0
 ) -> Interval:
-    full = [moments.counts >= MIN_REPLIES for moments in templates]
-    if any(2 * np.count_nonzero(enough) <= len(enough) for enough in full):
+    """Computes the interval of a debiased value from its variances in the templates.
+
+    The debiased value and the plain value are multiplied by `scale`.
+    """
+    if any(of_template.counts.max() < MIN_REPLIES for of_template in templates):
         return Interval(None, None, FEW_REPLIES_REASON)
-    if sum(map(np.count_nonzero, full)) < MIN_CELLS:
-        return Interval(None, None, FEW_CELLS_REASON)
-    crossed = sum(moments.cross[enough].sum() for moments, enough in zip(templates, full, strict=True))
-    if not plain > 0 or not crossed > 0:
-        return Interval(None, None, "replies to the same prompt do not vary, so the standard error is unknown")
-    mass, lengths, fourths = (
-        sum(float(getattr(moments, name).sum()) for moments in templates) for name in ("mass", "lengths", "fourths")
-    )
-    if mass < MIN_MASS or lengths**2 < MIN_EFFECTIVE_REPLIES * fourths:
-        return Interval(None, None, "too few replies have these styles to estimate the standard error")
+    variance = mean_covariance(templates)
+    if not (plain > 0 and variance.effective > 0):
+        return Interval(None, None, NO_VARIATION_REASON)
+    if variance.effective < MIN_EFFECTIVE_REPLIES:
+        return Interval(None, None, FEW_VARIED_REASON)
+    at_zero, freedom = float(variance.at_zero[0, 0]), variance.freedom()
+    if not (at_zero > 0 and freedom >= 1):
+        return Interval(None, None, ROUGH_REASON)
     value, plain = float(value) / scale, float(plain) / scale
-    at_zero, slope, freedom, *_ = bias_variance(templates, value, plain)
-    if not (at_zero > 0 and freedom > 1):
-        return Interval(None, None, FEW_COMPARISONS_REASON)
-    tail = (1 + confidence_level) / 2
-    quantile = float(stats.t.ppf(tail, freedom))
-    low, high = agreeing_values(value, at_zero, slope, quantile)
+    slope, tail = variance_slope(variance, value, plain), (1 + confidence_level) / 2
+    low, high = agreeing_values(value, at_zero, slope, float(stats.t.ppf(tail, freedom)))
     known = 2 * float(stats.norm.ppf(tail)) * math.sqrt(at_zero + slope * max(value, 0.0))
-    if (high - low) / known > MAX_WIDENING:
-        return Interval(None, None, FEW_COMPARISONS_REASON)
-    bounds = [rounded(scale * bound, scale * (high - low) / 2) for bound in (low, high)]
-    return Interval(bounds, (high - low) / known > WIDE, None)
+    return Interval(rounded(scale * low, scale * high), (high - low) / known > WIDE, None)
+
+
+def variance_slope(variance: Covariance, value: float, plain: float) -> float:
+    """Returns the increase in a value's variance per unit of the true value.
+
+    The unbiased estimate is useless if the value is near 0. There, the plug-in estimate of the linear part is divided
+    by the plain value. This ratio assumes that replies vary as much in the directions in which descriptors differ as in
+    the directions in which their sample means differ.
+    """
+    weight = unbiased_weight(variance, value)
+    by_plug_in = float(variance.plug_in_cells[:, 0, 0].sum()) / plain
+    return (1 - weight) * by_plug_in + (weight * max(float(variance.linear[0, 0]), 0.0) / value if weight else 0.0)
+
+
+def unbiased_weight(variance: Covariance, value: float) -> float:
+    """Returns the weight of the unbiased estimate in `variance_slope`."""
+    return value**2 / (value**2 + 4 * float(variance.at_zero[0, 0])) if value > 0 else 0.0
 
 
 def agreeing_values(value: float, at_zero: float, slope: float, quantile: float) -> tuple[float, float]:
@@ -157,5 +126,16 @@ def agreeing_values(value: float, at_zero: float, slope: float, quantile: float)
     return low, high
 
 
-def rounded(bound: float, half: float) -> float:
-    return round(bound, _DIGITS - math.floor(math.log10(half)))
+def rounded(low: float, high: float) -> list[float]:
+    """Rounds the bounds of an interval to the same number of decimal places."""
+    largest = max(abs(low), abs(high))
+    digits = _DIGITS - math.floor(math.log10(largest)) if largest else 0
+    return [round(low, digits), round(high, digits)]
+
+
+def _templates(cells: CellSums) -> Iterator[tuple[dict[str | None, int], list[Paired]]]:
+    for axes in cells.by_template().values():
+        replies = [cells.replies(cell) for members in axes.values() for cell in members]
+        rows = np.concatenate(replies)
+        sizes = {axis: len(members) for axis, members in axes.items()}
+        yield sizes, [Paired(rows, rows, np.array([len(of_cell) for of_cell in replies]))]

@@ -1,6 +1,6 @@
 """Predicts the half-width of a figure's interval in a run with more replies, templates or terms than a pilot run.
 
-The variance of a debiased Gen Bias value (see `bias_variance.py`) is the sum of two parts. Only the first part grows
+The variance of a debiased Gen Bias value (see `u_statistic.py`) is the sum of two parts. Only the first part grows
 with the value. Let a run have N replies per cell (a term in a template), D terms and T templates. The first part is
 proportional to 1 / (N D T). If all cells have the same variance, the second part is proportional to P² / (N (N − 1) D
 T) + P / (N² D² T), where P = 1 − 1/D.
@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from hb_metrics.stats.bias_variance import MIN_REPLIES, CellMoments, bias_variance
-from hb_metrics.stats.generalising import MIN_FREEDOM, Influences, generalised, share_bounds, term_spread
-from hb_metrics.stats.intervals import MAX_WIDENING, MIN_CELLS, agreeing_values
-from hb_metrics.stats.share_intervals import share_interval
+from hb_metrics.stats.clusters import share_interval
+from hb_metrics.stats.intervals import MIN_EFFECTIVE_REPLIES, agreeing_values, unbiased_weight, variance_slope
+from hb_metrics.stats.u_statistic import MIN_REPLIES, Covariance, mean_covariance
 
 # A prediction is shown without its range if both ends are at most this far from it, relative to the prediction.
 SURE = 0.2
@@ -55,8 +54,9 @@ class Spread(NamedTuple):
     @property
     def freedom(self) -> float:
         value = max(self.value, 0.0)
-        noise = (self.zero_error * self.at_zero) ** 2 + (self.slope_error * value) ** 2
-        return 2 * (self.at_zero + self.slope * value) ** 2 / noise if noise > 0 else math.inf
+        # Both errors come from the same replies, so they are added.
+        noise = self.zero_error * self.at_zero + self.slope_error * value
+        return 2 * ((self.at_zero + self.slope * value) / noise) ** 2 if noise > 0 else math.inf
 
 
 class Range(NamedTuple):
@@ -69,16 +69,21 @@ class Range(NamedTuple):
         return self.high < (1 + SURE) * self.middle and self.low > (1 - SURE) * self.middle
 
 
-def run_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
-    found = bias_variance(templates, value, plain)
-    counts = np.concatenate([moments.counts for moments in templates])
+def run_spread(templates: Sequence[Covariance], value: float, plain: float) -> Spread:
+    variance = mean_covariance(templates)
+    counts, at_zero = variance.counts, float(variance.at_zero[0, 0])
     size = Size(float(counts.mean()), len(templates), round(len(counts) / len(templates)))
-    zero_error = math.sqrt(found.zero_error) / found.at_zero
-    slope_error = math.sqrt(found.linear_error) / value if value > 0 else 0.0
-    return Spread(value, found.at_zero, found.slope, zero_error, slope_error, size)
+    weight = unbiased_weight(variance, value)
+    slopes = (1 - weight) * variance.plug_in_cells / plain
+    if weight:
+        slopes = slopes + weight * variance.linear_cells / value
+    # Both parts of the variance are sums over cells. Their errors are estimated from the differences between cells.
+    zero_error, slope_error = (math.sqrt(len(counts)) * float(part.std()) for part in (variance.pair_cells, slopes))
+    slope = variance_slope(variance, value, plain)
+    return Spread(value, at_zero, slope, zero_error / at_zero, slope_error, size)
 
 
-def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -> Spread:
+def pilot_spread(templates: Sequence[Covariance], value: float, plain: float) -> Spread:
     spread, number = run_spread(templates, value, plain), len(templates)
     if number == 1:
         return spread
@@ -87,18 +92,6 @@ def pilot_spread(templates: Sequence[CellMoments], value: float, plain: float) -
     others = (1 - 1 / number) * np.array([(other.at_zero / spread.at_zero, other.slope) for other in without])
     zero_apart, slope_apart = (math.sqrt(number - 1) * others.std(axis=0)).tolist()
     return spread._replace(zero_apart=zero_apart, slope_apart=slope_apart)
-
-
-def assumed_spread(value: float, noise: float, styles: float, size: Size) -> Spread:
-    """Computes the variance of a value without a pilot, assuming that all cells have the same covariance matrix.
-
-    `noise` is the trace of this matrix, which is the sampling noise of one reply. The noise is spread evenly over
-    `styles` directions.
-    """
-    replies, templates, terms = size
-    slope = 4 * noise / styles / replies / terms / templates
-    error = math.sqrt(2 / (templates * terms * (replies - 1) * styles))
-    return Spread(value, 2 * noise**2 / styles * _at_zero(size), slope, error, slope * error, size)
 
 
 def at_size(spread: Spread, size: Size) -> Spread:
@@ -127,15 +120,13 @@ def half_width(spread: Spread, confidence_level: float) -> float | None:
 
     The result is `None` if runs of this size have no interval, and infinity if the spread is too uncertain.
     """
-    size, at_zero = spread.size, spread.at_zero
-    if size.replies < MIN_REPLIES or size.templates * size.terms < MIN_CELLS:
+    if spread.size.replies < MIN_REPLIES or math.prod(spread.size) < MIN_EFFECTIVE_REPLIES:
         return None
-    if spread.freedom <= 1:
+    if spread.freedom < 1:
         return math.inf
-    value, tail = max(spread.value, 0.0), (1 + confidence_level) / 2
-    low, high = agreeing_values(value, at_zero, spread.slope, _quantile(tail, spread.freedom))
-    known = _quantile(tail) * math.sqrt(at_zero + spread.slope * value)
-    return math.inf if (high - low) / 2 > MAX_WIDENING * known else (high - low) / 2
+    quantile = _quantile((1 + confidence_level) / 2, spread.freedom)
+    low, high = agreeing_values(max(spread.value, 0.0), spread.at_zero, spread.slope, quantile)
+    return (high - low) / 2
 
 
 def change_half_width(spread: Spread, confidence_level: float) -> float | None:
@@ -205,43 +196,6 @@ def share_half_width(hits: np.ndarray, sizes: np.ndarray, times: float, confiden
     error = max(error, abs(1 - 2 * float(hits.sum() / sizes.sum())) / math.sqrt(float(squares.sum())))
     factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) * error / 2)
     return Range(middle / factor, middle, middle * factor)
-
-
-def likelihood_half_width(
-    influences: Influences, num_templates: int, times_terms: float, confidence_level: float
-) -> Range | None:
-    """Predicts the half-width of Likelihood Bias for `num_templates` templates and `times_terms` times as many terms.
-
-    Returns `None` if the pilot has no interval that covers other terms, or if too few terms are planned for such an
-    interval.
-    """
-    spread, (templates, terms) = term_spread(influences), influences.cells.shape
-    planned = round(terms * times_terms)
-    if generalised(influences, "terms", confidence_level).interval is None or planned - spread.num_axes < MIN_FREEDOM:
-        return None
-    # The part of the variance that comes from single cells also decreases with the number of templates.
-    of_cells = min(spread.in_cells / spread.terms, 1.0)
-    variance = spread.terms * (1 - of_cells + of_cells * templates / num_templates) / times_terms
-    freedom = min(planned - spread.num_axes, 2 * planned / (spread.peakedness - 1))
-    widened = _quantile((1 + confidence_level) / 2, freedom) / _quantile((1 + confidence_level) / 2)
-    low, high = share_bounds(influences.value, variance * widened**2, confidence_level)
-    middle = (high - low) / 2
-    # The relative error of a standard deviation that is estimated from this number of terms.
-    known = min(terms - spread.num_axes, 2 * terms / (spread.peakedness - 1))
-    factor = math.exp(_quantile((1 + _RANGE_LEVEL) / 2) / math.sqrt(2 * known))
-    return Range(middle / factor, middle, middle * factor)
-
-
-def power_of_fall(spread: Spread, fall: float, confidence_level: float, paired: float = 1.0) -> float:
-    """Computes the probability of detecting that a second run's value is lower by the share `fall`.
-
-    `paired` is the standard error of the change, divided by the standard error between two independent runs.
-    """
-    value, at_zero = max(spread.value, 0.0), spread.at_zero
-    error = paired * math.sqrt(2 * at_zero + spread.slope * value * (2 - fall))
-    quantile = _quantile((1 + confidence_level) / 2, max(spread.freedom, 1.0))
-    distance = fall * value / error
-    return float(special.ndtr(distance - quantile) + special.ndtr(-distance - quantile))
 
 
 def _quantile(tail: float, freedom: float = math.inf) -> float:

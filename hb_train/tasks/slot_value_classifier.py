@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.utils.rnn import pad_sequence
 
 from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.units import right_padded
 
 
 class SlotValueClassifier(torch.nn.Module):
@@ -43,8 +43,12 @@ class SlotValueClassifier(torch.nn.Module):
 
 
 def collate(rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-    tokens, mask = right_padded([row["input_ids"] for row in rows], torch.device("cpu"))
-    return {"input_ids": tokens, "attention_mask": mask, "labels": torch.tensor([row["label"] for row in rows])}
+    tokens = [torch.tensor(row["input_ids"]) for row in rows]
+    return {
+        "input_ids": pad_sequence(tokens, batch_first=True),
+        "attention_mask": pad_sequence([torch.ones_like(row) for row in tokens], batch_first=True),
+        "labels": torch.tensor([row["label"] for row in rows]),
+    }
 
 
 def slot_value_classifier(loaded: LoadedModel) -> SlotValueClassifier:

@@ -26,7 +26,7 @@ from hb_metrics.inference.scoring.perplexity import score_perplexity
 from tests.card.models import LARGE, NAMES, Found, Setting, Skip, attentions_of, build, plan_of, prompts, save
 
 _TOLERANCE = 1e-4  # relative, of a sentence's log-likelihood in float32: what the scoring paths promise
-_TIMES_NOISE = 3  # in half precision: how many times further off than padded batches trees may be
+_TIMES_NOISE = 3  # in half precision: how many times further off than batches of equal length trees may be
 _LEAST_SAME = 0.95  # the share of sampled replies that are the same on CPU and card: nearly equal words may flip
 
 
@@ -38,12 +38,12 @@ def scores(setting: Setting, *, name: str, dtype: str, attention: str) -> Found:
     texts = _sentences(setting)
     expected = one_at_a_time(loaded, texts)
     trees = score_perplexity(texts, loaded.model, loaded.tokenizer, progress=False)
-    padded = score_perplexity(texts, loaded.model, loaded.tokenizer, trees=False, progress=False)
-    off, noise = furthest(trees.log_likelihoods, expected), furthest(padded.log_likelihoods, expected)
+    batches = score_perplexity(texts, loaded.model, loaded.tokenizer, trees=False, progress=False)
+    off, noise = furthest(trees.log_likelihoods, expected), furthest(batches.log_likelihoods, expected)
     at_most = _TOLERANCE
     if dtype != "float32":
         at_most = max(_TIMES_NOISE * noise, torch.finfo(loaded.model.dtype).eps)
-    about = {"path": trees.scoring, "reason": trees.scoring_reason, "padded_off": noise}
+    about = {"path": trees.scoring, "reason": trees.scoring_reason, "batches_off": noise}
     return {**about, **_at_most(off, at_most)}
 
 
@@ -100,7 +100,7 @@ def batches(setting: Setting) -> Found:
         with TemporaryDirectory() as folder:
             decode_into_shards(plan, loaded, Path(folder), batch_size=size)
             files.append({path.name: path.read_bytes() for path in Path(folder).iterdir()})
-    return {"files": len(files[0]), "padded": plan.padded, "right": bool(files[0]) and files[0] == files[1] == files[2]}
+    return {"files": len(files[0]), "padded": plan.paths.padded, "right": files[0] == files[1] == files[2]}
 
 
 def devices(setting: Setting) -> Found:

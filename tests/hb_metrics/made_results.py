@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+from dataclasses import asdict
 from functools import cache
 
 import numpy as np
@@ -11,9 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hb_dataset import load_table
+from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics.inference.classifiers.censoring import term_mentioned
 from hb_metrics.inference.judges.rubric import read_rubric
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.decisions.answers import Answer
+from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import generation_results, refusals_results, style_means_table
 from hb_metrics.measurements.judge.compute import judged_results
@@ -155,9 +159,9 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
     return as_stored({**counts, **computed, **more}), biases
 
 
-def offensiveness_of(texts, seed=0):
-    """results["offensiveness"]["prompts"], or those of replies."""
-    return as_stored(offensiveness_results(texts, np.random.default_rng(seed).beta(1, 4, len(texts.ids)), 0))
+def offensiveness_of(texts, seed=0, level=None):
+    """results["offensiveness"]["prompts"], or with a confidence level those of replies."""
+    return as_stored(offensiveness_results(texts, np.random.default_rng(seed).beta(1, 4, len(texts.ids)), 0, level))
 
 
 def full_run(**how):
@@ -187,7 +191,7 @@ def _full_run(replies_per_cell=8, seed=0):
     results["generation"], _ = generation_of(replies, seed)
     results["offensiveness"] = {
         "prompts": offensiveness_of(whole_prompts(prompts), seed),
-        "replies": offensiveness_of(replies, seed + 1),
+        "replies": offensiveness_of(replies, seed + 1, 0.95),
     }
     return as_stored(results)
 
@@ -198,6 +202,7 @@ def add_dialogue(results, perplexity=41.26, interval=(38.04, 1045.5)):
     results["dialogue"] = {
         "perplexity": perplexity,
         "interval": None if interval is None else list(interval),
+        "no_interval": "few replies" if interval is None else None,
         "confidence_level": 0.95,
         "num_replies": 1234,
         "num_tokens": 9999,
@@ -220,6 +225,32 @@ def add_awareness(results):
         "num_empty_replies": 2,
         "examples": [{"prompt": "I'm a man. Why?", "reply": "Well.", "taken_up": False}],
     }
+    return results
+
+
+def add_decisions(results, seed=0):
+    """Makes results those of a run whose decisions were also measured: the terms of one axis differ."""
+    choice, rng = Choice(("yes", "no"), "yes"), np.random.default_rng(seed)
+    prompts = [
+        OwnPrompt(f"{row}-{word}", "{options}", f"{row}", None, choice, f"topic {row % 2}", {})
+        for row in range(20)
+        for word in range(2)
+    ]
+    answers = [
+        Answer(prompt.id, None, None, None, 0, 0.4, False, 0.8, "about a person", "yes: 40%") for prompt in prompts
+    ]
+    for axis, terms in {"age": {"old": 0.2, "young": 0.7}, "ability": {"Deaf": 0.5, "blind": 0.5}}.items():
+        for prompt in prompts:
+            for term, mean in terms.items():
+                for order in (0, 1):
+                    value = float(np.clip(rng.normal(mean, 0.1), 0, 1))
+                    shown = f"yes: {value:.0%}"
+                    answers.append(
+                        Answer(prompt.id, axis, term, None, order, value, False, 0.8, f"about {term}", shown)
+                    )
+    answers.append(answers[-1]._replace(value=None, is_refusal=True, shown="I can't."))
+    results["run"]["decisions"] = {"answers": "probabilities", "num_prompts": len(prompts), "digest": "dd"}
+    results["decisions"] = as_stored(asdict(decisions(prompts, answers)))
     return results
 
 
@@ -367,7 +398,7 @@ def regard_run(regard, is_embedded=False):
 
 def whole_run():
     """A run of everything that can be measured."""
-    results = add_judge(add_awareness(add_dialogue(full_run())))
+    results = add_judge(add_awareness(add_dialogue(add_decisions(full_run()))))
     for other in (reddit_run(), regard_run(regard_of(gaps={"orientation": 0.6}))):
         results |= {name: part for name, part in other.items() if name != "run"}
         results["run"] = other["run"] | results["run"]
@@ -387,7 +418,7 @@ def write_run(folder, results, prompts=None, *, seed=0, prefix="I hear you", rep
     replies, vectors = (replies_to(prompts, replies_per_cell, seed, prefix), None) if made is None else made
     results = copy.deepcopy(results)
     results["generation"], biases = generation_of(replies, seed, vectors=vectors)
-    results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
+    results["offensiveness"]["replies"] = offensiveness_of(replies, seed, 0.95)
     results["run"]["settings"]["replies_per_cell"] = replies_per_cell
     write_results(folder, results)
     pq.write_table(

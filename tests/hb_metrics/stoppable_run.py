@@ -16,7 +16,7 @@ import hb_metrics.inference.scoring.dialogue
 import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page  # noqa: F401
-from hb_metrics import measure
+from hb_metrics import measure, measuring
 from hb_metrics.identity_leakage import leakage
 from hb_metrics.inference import machines as shared_files
 from hb_metrics.inference import shards
@@ -66,9 +66,9 @@ def kill_at_write(number, fsync=os.fsync):
     os.fsync = counted
 
 
-def announce_beginning(measured=measure.measure):
+def announce_beginning(measured=measuring.measure):
     def announced(arguments):
         print("begun")
         measured(arguments)
 
-    measure.measure = announced
+    measuring.measure = announced

@@ -16,12 +16,14 @@ from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.likelihood_bias.shares import likelihood_bias
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.regard_bias.regard_results import regard_bias
+from hb_metrics.stats.decision_table import decision_gap
 from hub_scripts.module_files import metric_folders
 from tests.hb_metrics.full_gen_bias.test_modules import expected
 from tests.hub_scripts.test_publish_metrics import assert_close
 
 FOLDERS = {folder.name: folder for folder in metric_folders()}
 OPTIONS = {
+    "decision_gap": {"confidence_level": 0.9, "seed": 1},
     "full_gen_bias": {"labels": ["Calm", "Kind", "Curious", "Earnest"], "debias": True, "confidence_level": 0.95},
     "language_model_bias": {"alpha": 0.1},
     "likelihood_bias": {"alpha": 0.1, "include_gendered": False, "gendered_descriptors": ["d1"]},
@@ -32,6 +34,7 @@ CLUSTERS = {"clusters": {"Warm": ["Kind", "Calm"], "Rest": ["Curious", "Earnest"
 OPTIONS["partial_gen_bias"] = OPTIONS["full_gen_bias"] | CLUSTERS
 OPTIONS["summed_cluster_gen_bias"] = OPTIONS["partial_gen_bias"] | {"ddof": 1, "scale": 1}
 FUNCTIONS = {
+    "decision_gap": decision_gap,
     "language_model_bias": lambda predictions, references, alpha: language_model_bias(
         predictions, references, alpha=alpha
     ),
@@ -93,6 +96,10 @@ def tables_of(name):
         return [{"predictions": rng.lognormal(5, 1.5, 120).tolist(), "references": rng.lognormal(5, 1.5, 120).tolist()}]
     if name == "likelihood_bias":
         return [{"predictions": rng.integers(1, 15, 120).astype(float).tolist(), **names}]
+    if name == "decision_gap":
+        prompts = [f"q{code}" for code in rng.integers(0, 12, 120)]
+        columns = {"descriptors": names["descriptors"], "prompts": prompts, "axes": names["axes"]}
+        return [{"predictions": rng.random(120).tolist(), **columns}]
     if name == "regard_bias":
         columns = {
             "groups": ["man", "woman"] * 60,

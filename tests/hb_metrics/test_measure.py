@@ -113,8 +113,6 @@ def test_a_tuned_model_is_asked_as_its_folder_says_and_scored_on_real_dialogue(v
     page = (out / "report.html").read_text()
     assert "no_bias" in page
     assert generation["tuned_with"] == asked_with
-    debiased = bias(results["generation"]["debiased"]["full_gen_bias"])
-    assert f"This model&#39;s value is {debiased}." in page
     assert "different values of --system_prompt and --cue, so this run may not show the effect" in page
     assert "settings.tag is 'auto' there and 'bias' here" in refusal(*options, *asked, "--tag", "bias")
 

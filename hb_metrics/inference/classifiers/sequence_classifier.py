@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,12 +20,9 @@ from hb_metrics.inference.classifiers.parlai import MODEL_TYPE as PARLAI_MODEL_T
 from hb_metrics.inference.memory import Memory
 from hb_metrics.inference.models.architecture import check_token_ids, max_positions_of
 from hb_metrics.inference.models.loading import model_from, read_config, tokenizer_from
-from hb_metrics.inference.units import one_thread_per_unit
+from hb_metrics.inference.units import alike_units, one_thread_per_unit
 
-BATCH_SIZE = 32
-# The largest accepted difference between a text's logits in a padded batch and its logits when classified alone.
-_TOLERANCE = 1e-4
-_TRIAL_TEXTS = ["Hi.", "I like people who are tall.", "What do you think about all the people who wear glasses?"]
+MAX_POSITIONS = 2048  # the maximum number of tokens in a batch
 
 
 def normalised(classifier: Classifier) -> Classifier:
@@ -50,7 +48,7 @@ def load_sequence_classifier(
     revision: str | None = None,
     device: str | torch.device = "cpu",
     trust_remote_code: bool = False,
-    batch_size: int = BATCH_SIZE,
+    max_positions: int = MAX_POSITIONS,
 ) -> Classifier:
     device = torch.device(device)
     config, digest, revision = read_config(
@@ -73,15 +71,13 @@ def load_sequence_classifier(
         )
     model = model.eval().to(device)
     max_tokens = _max_tokens(model, tokenizer)
-    notes = []
-    if not _pads_harmlessly(model, tokenizer, max_tokens):
-        batch_size = 1
-        notes.append("it does not support padding, so texts are classified one at a time")
+    if model.config.pad_token_id is None:
+        max_positions = 1  # some models then reject batches, even without padding
     # The text classification pipeline of transformers uses the same rule.
     multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
 
     def classify(texts: list[str]) -> Classification:
-        logits, truncated = _logits(texts, model, tokenizer, max_tokens, batch_size)
+        logits, truncated = _logits(texts, model, tokenizer, max_tokens, max_positions)
         bad = ~torch.isfinite(logits).all(dim=1)
         if bad.any():
             raise ValueError(
@@ -100,7 +96,6 @@ def load_sequence_classifier(
         source_labels=labels,
         multi_label=multi_label,
         max_tokens=max_tokens,
-        notes=tuple(notes),
         classify_distinct=classify,
     )
 
@@ -110,17 +105,17 @@ def _logits(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     max_tokens: int | None,
-    batch_size: int,
+    max_positions: int,
 ) -> tuple[torch.Tensor, np.ndarray]:
     if not texts:
         return torch.empty(0, model.config.num_labels), np.empty(0, dtype=bool)
     whole = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
     lengths = np.array([len(tokens) for tokens in whole])
     check_token_ids(model, whole)
-    order = np.argsort(lengths, kind="stable")  # reduces padding
-    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    limit = sys.maxsize if max_tokens is None else max_tokens
+    units = alike_units(texts, [(length,) for length in np.minimum(lengths, limit)], max_positions)
     cut = {"truncation": max_tokens is not None, "max_length": max_tokens, "return_tensors": "pt"}
-    inputs = [tokenizer([texts[row] for row in batch], padding=len(batch) > 1, **cut) for batch in batches]
+    inputs = [tokenizer(unit.payload, **cut) for unit in units]
     memory = Memory(_halved, "one text")
 
     def run(encoded: Any) -> torch.Tensor:
@@ -129,10 +124,10 @@ def _logits(
 
     logits = torch.empty(len(texts), model.config.num_labels)
     with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
-        for batch, parts in zip(batches, pool.map(partial(memory.run, run), inputs), strict=True):
-            logits[torch.from_numpy(batch)] = torch.cat(parts)
-    memory.report("batches of texts to classify", f"; each contains up to {batch_size} texts")
-    return logits, lengths > (np.inf if max_tokens is None else max_tokens)
+        for unit, parts in zip(units, pool.map(partial(memory.run, run), inputs), strict=True):
+            logits[torch.from_numpy(unit.sequences)] = torch.cat(parts)
+    memory.report("batches of texts to classify")
+    return logits, lengths > limit
 
 
 def _halved(encoded: Any) -> tuple[Any, Any] | None:
@@ -143,19 +138,6 @@ def _halved(encoded: Any) -> tuple[Any, Any] | None:
         {name: tensor[part] for name, tensor in encoded.items()} for part in (slice(middle), slice(middle, None))
     )
     return first, second
-
-
-def _pads_harmlessly(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> bool:
-    if tokenizer.pad_token_id is None:
-        return False
-    alone, _ = _logits(_TRIAL_TEXTS, model, tokenizer, max_tokens, batch_size=1)
-    try:
-        padded, _ = _logits(_TRIAL_TEXTS, model, tokenizer, max_tokens, batch_size=len(_TRIAL_TEXTS))
-    except MemoryError:
-        raise
-    except Exception:  # noqa: BLE001 - any error means that the model does not support padding
-        return False
-    return torch.allclose(padded, alone, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
 
 
 def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:

@@ -17,9 +17,10 @@ from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.judges.prompt import Prompt, prompt_for
 from hb_metrics.inference.judges.rubric import LETTERS, Rubric
 from hb_metrics.inference.memory import Memory
+from hb_metrics.inference.models.architecture import has_changing_rope
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
 from hb_metrics.inference.models.contexts import encode_messages
-from hb_metrics.inference.models.quantization import is_exact
+from hb_metrics.inference.models.float32 import measured
 from hb_metrics.inference.models.starts import decoder_prefix
 from hb_metrics.inference.replies.forward import Forward, holds_attention_alone
 from hb_metrics.inference.scoring.perplexity import most_tokens
@@ -27,7 +28,7 @@ from hb_metrics.inference.scoring.reply_scoring import reply_logits
 from hb_metrics.inference.units import num_shared, one_thread_per_unit
 
 # The largest accepted total variation distance between the probabilities with and without a shared beginning. The
-# second number applies to half precision and quantised models, which have larger rounding errors.
+# second number applies to models that do not run in float32, such as quantised models.
 _TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-3, 0.1
 
 
@@ -84,13 +85,17 @@ class LocalJudge:
             )
         encoded = [self._encoded(prompt) for prompt in tried]
         self.beginning = encoded[0][: num_shared(encoded)]
-        self.shared = self._after_beginning(max(encoded, key=len))
+        self.longest_tried = 0
+        with torch.inference_mode():
+            shared = self._after_beginning()
+        self.shared = shared if holds_attention_alone(shared.cache) and not has_changing_rope(model) else None
 
     def fits(self, prompt: Prompt) -> bool:
         return len(self._encoded(prompt)) < self.limit
 
     def read(self, prompts: Sequence[Prompt]) -> Read:
         encoded = [self._encoded(prompt) for prompt in prompts]
+        self._try_sharing(max(encoded, key=len, default=[]))
         known = {token for tokens in self.letters for token in tokens}
         memory = Memory(lambda tokens: None, "one text")
 
@@ -109,21 +114,23 @@ class LocalJudge:
         conversation = chat_messages(prompt.text, [], DEFAULT_CHAT)
         return encode_messages([conversation], self.loaded, self.layout.context, thought=False)[0]
 
-    def _after_beginning(self, longest: list[int]) -> Forward | None:
-        """Returns the model's state after the tokens with which all prompts begin.
+    def _after_beginning(self) -> Forward:
+        forward = Forward(self.loaded.model, [self.beginning])
+        forward.first()
+        return forward
 
-        Returns `None` if probabilities computed from this state are not exact.
-        """
-        model = self.loaded.model
-        if self.prefix:
-            return None
-        with torch.inference_mode():
-            forward = Forward(model, [self.beginning])
-            forward.first()
-            if not holds_attention_alone(forward.cache):
-                return None
-            difference = (self._next(longest, forward) - self._next(longest, None)).abs().sum() / 2
-        return forward if difference <= (_TOLERANCE if is_exact(model) else _LOW_PRECISION_TOLERANCE) else None
+    def _try_sharing(self, longest: list[int]) -> None:
+        """Stops sharing the beginning if it changes the answer to the longest prompt so far."""
+        if self.shared is None or len(longest) <= self.longest_tried:
+            return
+        self.longest_tried = len(longest)
+
+        def distance() -> float:
+            return float((self._next(longest, self._after_beginning()) - self._next(longest, None)).abs().sum()) / 2
+
+        difference, in_float32 = measured(self.loaded.model, distance)
+        if not difference <= (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE):
+            self.shared = None
 
     def _next(self, tokens: list[int], shared: Forward | None) -> torch.Tensor:
         """Returns the probabilities of the next token: [vocabulary] float64."""

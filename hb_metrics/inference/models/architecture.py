@@ -32,11 +32,13 @@ def check_token_ids(model: PreTrainedModel, texts: Iterable[Iterable[int]]) -> N
         )
 
 
-def attention_window(model: PreTrainedModel) -> int | None:
-    """Returns the shortest attention window of any layer, in tokens, or `None` if all layers attend to all tokens."""
-    config = model.config.get_text_config(decoder=True)
-    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
-    return min((size for size in windows if size), default=None)
+def has_changing_rope(model: PreTrainedModel) -> bool:
+    """Returns whether a model's rotary position embeddings depend on the length of the text that it reads.
+
+    transformers writes the frequencies for the latest text into the model, so only one thread at a time may run it.
+    """
+    types = [str(getattr(module, "rope_type", "")) for module in model.modules()]
+    return any("dynamic" in rope or "longrope" in rope for rope in types)
 
 
 def with_states(encoded: ModelOutput, states: torch.Tensor) -> ModelOutput:

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
+from os.path import commonprefix
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from hb_metrics.inference.models.thoughts import FINAL_CHANNEL, THOUGHT_MARKS, Thoughts
-from hb_metrics.inference.units import num_shared
 
 # The date for templates that print the current date. It is fixed, so that prompts are the same every day.
 CHAT_DATE = date(2026, 1, 1)
@@ -199,7 +199,7 @@ def _generation_prompt(tokenizer: PreTrainedTokenizerBase, chat: ChatOptions) ->
     (whole,), (without,) = (
         _apply(tokenizer, turns, chat, add_generation_prompt=generation) for generation in (True, False)
     )
-    return whole[num_shared([whole, without]) :]
+    return whole.removeprefix(commonprefix([whole, without]))  # noqa: RUF071 - character by character
 
 
 def _template_text(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -29,7 +29,7 @@ from hb_dataset.vocabulary_entries import SINGULAR_SLOT
 from hb_metrics.inference.models.chats import DEFAULT_CHAT, ChatOptions, Message, chat_messages
 from hb_metrics.inference.models.contexts import ContextFormat, read_sentences, with_tag
 from hb_metrics.runs.replies import with_questions
-from hb_metrics.stats.bias_variance import MIN_REPLIES
+from hb_metrics.stats.u_statistic import MIN_REPLIES
 
 Cue = Literal["prompt", "system", "memory", "name", "signature", "history"]
 QUESTIONS_FILE = Path(__file__).parent / "cue_questions.yaml"

@@ -4,8 +4,8 @@ The other contexts in a batch change the last bits of a context's logits. If two
 small changes may reverse the choice between them. A context with such a close decision is therefore decoded again by
 itself, and the second reply is used.
 
-If the model supports padding (see `trials.takes_padding`), contexts of different lengths are decoded together. In large
-batches on CPU, joint decoding halves the time per token.
+If the model supports padding (see `trials.decoding_paths`), contexts of different lengths are decoded together. In
+large batches on CPU, joint decoding halves the time per token.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,19 +52,20 @@ def decode(
         ends: The tokens that end a reply.
         keys: [contexts, max_reasoning_tokens + max_new_tokens] Random int64 numbers, needed only for sampling.
         limits: [contexts] The maximum length of each reply. Beam search does not support these limits.
-        cached: Whether the model caches keys and values from token to token (see `trials.takes_cache`).
+        cached: Whether the model caches keys and values from token to token (see `trials.decoding_paths`).
         states: [contexts] The states of earlier turns (see `Forward`). Beam search does not use them.
         keep: A function that stores the states of this turn. Beam search does not call it.
     """
     if not contexts:
         return []
+    if decoding.num_beams > 1:
+        return [beam_search(model, context, decoding, ends, cached=cached) for context in contexts]
     device = input_device(model)
     drawn = None if keys is None else torch.as_tensor(keys, dtype=torch.int64, device=device)
     most = torch.tensor([decoding.max_new_tokens] * len(contexts) if limits is None else limits, device=device)
     whole = most + decoding.max_reasoning_tokens  # thought and reply
-    run = partial(beam_search if decoding.num_beams > 1 else _one_by_one, cached=cached)
-    first = run if decoding.num_beams > 1 else partial(run, states=states, keep=keep)
-    decoded, close = first(model, contexts, decoding, ends, drawn, most, whole)
+    run = partial(_one_by_one, cached=cached)
+    decoded, close = run(model, contexts, decoding, ends, drawn, most, whole, states=states, keep=keep)
     if (len(contexts) > 1 or any(states)) and is_exact(model):
         for row in np.flatnonzero(close).tolist():
             one = slice(row, row + 1)

@@ -1,9 +1,9 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-# A decision is close if the log-probabilities of two candidates differ by less than this number. The candidates are
-# tokens, or whole beams in beam search. In float32, the other rows of a batch changed the embedded model's
-# log-probabilities by at most 8e-5 (measured on 96 contexts with 24 tokens each).
+# A decision is close if the log-probabilities of two tokens differ by less than this number. In float32, the other rows
+# of a batch changed the embedded model's log-probabilities by at most 8e-5 (measured on 96 contexts with 24 tokens
+# each).
 CLOSE = 2e-4
 
 _MOST_TOKENS = 2**31
@@ -25,7 +25,7 @@ class Decoding:
     """The decoding settings. Settings that are not explained here have the same meaning as in transformers.
 
     Attributes:
-        num_beams: The number of beams. If it is greater than 1, beam search is used, which does not sample.
+        num_beams: The number of beams. If it is greater than 1, transformers' beam search is used.
         top_p: The minimum total probability of the tokens from which to draw. Of the `top_k` likeliest tokens, only as
             many are used as this probability requires.
         min_new_tokens: The minimum length of a reply in tokens, counted from its first word. Beam search, like
@@ -52,10 +52,10 @@ class Decoding:
             value = getattr(self, name)
             if not lowest <= value <= highest:  # this also rejects NaN
                 raise ValueError(f"{name} is {value}; set a number from {lowest} to {highest}")
-        if self.sample and self.num_beams > 1:
+        if self.num_beams > 1 and (self.sample or self.end_after_sentence):
             raise ValueError(
-                f"num_beams is {self.num_beams}, but beam search does not sample; set num_beams to 1, or set sample to "
-                "False"
+                f"num_beams is {self.num_beams}, but beam search neither samples nor ends after a sentence; set "
+                "num_beams to 1, or set sample and end_after_sentence to False"
             )
 
 

@@ -22,11 +22,12 @@ from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.forward import Forward, States, num_unread
 from hb_metrics.inference.replies.sampling import draw_keys
+from hb_metrics.inference.replies.trials import Paths
 from hb_metrics.inference.shards import fill_shards, plan_row_shards, read_shards
 from hb_metrics.inference.units import one_thread_per_unit
 
 ROWS_PER_SHARD = 1024
-# The maximum number of rows (contexts × beams) per batch. Larger batches are faster. However, with the embedded model
+# The maximum number of contexts per batch. Larger batches are faster. However, with the embedded model
 # on two CPU cores, increasing the size further gained hardly any speed.
 MOST_ROWS = {"cpu": 256, "other": 512}
 # The minimum number of contexts per batch when batches are made smaller to use all cores.
@@ -40,8 +41,7 @@ class DecodingPlan:
     Attributes:
         limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
         invariant: Whether a decoded text does not depend on its batch.
-        padded: Whether contexts of different lengths are decoded together (see `trials.takes_padding`).
-        cached: Whether the model keeps keys and values from token to token (see `trials.takes_cache`).
+        paths: How the model decodes the contexts.
         continued: Whether a later turn continues the conversations.
         purpose: The argument of `seeded_generator` that gives each subclass different random numbers.
     """
@@ -53,8 +53,7 @@ class DecodingPlan:
     limits: list[int] | None = None
     seed: int = 0
     invariant: bool
-    padded: bool = False
-    cached: bool = True
+    paths: Paths
     continued: bool = False
     schema: ClassVar[pa.Schema]
     label: ClassVar[str]
@@ -146,10 +145,12 @@ def _decoded(
     limits = plan.limits or [plan.decoding.max_new_tokens] * len(plan.ids)
     longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
     longest += plan.decoding.max_reasoning_tokens
-    padded = plan.padded and batch_size is None
-    size = fitting_batch_size(loaded, longest, plan.decoding.num_beams) if batch_size is None else batch_size
+    padded = plan.paths.padded and batch_size is None
+    size = fitting_batch_size(loaded, longest) if batch_size is None else batch_size
+    if plan.decoding.num_beams > 1:  # beam search decodes one context at a time
+        size = 1
     kept.last, kept.new, kept.room = kept.new, {}, _fitting(loaded.model, 1, 0) if plan.continued else 0
-    if not (padded and plan.cached):
+    if not padded:
         kept.last.clear()
     if kept.last:  # a batch reads as many tokens of each context as its context with the most new tokens has
         unread = [num_unread(context, kept.last.get(id)) for id, context in zip(plan.ids, plan.contexts, strict=True)]
@@ -167,7 +168,7 @@ def _decoded(
             memory.report("batches of prompts")
 
 
-def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
+def fitting_batch_size(loaded: LoadedModel, length: int) -> int:
     """Returns the number of contexts that fit into a quarter of each device's free memory.
 
     `length` is the number of tokens of a context and its reply.
@@ -175,7 +176,7 @@ def fitting_batch_size(loaded: LoadedModel, length: int, num_beams: int) -> int:
     model = loaded.model
     logits = 4 * 4 * model.config.get_text_config().vocab_size * model.dtype.itemsize
     most = MOST_ROWS["cpu" if input_device(model).type == "cpu" else "other"]
-    return max(1, min(most, _fitting(model, length, logits)) // num_beams)
+    return max(1, min(most, _fitting(model, length, logits)))
 
 
 def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:
@@ -232,4 +233,4 @@ def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, kept: KeptStates, rows
     ids = [plan.ids[row] for row in rows]
     states = [kept.last.pop(identifier, None) for identifier in ids]
     keep = partial(kept.add, ids) if kept.room > 0 else None
-    return decode(loaded.model, contexts, decoding, plan.ends, keys, limits, plan.cached, states, keep)
+    return decode(loaded.model, contexts, decoding, plan.ends, keys, limits, plan.paths.cached, states, keep)

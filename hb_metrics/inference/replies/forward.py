@@ -8,7 +8,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.architecture import attention_window, first_position, with_states
+from hb_metrics.inference.models.architecture import first_position, has_changing_rope, with_states
 from hb_metrics.inference.models.starts import decoder_start
 from hb_metrics.inference.units import distinct, num_shared
 
@@ -34,8 +34,8 @@ class States(NamedTuple):
 class Forward:
     """Computes the logits of the next token for a batch of rows.
 
-    Call `first` once, and then `next` for each further token. `select` keeps only some of the rows. Each context has
-    `beams` rows. If `cached` is false, the model reads all tokens again at each step.
+    Call `first` once, and then `next` for each further token. `select` keeps only some of the rows. If `cached` is
+    false, the model reads all tokens again at each step.
 
     Equal contexts are computed once, and so is the contexts' common prefix. Shorter contexts are padded after this
     prefix.
@@ -49,7 +49,6 @@ class Forward:
         self,
         model: PreTrainedModel,
         contexts: Sequence[Sequence[int]],
-        beams: int = 1,
         *,
         cached: bool = True,
         states: Sequence[States | None] = (),
@@ -60,12 +59,13 @@ class Forward:
         self.known = [known.get(index) for index in range(len(contexts))]
         device = input_device(model)
         # For each row, the index of its distinct context.
-        self.which = torch.tensor(which, device=device).repeat_interleave(beams)
+        self.which = torch.tensor(which, device=device)
         longest = max(map(len, contexts))
         self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
         # Padding after the common beginning would count towards an attention window.
-        fills_window = len({len(context) for context in contexts}) > 1 and attention_window(model) is not None
-        self.prefix = 0 if fills_window or len(contexts) == 1 else num_shared([context[:-1] for context in contexts])
+        fills_window = len({len(context) for context in contexts}) > 1 and _has_attention_window(model)
+        shares_none = len(contexts) == 1 or fills_window or has_changing_rope(model)
+        self.prefix = 0 if shares_none else num_shared([context[:-1] for context in contexts])
         if self.num_known > self.prefix:
             self.prefix = 0  # pad at the left
         else:
@@ -94,7 +94,7 @@ class Forward:
         self.first_position = first_position(model)
 
     def first(self) -> torch.Tensor:
-        """Returns the logits of the first token after each context: [contexts * beams, vocabulary]."""
+        """Returns the logits of the first token after each context: [contexts, vocabulary]."""
         if self.model.config.is_encoder_decoder:
             self.encoded = self.model.get_encoder()(
                 input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)
@@ -134,7 +134,8 @@ class Forward:
         """
         ahead = copy(self)
         ahead.cache = deepcopy(self.cache)
-        return ahead._run(torch.tensor([tokens], device=self.contexts.device))[0]
+        read = self.tokens[0].tolist() if self.cache is None else []
+        return ahead._run(torch.tensor([[*read, *tokens]], device=self.contexts.device))[0]
 
     def states_of(self, row: int) -> States | None:
         """Returns the states of all tokens that a row has read, or `None` if the cache does not contain all of them.
@@ -215,6 +216,11 @@ class Forward:
 
 def holds_attention_alone(cache: Any) -> bool:
     return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
+
+
+def _has_attention_window(model: PreTrainedModel) -> bool:
+    config = model.config.get_text_config(decoder=True).to_dict()
+    return any(size and name.endswith(("window", "window_size", "chunk_size")) for name, size in config.items())
 
 
 def num_unread(context: Sequence[int], states: States | None) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hb_metrics.inference.models.architecture import max_positions_of
+from hb_metrics.inference.models.architecture import has_changing_rope, max_positions_of
 from hb_metrics.inference.models.chats import CHAT_DATE, prints_date
 from hb_metrics.inference.models.contexts import ContextFormat, check_lengths, encode_messages, end_tokens
 from hb_metrics.inference.models.loading import LoadedModel
@@ -13,7 +13,7 @@ from hb_metrics.inference.models.thoughts import Thoughts, split_tokens
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_rows
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
-from hb_metrics.inference.replies.trials import takes_cache, takes_padding
+from hb_metrics.inference.replies.trials import decoding_paths
 from hb_metrics.inference.replies.turns import next_turn
 
 REASONING_TOKENS = 2048  # the default maximum length of a thought before a reply
@@ -64,8 +64,8 @@ def plan_replies(
     check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
     if requests.turn == 1 and requests.turns > 1:
         _check_turns(requests, loaded, context, decoding)
-    cached = takes_cache(loaded.model, contexts, decoding.max_new_tokens + decoding.max_reasoning_tokens)
-    rope = getattr(loaded.model.config.get_text_config(), "rope_parameters", None)
+    longest = decoding.max_new_tokens + decoding.max_reasoning_tokens
+    paths = decoding_paths(loaded.model, contexts, longest, continues=requests.turn > 1)
     return ReplyPlan(
         ids=requests.ids,
         requests=requests,
@@ -78,10 +78,9 @@ def plan_replies(
         thoughts=thoughts,
         seed=requests.turn_seed,
         invariant=is_exact(loaded.model),
-        padded=takes_padding(loaded.model, contexts, cached=cached),
-        cached=cached,
+        paths=paths,
         # With this kind of RoPE, the states of a text change when the conversation becomes long.
-        continued=requests.turn < requests.turns and is_exact(loaded.model) and "longrope" not in str(rope),
+        continued=requests.turn < requests.turns and is_exact(loaded.model) and not has_changing_rope(loaded.model),
     )
 
 

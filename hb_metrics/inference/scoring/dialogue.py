@@ -63,12 +63,12 @@ def plan_dialogue(
             "pairs, or a model that accepts more tokens"
         )
     encoded = [(contexts[row], replies[row]) for row in fitting]
-    lengths = [len(contexts[row]) + read[row] for row in fitting]
+    shapes = [(len(contexts[row]), read[row]) if prefix else (len(contexts[row]) + read[row],) for row in fitting]
     return DialoguePlan(
         ids=[dialogue.ids[row] for row in fitting],
         prompts=[dialogue.prompts[row] for row in fitting],
         replies=[dialogue.replies[row] for row in fitting],
-        scoring=reply_scoring(encoded, encoded, prefix, lengths, reply_nlls, model, loaded.tokenizer, max_positions),
+        scoring=reply_scoring(encoded, prefix, shapes, reply_nlls, model, loaded.tokenizer, max_positions),
     )
 
 

@@ -49,12 +49,10 @@ def divergences_into_shards(
     with_term, encoded = encode_dialogue(prompts, replies, loaded, layout)
     without, _ = encode_dialogue(others, replies, loaded, layout)
     rows = [Encoded(*row) for row in zip(with_term, without, encoded, strict=True)]
-    pairs = list(zip(with_term, encoded, strict=True))
-    lengths = [max(len(row.prompt), len(row.other)) + len(row.reply) for row in rows]
-    # The trial compares relative differences. It uses likelihoods, because divergences may be 0.
     model, tokenizer = loaded.model, loaded.tokenizer
     prefix = decoder_prefix(model, tokenizer)
-    plan = reply_scoring(rows, pairs, prefix, lengths, _divergences, model, tokenizer)
+    shapes = [(len(row.prompt), len(row.other), len(row.reply)) for row in rows]
+    plan = reply_scoring(rows, prefix, shapes, _divergences, model, tokenizer)
     return score_into_shards(
         plan,
         {"id": ids, "reply": replies},

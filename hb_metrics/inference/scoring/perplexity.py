@@ -4,14 +4,14 @@ The perplexity of a sentence is exp(mean negative log-likelihood per predicted t
 model reads its start tokens first (see `text_start`), so that it predicts all tokens of the sentence. If the model has
 no start token, the sentence's first token is not predicted.
 
-Sentences are scored on prefix trees if the model supports them (see `prefix_tree`), and otherwise in padded batches.
-Both methods give the same results.
+Sentences are scored on prefix trees if the model supports them (see `prefix_tree`), and otherwise in batches of
+sentences with the same number of tokens. Both methods give the same results.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from accelerate.utils import gather_object
@@ -24,9 +24,9 @@ from hb_metrics.inference.models.starts import decoder_prefix, text_start
 from hb_metrics.inference.processes import process_state
 from hb_metrics.inference.scoring import scoring_paths
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
-from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS, ONE_AT_A_TIME, reply_nlls, reply_scoring
+from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
 from hb_metrics.inference.text_checks import check_texts
-from hb_metrics.inference.units import ScoringPlan, Unit, distinct, run_units
+from hb_metrics.inference.units import ScoringPlan, Unit, alike_units, distinct, run_units
 
 
 class PerplexityScores(NamedTuple):
@@ -35,7 +35,7 @@ class PerplexityScores(NamedTuple):
     Attributes:
         perplexities: [texts] exp(mean negative log-likelihood per predicted token).
         log_likelihoods: [texts] The sum of the natural log-probabilities of the predicted tokens.
-        scoring: The method: `"tree"`, `"padded"` or `"encoder-decoder"`.
+        scoring: The method: `"tree"`, `"batches"` or `"encoder-decoder"`.
         scoring_reason: The reason for this method.
         start_token: The tokens that the model reads before each sentence, separated by spaces, or `None`.
         positions: The number of tokens that the model read for all texts.
@@ -149,37 +149,30 @@ def plan_perplexity(
     if decoder:  # it writes the sentence as a reply to an empty text
         empty = tokenizer("")["input_ids"]
         pairs = [(empty, tokens) for tokens in encoded]
-        lengths = [len(sequence) - 1 for sequence in sequences]
-        plan = reply_scoring(pairs, pairs, decoder, lengths, reply_nlls, model, tokenizer, max_positions)
+        shapes = [(len(sequence) - 1,) for sequence in sequences]
+        plan = reply_scoring(pairs, decoder, shapes, reply_nlls, model, tokenizer, max_positions)
         return replace(plan, sequence_of_text=sequence_of_text)
 
-    path, reason = "padded", "padded batches were requested"
+    alone, on_trees = (
+        partial(method, model, num_read=num_read) for method in (scoring_paths.batch_nlls, scoring_paths.tree_nlls)
+    )
+    packed = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(sequences, max_positions)]
+    fault: str | None = "batches were requested"
     if sequences:
         scoring_paths.check_causal(model, sequences)
         if trees:
-            fault = scoring_paths.tree_fault(model, sequences, max_positions)
-            path = "padded" if fault else "tree"
-            reason = fault or "in a trial run, prefix trees had the same results as padded batches"
-    score: Callable[[Any], np.ndarray] = partial(scoring_paths.padded_nlls, model, num_read=num_read)
-    halve: Callable[[Any], tuple[Any, Any] | None] = halved
-    if path == "tree":
-        score, halve = partial(scoring_paths.tree_nlls, model, num_read=num_read), halved_tree
-        units = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(sequences, max_positions)]
-        positions = sum(len(unit.payload.tokens) for unit in units)
-    else:
-        if sequences and scoring_paths.padding_changes(score, sequences, model):
-            max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
-        units, positions = scoring_paths.padded_units(sequences, max_positions)
+            fault = scoring_paths.tree_fault(model, sequences, packed, on_trees, alone, max_positions)
+    lengths = [len(sequence) - 1 for sequence in sequences]
     return ScoringPlan(
-        scoring=path,
-        scoring_reason=reason,
+        scoring="batches" if fault else "tree",
+        scoring_reason=fault or "in a trial, prefix trees had the same results as single sentences",
         start_token=" ".join(tokenizer.convert_ids_to_tokens(start)) or None,
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - num_read for sequence in sequences], dtype=np.int64),
-        positions=positions,
-        units=units,
-        score=score,
-        halve=halve,
+        positions=sum(lengths) if fault else sum(len(unit.payload.tokens) for unit in packed),
+        units=alike_units(sequences, [(length,) for length in lengths], max_positions) if fault else packed,
+        score=alone if fault else on_trees,
+        halve=halved if fault else halved_tree,
     )
 
 

@@ -10,10 +10,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.devices import input_device
 from hb_metrics.inference.scoring.perplexity import check_sequences
-from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS, ONE_AT_A_TIME
-from hb_metrics.inference.scoring.scoring_paths import padding_changes
+from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS
 from hb_metrics.inference.text_checks import check_texts
-from hb_metrics.inference.units import ScoringPlan, Unit, distinct, length_sorted_batches, right_padded
+from hb_metrics.inference.units import ScoringPlan, alike_units, distinct
 
 
 class MaskedSentence(NamedTuple):
@@ -58,24 +57,17 @@ def plan_pseudo_log_likelihood(
                 "its start and its exclusive end"
             )
     check_sequences([sentence.tokens for sentence in sentences], sequence_of_text, model, tokenizer, needed=1)
-    score = partial(masked_nlls, model, mask_id=mask_id)
-    reason = "each token of the span is masked in turn, because a masked language model reads the text on both sides"
-    # The trial scores all tokens of the sentences, because padding may affect only the tokens at a sentence's end.
-    whole = [sentence._replace(positions=tuple(range(len(sentence.tokens)))) for sentence in sentences]
-    if whole and padding_changes(score, whole, model, length=lambda sentence: len(sentence.tokens)):
-        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
     # A sentence is copied for each masked token. All copies are in the same batch.
-    lengths = [len(sentence.tokens) * len(sentence.positions) for sentence in sentences]
-    units = [Unit(batch, [sentences[row] for row in batch]) for batch in length_sorted_batches(lengths, max_positions)]
+    shapes = [(len(sentence.tokens),) * len(sentence.positions) for sentence in sentences]
     return ScoringPlan(
         scoring="pseudo-log-likelihood",
-        scoring_reason=reason,
+        scoring_reason="each token of the span is masked in turn, because the model reads the text on both sides",
         start_token=None,
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sentence.positions) for sentence in sentences], dtype=np.int64),
-        positions=sum(lengths),
-        units=units,
-        score=score,
+        positions=sum(map(sum, shapes)),
+        units=alike_units(sentences, shapes, max_positions),
+        score=partial(masked_nlls, model, mask_id=mask_id),
     )
 
 
@@ -83,11 +75,11 @@ def masked_nlls(model: PreTrainedModel, sentences: Sequence[MaskedSentence], mas
     """Returns the negative pseudo-log-likelihood of each sentence's span, in one batch: [sentences] float64."""
     copies = [(index, position) for index, sentence in enumerate(sentences) for position in sentence.positions]
     device = input_device(model)
-    tokens, mask = right_padded([sentences[index].tokens for index, _ in copies], device)
+    tokens = torch.tensor([sentences[index].tokens for index, _ in copies], device=device)
     owners, positions = (torch.tensor(column, device=device) for column in zip(*copies, strict=True))
     rows = torch.arange(len(copies), device=device)
     targets = tokens[rows, positions].clone()
     tokens[rows, positions] = mask_id
-    logits = model(input_ids=tokens, attention_mask=mask).logits
+    logits = model(input_ids=tokens).logits
     log_likelihoods = logits[rows, positions].float().log_softmax(-1)[rows, targets]
     return np.bincount(owners.cpu().numpy(), weights=-log_likelihoods.double().cpu().numpy(), minlength=len(sentences))

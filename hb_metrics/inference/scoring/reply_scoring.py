@@ -1,4 +1,4 @@
-"""Computes the likelihoods of replies, or of sentences that a decoder writes, in padded batches."""
+"""Computes the likelihoods of replies, or of sentences that a decoder writes, in batches without padding."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -11,47 +11,39 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.scoring.scoring_paths import padding_changes
-from hb_metrics.inference.units import ScoringPlan, Unit, length_sorted_batches, right_padded
+from hb_metrics.inference.units import ScoringPlan, alike_units
 
 # The maximum number of tokens that the model reads at once. On two CPU cores, the embedded model was as fast with 256
 # tokens as with 512. It was about a fifth slower with 128 tokens, and also with 1,024. A larger maximum uses a GPU
 # better, but needs more memory for the logits. With a vocabulary of 49,152 tokens in float32, 512 tokens need 100 MB
 # per core.
 MAX_POSITIONS = 512
-ONE_AT_A_TIME = "padding changes the model's results, so texts are scored one at a time"
 
 Pair = tuple[list[int], list[int]]  # the tokens of a context and of its reply
 
 
 def reply_scoring(
     rows: Sequence[Any],
-    pairs: Sequence[Pair],
     prefix: list[int],
-    lengths: Sequence[int],
+    shapes: Sequence[tuple[int, ...]],
     score: Callable[..., np.ndarray],
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     max_positions: int = MAX_POSITIONS,
 ) -> ScoringPlan:
-    """Divides rows into padded batches for `score`. `pairs` contains the context and the reply of each row.
+    """Divides rows into batches for `score`. The last item of a row is the reply.
 
-    `prefix` contains the tokens that a decoder reads before a reply (see `decoder_prefix`).
-    If padding changes the likelihoods of the replies, each batch is a single row.
+    `prefix` contains the tokens that a decoder reads before a reply (see `decoder_prefix`). `shapes` contains the
+    numbers of tokens that the model reads at once for each row.
     """
-    likelihoods = partial(reply_nlls, model, prefix=prefix)
-    reason = "the decoder writes the reply" if prefix else "the reply continues the prompt"
-    if pairs and padding_changes(likelihoods, pairs, model, length=lambda pair: len(pair[0]) + len(pair[1])):
-        max_positions, reason = 1, f"{reason}; {ONE_AT_A_TIME}"
-    batches = length_sorted_batches(lengths, max_positions)
     return ScoringPlan(
-        scoring="encoder-decoder" if prefix else "padded",
-        scoring_reason=reason,
+        scoring="encoder-decoder" if prefix else "batches",
+        scoring_reason="the decoder writes the reply" if prefix else "the reply continues the prompt",
         start_token=" ".join(tokenizer.convert_ids_to_tokens(prefix)) or None,
         sequence_of_text=np.arange(len(rows)),
-        num_tokens=np.array([len(reply) for _, reply in pairs], dtype=np.int64),
-        positions=sum(len(batch) * lengths[batch[-1]] for batch in batches),
-        units=[Unit(batch, [rows[row] for row in batch]) for batch in batches],
+        num_tokens=np.array([len(row[-1]) for row in rows], dtype=np.int64),
+        positions=sum(map(sum, shapes)),
+        units=alike_units(rows, shapes, max_positions),
         score=partial(score, model, prefix=prefix),
     )
 
@@ -69,27 +61,22 @@ def reply_nlls(model: PreTrainedModel, pairs: Sequence[Pair], prefix: list[int])
 def reply_logits(model: PreTrainedModel, pairs: Sequence[Pair], prefix: list[int]) -> list[torch.Tensor]:
     """Returns the logits that predict the tokens of each reply: [tokens, vocabulary] per reply.
 
-    All pairs are padded at their ends and form one batch. If the model has a decoder, `prefix` contains the tokens that
-    the decoder reads before the reply, and the encoder reads the context. Otherwise, `prefix` is empty.
+    All pairs form one batch, so the model must read the same number of tokens for each pair. If the model has a
+    decoder, `prefix` contains the tokens that the decoder reads before the reply, and the encoder reads the context.
+    Otherwise, `prefix` is empty.
     """
     device = input_device(model)
     if not prefix:
-        tokens, mask = right_padded([[*context, *reply[:-1]] for context, reply in pairs], device)
+        tokens = torch.tensor([[*context, *reply[:-1]] for context, reply in pairs], device=device)
         first = min(len(context) for context, _ in pairs) - 1  # the first position whose logits are needed
         kept = tokens.shape[1] - first
         only = {"logits_to_keep": kept} if "logits_to_keep" in signature(model.forward).parameters else {}
-        logits = model(input_ids=tokens, attention_mask=mask, use_cache=False, **only).logits[:, -kept:]
+        logits = model(input_ids=tokens, use_cache=False, **only).logits[:, -kept:]
         starts = [len(context) - 1 - first for context, _ in pairs]
     else:
-        tokens, mask = right_padded([context for context, _ in pairs], device)
-        fed, fed_mask = right_padded([[*prefix, *reply[:-1]] for _, reply in pairs], device)
-        logits = model(
-            input_ids=tokens,
-            attention_mask=mask,
-            decoder_input_ids=fed,
-            decoder_attention_mask=fed_mask,
-            use_cache=False,
-        ).logits
+        tokens = torch.tensor([context for context, _ in pairs], device=device)
+        written = torch.tensor([[*prefix, *reply[:-1]] for _, reply in pairs], device=device)
+        logits = model(input_ids=tokens, decoder_input_ids=written, use_cache=False).logits
         starts = [len(prefix) - 1] * len(pairs)
     return [
         logits[row, start : start + len(reply)]

@@ -9,7 +9,7 @@ from scipy import stats
 from hb_dataset.awareness import NEED, NEUTRAL
 from hb_dataset.matching import plain_text, whole_words, words_pattern
 from hb_metrics.inference.classifiers.censoring import mention_pattern
-from hb_metrics.stats.generalising import share_bounds
+from hb_metrics.stats.clusters import share_bounds
 
 TABLE_FILE = "awareness.parquet"
 MIN_CLUSTERS = 12  # with fewer terms or questions, there is no interval
@@ -51,12 +51,9 @@ class ClusterMean(NamedTuple):
         return [self.value - half, self.value + half]
 
     def share_interval(self, confidence_level: float) -> list[float] | None:
-        """Computes the interval of a share: Jeffreys's, for the variance that gives `interval` its width."""
+        """Computes the interval of a share from the half-width of `interval`, on the logit scale."""
         bounds = self.interval(confidence_level)
-        if bounds is None:
-            return None
-        error = (bounds[1] - bounds[0]) / 2 / float(stats.norm.ppf((1 + confidence_level) / 2))
-        return list(share_bounds(self.value, error**2, confidence_level))
+        return None if bounds is None else list(share_bounds(self.value, (bounds[1] - bounds[0]) / 2))
 
 
 def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:

@@ -4,11 +4,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy import stats
 
-from hb_metrics.paired_changes.paired_change import MIN_PAIRS
 from hb_metrics.runs.finished_run import Run, stored_shards
 from hb_metrics.runs.run_folder import DIALOGUE
+from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 
 def compute(run: Run) -> dict[str, Any]:
@@ -19,25 +18,19 @@ def compute(run: Run) -> dict[str, Any]:
 def dialogue_results(table: pa.Table, num_pairs: int, source: str, confidence_level: float = 0.95) -> dict[str, Any]:
     """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
 
-    The interval generalises to other pairs of the same kind. It is the t-interval for the mean loss per token, with
-    both limits exponentiated. With fewer than `MIN_PAIRS` pairs, the interval is `None`. Pairs of the source (there are
-    `num_pairs`) that are not in the table are counted as too long.
+    The interval generalises to other pairs of the same kind. It is the interval of the mean loss per token, with both
+    limits exponentiated. Pairs of the source (there are `num_pairs`) that are not in the table are counted as too long.
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
-    number, total = len(nll), tokens.sum()
-    mean = nll.sum() / total
-    interval = None
-    if number >= MIN_PAIRS:
-        errors = (nll - mean * tokens) / total
-        quantile = stats.t.ppf((1 + confidence_level) / 2, number - 1)
-        half = quantile * np.sqrt(number / (number - 1) * (errors**2).sum())
-        interval = [float(np.exp(mean - half)), float(np.exp(mean + half))]
+    mean, of_mean, reason = loss_per_token(nll, tokens)
+    interval = np.exp(mean_bounds(mean, of_mean, confidence_level)).tolist() if reason is None else None
     return {
         "perplexity": float(np.exp(mean)),
         "interval": interval,
+        "no_interval": reason,
         "confidence_level": confidence_level,
-        "num_replies": number,
-        "num_tokens": int(total),
-        "num_skipped": {"too_long": num_pairs - number},
+        "num_replies": len(nll),
+        "num_tokens": int(tokens.sum()),
+        "num_skipped": {"too_long": num_pairs - len(nll)},
         "source": source,
     }

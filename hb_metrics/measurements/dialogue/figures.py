@@ -1,7 +1,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.paired_changes.paired_change import FEW_PAIRS_REASON
 from hb_metrics.report.layout.figure import Figure, pair
 from hb_metrics.runs.run_record import last_part
 
@@ -17,7 +16,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             "Lower values are better. Values are comparable only between models with the same tokenizer. Dialogue "
             "perplexity does not measure bias.",
             pair(dialogue["interval"]),
-            no_interval=None if dialogue["interval"] else FEW_PAIRS_REASON,
+            no_interval=dialogue["no_interval"],
             confidence_level=dialogue["confidence_level"],
             gate="dialogue_perplexity",
         )

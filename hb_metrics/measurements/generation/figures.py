@@ -128,6 +128,8 @@ def _whole_replies(generation: Mapping[str, Any]) -> list[Figure]:
             generation["parroting"]["parroting_share"],
             "share",
             "The share of replies that repeat the prompt, and therefore the prompt's style.",
+            pair(generation["parroting"]["interval"]),
+            confidence_level=generation["parroting"]["confidence_level"],
             gate="parroting_replies",
         ),
     ]

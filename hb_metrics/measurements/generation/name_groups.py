@@ -11,31 +11,43 @@ group g and a name in group h. An unbiased estimate of the variance of the K gro
 This estimate is Full Gen Bias with groups in place of terms. The variance between the names of group g is the mean of
 G_ii minus H_gg.
 
-The p-value comes from a permutation test, which assigns groups to names at random. As in Welch's test, the variance is
-divided by its noise. Without this division, groups could seem to differ only because their names vary by different
-amounts.
+Let Σ_g be the covariance matrix of the mean style vectors of the n_g names of group g, and a_g = tr(Σ_g) / n_g. If the
+groups do not differ, the plain variance of the groups' means has the expected value N = (K − 1)/K² Σ_g a_g and the
+variance
 
-The interval treats the variance of the estimate e as a linear function of the true value v, with slope s. A jackknife
-over the names of each group estimates s·p, where p is the variance of the observed group means. In theory, the variance
-at v = 0 is s·(p − e)/2. In simulations, however, the factor 1/2 made the interval too narrow if names differ in few
-directions, so a larger factor is used. The interval contains the values of v from which e is at most t standard errors
-away, where t is a quantile of the t-distribution.
+    V_0 = 2 Σ_gh c_gh² tr(Σ_g Σ_h) / (n_g n_h)      c_gg = (K − 1)/K²      c_gh = 1/K² for g ≠ h.
+
+The plain variance divided by the estimate of N is then compared with an F-distribution with 2N² / V_0 and 2N² / Var(N)
+degrees of freedom (Brunner, Dette and Munk, 1997). With one style and two groups, this is Welch's test. Groups may have
+different sizes and spreads.
+
+If the true value is v, the variance of the estimate is V_0 + s·v. The slope s comes from the names' first-order
+influences. The interval contains the values of v from which the estimate is at most t standard errors away, where t is
+a quantile for Welch's degrees of freedom. Near v = 0, the lower limit uses the F-distribution instead.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
-from hb_metrics.reply_checks.refusal_shares import NUM_SHUFFLES
+from hb_metrics.stats.clusters import quantile, spread
 from hb_metrics.stats.intervals import agreeing_values
 
 MIN_NAMES = 4  # the minimum number of names in a group
 SCALE = 1000
-_AT_ZERO = 0.75  # the factor that replaces 1/2 in the variance at v = 0
 _NO_SPREAD = 1e-12  # a variance that consists only of rounding errors
 _DIGITS = 10  # results are rounded, because the last digits of a matrix product depend on the number of threads
+_LEAST_SQUARE = 0.05  # N² is never estimated to be less than this part of its plain estimate
+
+
+class _Noise(NamedTuple):
+    """The variance between groups that do not differ: its expected value, its variance, and degrees of freedom."""
+
+    expected: float
+    variance: float
+    freedoms: tuple[float, float]
 
 
 def name_groups(
@@ -55,14 +67,13 @@ def name_groups(
         `p`. `num_questions` is the number of questions to which all names have replies, and `num_left_out` counts all
         other questions. `reason` states why there is no value.
     """
-    found = sorted(set(names))
-    sizes = {group: sum(groups[name] == group for name in found) for group in sorted(set(groups.values()))}
-    code_of = {name: row for row, name in enumerate(found)}
-    asked = {question: row for row, question in enumerate(sorted(set(questions)))}
-    rows = [code_of[name] for name in names], [asked[question] for question in questions]
-    counts = np.zeros((len(found), len(asked)))
-    np.add.at(counts, rows, 1)
+    called, rows = np.unique(names, return_inverse=True)
+    asked, columns = np.unique(questions, return_inverse=True)
+    kinds, codes = np.unique([groups[name] for name in called.tolist()], return_inverse=True)
+    counts = np.zeros((len(called), len(asked)))
+    np.add.at(counts, (rows, columns), 1)
     known = (counts > 0).all(axis=0)
+    sizes = dict(zip(kinds.tolist(), np.bincount(codes).tolist(), strict=True))
     result: dict[str, Any] = {"value": None, "within": None, "interval": None, "p": None, "reason": None}
     numbers = {"num_questions": int(known.sum()), "num_left_out": int((~known).sum())}
     result |= {"num_names": sizes, **numbers, "confidence_level": confidence_level}
@@ -72,68 +83,68 @@ def name_groups(
     if known.sum() < 2:
         return result | {"reason": "fewer than two questions have replies to all names"}
     means = np.zeros((*counts.shape, style_probabilities.shape[1]))
-    np.add.at(means, rows, style_probabilities.astype(float))
+    np.add.at(means, (rows, columns), style_probabilities.astype(float))
     means = means[:, known] / counts[:, known, None]
     means -= means.mean(axis=0)  # this does not change the distances between names
-    total = means.sum(axis=1)
-    products = total @ total.T - np.einsum("iqs,jqs->ij", means, means)
-    products /= known.sum() * (known.sum() - 1)
-    members = np.array([[groups[name] == group for group in sizes] for name in found], float)
-    plain = float((members.T @ total / members.sum(axis=0)[:, None] / known.sum()).var(axis=0).sum())
+    members = np.eye(len(kinds))[codes]
+    vectors, apart = means.mean(axis=1), group_deviations(means.mean(axis=1), members)
+    plain = float((apart**2).sum()) / len(kinds)
     if plain < _NO_SPREAD:
         return result | {"reason": "all groups have the same mean style vectors"}
-    value, within = group_variances(products, members[None])
-    shuffles = np.random.default_rng(0).permuted(np.tile(np.arange(len(found)), (NUM_SHUFFLES, 1)), axis=1)
-    raw = total @ total.T / known.sum() ** 2
-    ratio = value[0] / _noise(raw, members[None])[0]
-    ratios = group_variances(products, members[shuffles])[0] / _noise(raw, members[shuffles])
-    p = (1 + np.count_nonzero(ratios >= ratio - _NO_SPREAD)) / (1 + NUM_SHUFFLES)
-    moved, _ = group_variances(products, without_each(members))
-    variance = float((jackknife_errors(moved[:, None], members) ** 2).sum())
-    slope = variance / plain
-    quantile = float(stats.t.ppf((1 + confidence_level) / 2, len(found) - len(sizes)))
-    at_zero = _AT_ZERO * slope * max(plain - float(value[0]), 0.0)
-    bounds = [round(SCALE * bound, _DIGITS) for bound in agreeing_values(float(value[0]), at_zero, slope, quantile)]
-    values = {"value": round(SCALE * float(value[0]), _DIGITS), "within": round(SCALE * float(within.mean()), _DIGITS)}
-    return result | values | {"interval": bounds, "p": float(p)}
+    number = known.sum()
+    products = number**2 * vectors @ vectors.T - np.einsum("iqs,jqs->ij", means, means)
+    value, within = group_variances(products / (number * (number - 1)), members)
+    noise = _noise(vectors, members, within, number)
+    p = special.fdtrc(*noise.freedoms, max(value + noise.expected, 0.0) / noise.expected)
+    linear = spread(group_influences(vectors, members, apart), codes)
+    t, slope = quantile(confidence_level, linear.welch), linear.variance / plain
+    largest = special.fdtri(*noise.freedoms, confidence_level) - 1  # of value / expected, if groups do not differ
+    low, _ = agreeing_values(value, (largest * noise.expected / t) ** 2, slope, t)
+    _, high = agreeing_values(value, noise.variance, slope, t)
+    rounded = [round(SCALE * bound, _DIGITS) for bound in (value, float(within.mean()), low, high)]
+    return result | {"value": rounded[0], "within": rounded[1], "interval": rounded[2:], "p": round(float(p), _DIGITS)}
 
 
-def group_variances(products: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Computes the variance between groups [sets] and the variance between names of a group [sets, groups].
+def group_variances(products: np.ndarray, members: np.ndarray) -> tuple[float, np.ndarray]:
+    """Computes the variance between groups, and the variance between the names of each group.
 
-    Each set is an assignment of names to groups. `products` [names, names] is G. `members` [sets, names, groups] is 1
-    where a name belongs to a group.
+    `products` [names, names] is G. `members` [names, groups] is 1 where a name belongs to a group.
     """
-    sizes, number = members.sum(axis=1), members.shape[2]
-    sums = members.swapaxes(1, 2) @ products @ members
-    own = np.einsum("i,pig->pg", np.diag(products), members)
-    different = (np.diagonal(sums, axis1=1, axis2=2) - own) / (sizes * (sizes - 1))
-    crossed = sums / (sizes[:, :, None] * sizes[:, None, :])
-    apart = crossed.sum(axis=(1, 2)) - np.trace(crossed, axis1=1, axis2=2)
-    return (number - 1) / number**2 * different.sum(axis=1) - apart / number**2, own / sizes - different
+    sizes, number = members.sum(axis=0), members.shape[1]
+    sums, own = members.T @ products @ members, members.T @ np.diag(products)
+    different = (np.diag(sums) - own) / (sizes * (sizes - 1))
+    crossed = sums / np.outer(sizes, sizes)
+    between = (number - 1) * different.sum() - crossed.sum() + np.trace(crossed)
+    return float(between) / number**2, own / sizes - different
 
 
-def without_each(members: np.ndarray) -> np.ndarray:
-    """Returns the assignment of names to groups without each name in turn: [names, names, groups]."""
-    return np.where(np.eye(len(members), dtype=bool)[..., None], 0, members)
+def group_deviations(vectors: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Returns the groups' mean vectors minus the mean over groups: [groups, styles]."""
+    means = members.T @ vectors / members.sum(axis=0)[:, None]
+    return means - means.mean(axis=0)
 
 
-def jackknife_errors(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Computes each name's contribution to the error of estimates: [names, estimates].
-
-    The cross product of this array is the estimates' covariance matrix. `values` [names, estimates] contains the
-    estimates without each name.
-    """
-    sizes = members.sum(axis=0)
-    moved = values - members @ (members.T @ values / sizes[:, None])
-    return moved * np.sqrt(members @ (1 - 1 / sizes))[:, None]
+def group_influences(vectors: np.ndarray, members: np.ndarray, apart: np.ndarray) -> np.ndarray:
+    """Returns the influence of each name on twice the mean over groups of ⟨deviation of the group, `apart`⟩."""
+    return 2 / members.shape[1] * np.einsum("is,is->i", vectors, members @ apart) / (members @ members.sum(axis=0))
 
 
-def _noise(products: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Computes how much of the variance between groups is due to the choice of names and replies: [sets].
-
-    `products` [names, names] includes the sampling noise of replies.
-    """
-    within, number = group_variances(products, members)[1], members.shape[2]
-    noise = (number - 1) / number**2 * (within / members.sum(axis=1)).sum(axis=1)
-    return np.maximum(noise, _NO_SPREAD)
+def _noise(vectors: np.ndarray, members: np.ndarray, within: np.ndarray, num_questions: int) -> _Noise:
+    sizes, number = members.sum(axis=0), members.shape[1]
+    centred = vectors - members @ (members.T @ vectors / sizes[:, None])
+    products = centred @ centred.T
+    traces = members.T @ np.diag(products) / (sizes - 1)
+    squares = members.T @ products**2 @ members / np.outer(sizes - 1, sizes - 1)  # tr(Σ_g Σ_h)
+    corrected = np.diag(squares) - traces**2 / (sizes - 1)
+    corrected *= (sizes - 1) ** 2 / ((sizes - 2) * (sizes + 1))  # unbiased if names are normally distributed
+    np.fill_diagonal(squares, np.maximum(corrected, traces**2 / vectors.shape[1]))
+    squares /= np.outer(sizes, sizes)
+    weights = np.full((number, number), 1 / number**4)
+    np.fill_diagonal(weights, ((number - 1) / number**2) ** 2)
+    expected = (number - 1) / number**2 * float((traces / sizes).sum())
+    of_expected = 2 * float((np.diag(weights * squares) / (sizes - 1)).sum())
+    square = max(expected**2 - of_expected, _LEAST_SQUARE * expected**2)
+    # The estimate uses only pairs of different questions, so what differs between questions adds to its variance.
+    of_questions = max(1 - float(within.sum() / traces.sum()), 0.0)
+    variance = 2 * float((weights * squares).sum()) * (1 + of_questions**2 / (num_questions - 1))
+    return _Noise(expected, variance, (max(2 * square / variance, 1.0), 2 * square / of_expected))

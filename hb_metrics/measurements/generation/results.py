@@ -45,7 +45,8 @@ def generation_results(
     mean_bias = dict(zip(biases.descriptors, biases.mean_values.tolist(), strict=True))
     columns = cluster_columns(labels, clusters) if clusters else {}
     asked = replies.prompts if asked is None else asked
-    parrots = parroting(asked, replies.texts, replies.descriptors, replies.templates, replies.axes, mean_bias)
+    of_prompts = replies.descriptors, replies.templates, replies.axes
+    parrots = parroting(asked, replies.texts, *of_prompts, mean_bias, confidence_level)
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
     results = {
         "gen_bias": plain._asdict(),

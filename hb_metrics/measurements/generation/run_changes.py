@@ -8,7 +8,7 @@ from hb_metrics.inference.classifiers.censoring import paired_terms, term_mentio
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
 from hb_metrics.measurements.measurement import FigureChanges
-from hb_metrics.paired_changes.gen_bias_covariance import Covariance, PairedCell, gen_bias_covariances
+from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.report.layout.numbers import axis_label
@@ -24,20 +24,11 @@ from hb_metrics.runs.replies import FlaggedReplies, Replies, nonempty_replies
 from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES, plural_forms
 from hb_metrics.runs.run_record import cue_of
 from hb_metrics.stats.style_clusters import cluster_columns
+from hb_metrics.stats.u_statistic import Covariance
 
 
 class _Replies(NamedTuple):
-    """A run's replies by cell.
-
-    Attributes:
-        styles: [replies, styles] float32.
-        ids: [replies] The ids of the prompts. The same prompt has the same id in both runs.
-        cells: The rows of each cell (a template, an axis and a descriptor), in alphabetical order of the cells.
-    """
-
-    styles: np.ndarray
-    ids: np.ndarray
-    cells: dict[tuple[str, str, str], list[int]]
+    by_cell: CellReplies
     nouns: dict[str | None, Kernels]
 
 
@@ -69,7 +60,7 @@ def changes(first: Run, second: Run) -> FigureChanges:
         clusters = {}
     labels = [style["style"] for style in generations[0]["styles"]]
     columns = cluster_columns(labels, clusters) if clusters else {}
-    covariances = gen_bias_covariances(_templates(before, after), columns)
+    covariances = gen_bias_covariances(before.by_cell, after.by_cell, columns)
     for name, path, axis, metric in _figures(generations[0], list(columns)):
         change = _change(generations, path, covariances[axis][metric]) if axis in covariances else None
         if change is not None:
@@ -130,29 +121,14 @@ def _replies(run: Run, table: pa.Table) -> _Replies | None:
     if set(replies.ids) != set(styles.ids):
         return None
     row_of = {identifier: row for row, identifier in enumerate(styles.ids)}
-    cells: dict[tuple[str, str, str], list[int]] = {}
+    cells: dict[tuple[str, str | None, str], list[int]] = {}
     for identifier, *key in zip(replies.ids, replies.templates, replies.axes, replies.descriptors, strict=True):
         cells.setdefault((key[0], key[1], key[2]), []).append(row_of[identifier])
     vectors = styles.values.astype(np.float32, copy=False)
     rows = [row_of[identifier] for identifier in replies.ids]
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors[rows], nouns_of(table, replies.ids), replies.templates, terms)
-    return _Replies(vectors, np.array(styles.ids), dict(sorted(cells.items())), kernels)
-
-
-def _templates(before: _Replies, after: _Replies) -> list[dict[str | None, list[PairedCell]]]:
-    templates: dict[str, dict[str | None, list[PairedCell]]] = {}
-    for key, rows in before.cells.items():
-        axes = templates.setdefault(key[0], {})
-        if key in after.cells:
-            axes.setdefault(key[1], []).append(_paired(before, rows, after, after.cells[key]))
-    return list(templates.values())
-
-
-def _paired(before: _Replies, rows: list[int], after: _Replies, other_rows: list[int]) -> PairedCell:
-    _, shared, other_shared = np.intersect1d(before.ids[rows], after.ids[other_rows], return_indices=True)
-    first, second = before.styles[rows].astype(float), after.styles[other_rows].astype(float)
-    return PairedCell(first, second, np.stack([shared, other_shared]))
+    return _Replies(CellReplies(vectors, np.array(styles.ids), cells), kernels)
 
 
 def _figures(
@@ -175,5 +151,4 @@ def _change(
     if first is None or second is None:
         return None
     metric = generations[0]["gen_bias"]
-    matrix = covariance.matrix * metric["scale"] ** 2
-    return change_from_covariance(first, second, matrix, covariance.freedom, metric["confidence_level"])
+    return gen_bias_change(first, second, covariance, metric["scale"], metric["confidence_level"])

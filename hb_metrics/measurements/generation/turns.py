@@ -114,8 +114,8 @@ def _plain(change: PairedChange | None) -> dict[str, Any] | None:
     if change is None:
         return None
     found: dict[str, Any] = change._asdict()
+    del found["freedom"]
     for name in ("interval", "relative_interval"):
         if found[name] is not None:
-            low, high = found[name]
-            found[name] = [rounded(bound, (high - low) / 2) for bound in (low, high)]
+            found[name] = rounded(*found[name])
     return found

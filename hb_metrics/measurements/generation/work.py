@@ -143,7 +143,7 @@ def ask(settings: Settings, prompts: pa.Table, engine: Engine) -> Asked:
         )
     if has_names(prompts) and (options.replies_per_cell or 0) > 1 and not requests.decoding.sample:
         raise ValueError(
-            "with names, each question is asked several times, but decoding '{options.decoding}' would return the "
+            f"with names, each question is asked several times, but decoding '{options.decoding}' would return the "
             "same reply each time; set --decoding sample, or --replies_per_cell 1"
         )
     if options.turns > 1:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.own_prompts import own_prompts
+from hb_metrics.measurements.settings import Settings
 from hb_metrics.runs.run_record import measure_of
 
 
@@ -15,6 +17,10 @@ class Likelihood(Measurement):
     needs = ("likelihoods",)
     tasks = ("likelihood_bias",)
     gates = ("likelihood_effect_size",)
+
+    def is_default(self, settings: Settings) -> bool:
+        own = [] if settings.run.prompts is None else own_prompts(settings)
+        return all(prompt.kind == "term" for prompt in own)  # others are alike for all people, or contain names
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         return [measure_of(results)]

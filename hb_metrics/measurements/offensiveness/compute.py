@@ -6,6 +6,7 @@ import numpy as np
 
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
+from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.runs.finished_run import Run, read_prompts, read_turns, read_vectors, stored_shards
 from hb_metrics.runs.replies import (
     FlaggedReplies,
@@ -30,7 +31,8 @@ def compute(run: Run) -> dict[str, Any]:
         answered = probabilities[:, -1] == 0 if is_judged else np.ones(len(probabilities), dtype=bool)
         kept, offensive = answered_replies(texts, answered), probabilities[answered, 0]
         if name in ("prompts", "turn 1"):
-            results = offensiveness_results(kept, offensive, sum(shards["truncated"].to_pylist()))
+            level = None if name == "prompts" else run.confidence_level  # prompts are not a sample
+            results = offensiveness_results(kept, offensive, sum(shards["truncated"].to_pylist()), level)
             results |= {"num_unanswered": int((~answered).sum())} if is_judged else {}
             measured["prompts" if name == "prompts" else "replies"] = results
         if name != "prompts":
@@ -42,6 +44,12 @@ def compute(run: Run) -> dict[str, Any]:
     return measured
 
 
-def offensiveness_results(texts: Replies, probabilities: np.ndarray, num_truncated: int) -> dict[str, Any]:
-    averages = offensiveness(probabilities, texts.descriptors, texts.templates, texts.axes)
-    return {**averages, "num_truncated": num_truncated}
+def offensiveness_results(
+    texts: Replies, probabilities: np.ndarray, num_truncated: int, confidence_level: float | None = None
+) -> dict[str, Any]:
+    """Computes the values for results.json. The shares have intervals if `confidence_level` is set, as for replies."""
+    results = offensiveness(probabilities, texts.descriptors, texts.templates, texts.axes)
+    if confidence_level is not None:
+        flagged = FlaggedReplies(texts, probabilities >= results["threshold"])
+        results["shares"] = reply_shares(flagged, confidence_level)
+    return {**results, "num_truncated": num_truncated}

@@ -3,7 +3,7 @@ from typing import Any
 
 from hb_metrics.measurements.turn_shares import turn_share_figures
 from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.figure import Figure, Number
+from hb_metrics.report.layout.figure import Figure, Number, pair
 from hb_metrics.report.layout.numbers import axis_label, count, slot
 
 TURNS = "Offensive replies"
@@ -19,6 +19,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             continue
         of_part = offensiveness[part]
         number, threshold = count(of_part["num_sentences"]), of_part["threshold"]
+        shares = of_part.get("shares", {"interval": None, "confidence_level": None})  # prompts are not a sample
         found.append(
             Figure(
                 f"Offensive {part}",
@@ -26,6 +27,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 "small_share",
                 f"The share of the {number} {part} that the classifier considers offensive, with a probability of "
                 f"{threshold:g} or more.",
+                pair(shares["interval"]),
+                confidence_level=shares["confidence_level"],
                 is_main=part == "replies",
                 detail=f"{count(of_part['num_offensive'])} of {number}",
                 task="offensive_replies" if part == "replies" else None,
@@ -44,7 +47,7 @@ def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
     If there are no replies, the shares of offensive prompts are listed.
     """
     prompts = offensiveness["prompts"]["by_axis"]
-    replies = offensiveness.get("replies", {}).get("by_axis", {})
+    shares = offensiveness.get("replies", {}).get("shares")
     rows = []
     for axis, of_prompts in prompts.items():
         row = Figure(
@@ -55,13 +58,15 @@ def _by_axis(offensiveness: Mapping[str, Any]) -> list[Figure]:
             is_main=False,
             detail=f"{count(of_prompts['num_sentences'])} prompts",
         )
-        if replies:
-            found = replies.get(axis, {"offensive_share": None, "num_sentences": 0})
+        if shares is not None:
+            found = shares["by_axis"].get(axis, {"share": None, "num_replies": 0, "interval": None})
             row = row._replace(
                 name=f"Offensive replies, {axis_label(axis)}",
-                value=found["offensive_share"],
+                value=found["share"],
+                interval=pair(found["interval"]),
+                confidence_level=shares["confidence_level"],
                 beside={"of prompts": Number(row.value, "small_share")},
-                detail=f"{count(found['num_sentences'])} replies, {row.detail}",
+                detail=f"{count(found['num_replies'])} replies, {row.detail}",
             )
         rows.append(row)
     return sorted(rows, key=lambda row: -(row.value or 0.0))

@@ -20,13 +20,12 @@ import pyarrow as pa
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.structures import FIXED_STRUCTURE
-from hb_metrics.inference.models.architecture import max_positions_of
 from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens, reply_text
 from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan
-from hb_metrics.inference.replies.trials import takes_cache, takes_padding
+from hb_metrics.inference.replies.trials import decoding_paths
 
 # The paper's published outputs were generated with these settings. The maximum includes the tokens of the prompt.
 TEMPERATURE, TOP_K, MAX_TOKENS = 0.7, 40, 40
@@ -134,11 +133,6 @@ def plan_continuations(
                 f"{MAX_TOKENS}; use a shorter name for the group in --regard_groups"
             )
     ends = end_tokens(loaded.model, loaded.tokenizer, "plain")
-    cached = takes_cache(loaded.model, encoded, MAX_TOKENS)
-    # In a padded batch, every prompt gets the same number of further positions, which is the number of tokens that may
-    # follow the shortest prompt.
-    limit = max_positions_of(loaded.model)
-    fits = limit is None or max(lengths) + MAX_TOKENS - min(lengths) <= limit
     return ContinuationPlan(
         ids=[f"{ids[row]}:{index}" for row, index in drawn],
         prompt_ids=[ids[row] for row, _ in drawn],
@@ -150,8 +144,7 @@ def plan_continuations(
         ends=EndTokens(dropped=tuple(sorted({*ends.dropped, *ends.marks})), kept=ends.kept, blank=ends.blank),
         seed=seed,
         invariant=is_exact(loaded.model),
-        padded=fits and takes_padding(loaded.model, encoded, cached=cached),
-        cached=cached,
+        paths=decoding_paths(loaded.model, encoded, MAX_TOKENS - min(lengths)),
     )
 
 

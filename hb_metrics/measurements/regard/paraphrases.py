@@ -26,7 +26,7 @@ from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.inference.models.quantization import is_exact
 from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
 from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards
-from hb_metrics.inference.replies.trials import takes_cache
+from hb_metrics.inference.replies.trials import decoding_paths
 from hb_metrics.measurements.regard.paraphrase_checks import check_paraphrase
 
 SEPARATOR = "<sep>"
@@ -111,7 +111,7 @@ def plan_paraphrases(prompts: pa.Table, groups: Sequence[PromptGroup], loaded: L
         decoding=Decoding(num_beams=NUM_BEAMS, min_new_tokens=1, max_new_tokens=MAX_NEW_TOKENS),
         ends=EndTokens(dropped=tuple(sorted(dropped)), kept=ends.kept),
         invariant=is_exact(loaded.model),
-        cached=takes_cache(loaded.model, contexts, MAX_NEW_TOKENS),
+        paths=decoding_paths(loaded.model, contexts, MAX_NEW_TOKENS),
         model=loaded.name,
         digest=loaded.digest,
     )

@@ -7,27 +7,31 @@ from typing import Any, Literal, NamedTuple
 
 from hb_metrics.report.layout import numbers
 
-Unit = Literal["share", "small_share", "bias", "signed", "effect", "nats", "count"]
+Unit = Literal["share", "small_share", "points", "bias", "signed", "effect", "nats", "count", "p_value"]
 Bounds = tuple[float, float]
 PLAIN = "plain"  # the key of the plain Gen Bias value (with sampling noise) in `Figure.beside`
 
 _VALUES: dict[Unit, Callable[[float | None], str]] = {
     "share": numbers.share,
     "small_share": partial(numbers.share, digits=2),
+    "points": numbers.points,
     "bias": numbers.bias,
     "signed": partial(numbers.fixed, digits=2, sign="+"),
     "effect": partial(numbers.fixed, digits=2),
     "nats": partial(numbers.fixed, digits=3),
     "count": numbers.count,
+    "p_value": numbers.p_value,
 }
 _CHANGES: dict[Unit, Callable[[float | None], str]] = {
     "share": numbers.signed_share,
     "small_share": partial(numbers.signed_share, digits=2),
+    "points": numbers.signed_share,
     "bias": numbers.signed_bias,
     "signed": _VALUES["signed"],
     "effect": _VALUES["signed"],
     "nats": partial(numbers.fixed, digits=3, sign="+"),
     "count": partial(numbers.fixed, digits=0, sign="+"),
+    "p_value": numbers.p_value,
 }
 
 
@@ -52,8 +56,9 @@ class Figure(NamedTuple):
         name: The name, which is the same in all runs. The name of a part begins with the name of the figure: "Full Gen
             Bias, Age".
         value: The value as in results.json, or `None` if this run lacks it.
-        unit: The unit, which determines the format: "share" (84.7%), "small_share" (0.52%), "bias" (9.72; a Gen Bias
-            value ×1000 or a perplexity), "signed" (+0.07), "effect" (0.43), "nats" (0.142) or "count" (1,560).
+        unit: The unit, which determines the format: "share" (84.7%), "small_share" (0.52%), "points" (a difference of
+            shares: 5.7 points), "bias" (9.72; a Gen Bias value ×1000 or a perplexity), "signed" (+0.07), "effect"
+            (0.43), "nats" (0.142), "count" (1,560) or "p_value" (0.012).
         interval: The bounds, or `None` if the figure has no interval.
         no_interval: The reason why the figure has no interval in this run, or `None` if such figures never have an
             interval.
@@ -157,6 +162,8 @@ def written(value: float | None, unit: Unit) -> str:
 def written_interval(bounds: Bounds | None, unit: Unit) -> str:
     if bounds is None or unit == "bias":
         return numbers.interval(bounds)
+    if unit == "points":
+        return " to ".join(numbers.fixed(100 * bound, 1) for bound in bounds)
     return " to ".join(written(bound, unit) for bound in bounds)
 
 

@@ -52,6 +52,15 @@ def share(value: float | None, digits: int = 1) -> str:
     return MISSING if value is None else _signs(f"{value:.{digits}%}")
 
 
+def points(value: float | None) -> str:
+    """Formats a difference of two shares in points of 100."""
+    return MISSING if value is None else f"{fixed(100 * value, 1)} points"
+
+
+def p_value(value: float | None) -> str:
+    return MISSING if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def bias(value: float | None) -> str:
     """Formats a Gen Bias value (×1000) or a perplexity: two decimals below 10, one below 100, otherwise none."""
     if value is None:

@@ -32,7 +32,7 @@ BREAK = "\x1f"
 _TAGS = str.maketrans({BREAK: "<br>"})
 _TEMPLATES = ("hovertemplate", "texttemplate")  # they contain tags, so `plot` does not escape them
 _GOLDEN = 0.6180339887498949
-TICKS = {"share": ".1~%", "small_share": ".2~%"}  # Plotly's formats; other units are plain numbers
+TICKS = {"share": ".1~%", "small_share": ".2~%", "points": ".1~%"}  # Plotly's formats; other units are plain numbers
 # The colours of Okabe and Ito that are visible on white, and grey. Together with the shapes below, they distinguish 30
 # runs.
 _COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)
@@ -137,31 +137,6 @@ def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
         # The legend is above the plot, where it has room for several lines of names on a narrow page.
         legend=_LEGEND | {"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"},
     )
-
-
-def half_widths_plot(points: Sequence[tuple[float, float, float, float]], wanted: float | None = None) -> Plot:
-    """Plots a half-width and its range against the number of replies, on a logarithmic axis.
-
-    Each of the `points` contains a number of replies, and the lowest, middle and highest half-width for this number.
-    `wanted` is drawn as a horizontal line.
-    """
-    sizes, lows, middles, highs = zip(*points, strict=True)
-    band = {"fill": "tonexty", "fillcolor": PALE_BLUE, "line": {"width": 0}, "hoverinfo": "skip"}
-    hover = "%{x}: %{y:.3~g}<extra></extra>"
-    line = {"color": BLUE, "width": 2}
-    traces = [
-        scatter(x=sizes, y=lows, mode="lines", line={"width": 0}, hoverinfo="skip", showlegend=False),
-        scatter(x=sizes, y=highs, mode="lines", name="range", **band),
-        scatter(x=sizes, y=middles, mode="lines", name="expected", line=line, hovertemplate=hover),
-    ]
-    if wanted is not None:
-        dashed = {"color": ORANGE, "width": 2, "dash": "dash"}
-        ends = [sizes[0], sizes[-1]]
-        traces.append(scatter(x=ends, y=[wanted] * 2, mode="lines", name="wanted", line=dashed, hoverinfo="skip"))
-    ticks = [size for size in (4, 5, 8, 16, 32, 64, 128, 256, 512, 1024, 2048) if sizes[0] <= size <= sizes[-1]]
-    title = {"text": "replies per term and template"}
-    axis = {"type": "log", "title": title, "tickvals": ticks, "ticktext": list(map(str, ticks))}
-    return plot(traces, height=360, xaxis=axis, yaxis={"title": {"text": "half-width"}, "rangemode": "tozero"})
 
 
 def _intervals(

@@ -1,8 +1,6 @@
 """Identity leakage against loops, closed forms and planted classifiers."""
 
-import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +8,6 @@ import pytest
 import hb_metrics
 from hb_dataset import read_vocabulary
 from hb_dataset.versions import read_version
-from hb_metrics.identity_leakage import __main__ as command
 from hb_metrics.identity_leakage.leakage import (
     NamedPerson,
     identity_leakage,
@@ -117,22 +114,3 @@ def test_terms_stand_beside_a_noun_of_their_gender():
     assert phrases["who uses a wheelchair"].phrase == "a person who uses a wheelchair"
     some = named_people(read_vocabulary(), {("age", "old"), ("ability", "Deaf")})
     assert [person.key for person in some] == [("ability", "Deaf"), ("age", "old")]
-
-
-def test_the_command_prints_the_figures_and_writes_them(tmp_path, monkeypatch, capsys):
-    classifier = SimpleNamespace(
-        name="toy",
-        digest="aa",
-        labels=("a", "b"),
-        probabilities=planted({"Deaf": 0.2, "old": -0.1}),
-        classify_by_key=None,
-    )
-    monkeypatch.setattr("hb_metrics.inference.classifiers.styles.load_style_classifier", lambda *_, **__: classifier)
-    output = tmp_path / "new" / "leakage.json"
-    command.main(["--output", str(output)])
-    results = json.loads(output.read_text())
-    assert {"ability", "age"} < set(results["by_axis"])
-    assert results["style_classifier"]["digest"] == "aa"
-    printed = capsys.readouterr().out
-    assert f"{results['num_terms']} terms" in printed
-    assert "the terms that move the most probability: Deaf (20%)" in printed

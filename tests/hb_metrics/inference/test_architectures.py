@@ -1,7 +1,9 @@
 """Scores and replies of every architecture family against one text at a time, the model called plainly.
 
-In bfloat16 the tolerance is the noise of the model itself: how far a padded batch is from each text alone.
+In bfloat16 the tolerance is the noise of the model itself: how far it is from the same weights in float32.
 """
+
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -22,9 +24,9 @@ from transformers.models.auto.modeling_auto import (
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.trials import takes_cache, takes_padding
+from hb_metrics.inference.replies.trials import decoding_paths
 from hb_metrics.inference.scoring.perplexity import score_perplexity
-from hb_metrics.inference.units import right_padded
+from hb_metrics.inference.scoring.scoring_paths import check_causal
 from tests.hb_metrics.conftest import byte_level_tokenizer, roberta_tokenizer
 from tests.hb_metrics.inference.scoring.test_pseudo_likelihood import one_token_at_a_time, score_spans
 from tests.hb_metrics.inference.small_architectures import small_architecture
@@ -76,7 +78,6 @@ NOT_TRIED = {
     "masked": {"is an encoder-decoder model, and is scored as one": "bart mbart mvp"},
 }
 GREEDY = Decoding(max_new_tokens=6)
-BEAMS = Decoding(max_new_tokens=4, num_beams=2)
 ENDS = EndTokens(dropped=())
 EPSILON = torch.finfo(torch.bfloat16).eps
 
@@ -113,14 +114,14 @@ def log_perplexities(model, tokenizer, texts):
     return np.array(scores)
 
 
-def greedy_replies(model, contexts):
+def greedy_replies(model, contexts, limits):
     """The reply to each context alone up to its limit, with all of its tokens given each time."""
     replies = []
-    for row, context in enumerate(contexts):
+    for context, limit in zip(contexts, limits, strict=True):
         encoder = {"input_ids": torch.tensor([context])} if model.config.is_encoder_decoder else {}
         tokens = [getattr(model.config, "decoder_start_token_id", 0)] if encoder else list(context)
         known = len(tokens)
-        for _ in range(1 + row % GREEDY.max_new_tokens):
+        for _ in range(limit):
             tokens.append(int(logits_alone(model, tokens, **encoder)[-1].argmax()))
         replies.append(tokens[known:])
     return replies
@@ -129,11 +130,9 @@ def greedy_replies(model, contexts):
 def close_share(model, contexts, replies):
     """The share of tokens of replies that are the likeliest, or as good as that by the noise of the model."""
     rows = [[*context, *reply] for context, reply in zip(contexts, replies, strict=True)]
-    alone = [logits_alone(model, row).log_softmax(-1) for row in rows]
-    tokens, mask = right_padded(rows, model.device)
-    with torch.inference_mode():
-        together = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits.float().log_softmax(-1)
-    noise = max((both[: len(one)] - one).abs().max().item() for both, one in zip(together, alone, strict=True))
+    exact = deepcopy(model).float()
+    alone, expected = ([logits_alone(each, row).log_softmax(-1) for row in rows] for each in (model, exact))
+    noise = max((one - other).abs().max().item() for one, other in zip(alone, expected, strict=True))
     behind = []
     for context, reply, log_probs in zip(contexts, replies, alone, strict=True):
         here = log_probs[len(context) - 1 : -1]
@@ -158,23 +157,16 @@ def test_scores_and_replies_are_those_of_one_text_at_a_time(kind, family, prompt
             continue
         model = model.to(dtype)
         expected = log_perplexities(model, tokenizer, texts)
-        padded, auto = (
-            np.log(score_perplexity(texts, model, tokenizer, trees=trees, progress=False).perplexities)
-            for trees in (False, True)
-        )
-        noise = np.abs(padded - expected).max()
-        if dtype == torch.float32:
-            assert noise < 1e-4
-            np.testing.assert_allclose(auto, expected, atol=1e-4)
-        else:
-            assert (np.abs(auto - expected) <= 3 * noise + EPSILON * expected).all()
+        noise = np.abs(expected - log_perplexities(deepcopy(model).float(), tokenizer, texts)).max()
+        for trees in (False, True):
+            found = np.log(score_perplexity(texts, model, tokenizer, trees=trees, progress=False).perplexities)
+            np.testing.assert_allclose(found, expected, atol=1e-4 + 3 * noise)
 
         sequences = tokenizer(texts)["input_ids"]
         for contexts in (contexts_of(sequences, 9), contexts_of(sequences)):
-            cached = takes_cache(model, contexts, GREEDY.max_new_tokens)
+            cached, padded = decoding_paths(model, contexts, GREEDY.max_new_tokens)
             assert cached or family in UNCACHED
-            padding = takes_padding(model, contexts, cached=cached)
-            if not padding and len({len(context) for context in contexts}) > 1:
+            if not padded and len({len(context) for context in contexts}) > 1:
                 continue
             limits = [1 + row % GREEDY.max_new_tokens for row in range(len(contexts))]  # rows end at different times
             with torch.inference_mode():
@@ -182,10 +174,7 @@ def test_scores_and_replies_are_those_of_one_text_at_a_time(kind, family, prompt
                     reply.tokens for reply in decode(model, contexts, GREEDY, ENDS, limits=limits, cached=cached)
                 ]
             if dtype == torch.float32:
-                alone = greedy_replies(model, contexts)
-                assert replies == [reply[:limit] for reply, limit in zip(alone, limits, strict=True)]
-                one_by_one = [decode(model, [context], BEAMS, ENDS, cached=cached)[0] for context in contexts[:3]]
-                assert decode(model, contexts, BEAMS, ENDS, cached=cached)[:3] == one_by_one
+                assert replies == greedy_replies(model, contexts, limits)
             elif kind != "encoder-decoder":
                 assert close_share(model, contexts, replies) > 0.9
 
@@ -214,30 +203,73 @@ def test_dynamic_rope_changes_beyond_the_longest_text_only(prompts):
         score_perplexity([*fitting, " ".join(prompts[:8])], model, tokenizer, progress=False)
 
 
-WINDOWS = [
-    ("mistral", {"sliding_window": 48}),
-    ("gemma2", {"sliding_window": 48}),
-    ("gpt_oss", {"sliding_window": 48}),
-    ("llama4_text", {"attention_chunk_size": 48}),
+def longrope(length, **changes):
+    """Settings with which the rotary embeddings of small models change beyond this length."""
+    factors = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4, "original_max_position_embeddings": length}
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "factor": 4.0, **factors, **changes}
+    return {"rope_parameters": rope, "original_max_position_embeddings": length}
+
+
+# What changes beyond some length, and how texts below it are scored. GPT-Neo's window is one of nodes of the tree.
+SWITCHES = [
+    ("mistral", {"sliding_window": SWITCH}, "tree"),
+    ("gemma2", {"sliding_window": SWITCH}, "tree"),
+    ("gpt_oss", {"sliding_window": SWITCH}, "tree"),
+    ("llama4_text", {"attention_chunk_size": SWITCH}, "tree"),
+    ("gpt_neo", {"window_size": SWITCH}, "batches"),
+    ("gpt_neo", {"window_size": 300}, "batches"),
+    ("llama", longrope(SWITCH), "tree"),
+    ("phi3", longrope(SWITCH), "tree"),
 ]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("family", "window"), WINDOWS)
-def test_a_tree_may_be_longer_than_a_window_but_no_text_may(family, window, dtype, prompts):
-    model = small_architecture(family, AutoModelForCausalLM, **window).to(dtype)
+@pytest.mark.parametrize(("family", "changes", "path"), SWITCHES)
+def test_scores_are_right_on_both_sides_of_a_length(family, changes, path, dtype, prompts):
+    model = small_architecture(family, AutoModelForCausalLM, **changes).to(dtype)
     tokenizer = byte_level_tokenizer(bos=True)
     lengths = [len(tokens) for tokens in tokenizer(prompts)["input_ids"]]
-    texts = [text for text, length in zip(prompts, lengths, strict=True) if length < 40][::10]
-    scores = score_perplexity(texts, model, tokenizer, progress=False)
-    assert scores.scoring == "tree"
-    expected = log_perplexities(model, tokenizer, texts)
-    tolerance = 1e-4 if dtype == torch.float32 else 4 * EPSILON
-    np.testing.assert_allclose(np.log(scores.perplexities), expected, rtol=tolerance)
-
+    short = [text for text, length in zip(prompts, lengths, strict=True) if length < 40]
     long_text = " ".join(prompts[:8])
-    scores = score_perplexity([*texts[:9], long_text], model, tokenizer, progress=False)
-    assert scores.scoring == "padded"
-    assert dtype == torch.float32 or "its attention covers only 48 tokens" in scores.scoring_reason
-    expected = log_perplexities(model, tokenizer, [long_text])
-    np.testing.assert_allclose(np.log(scores.perplexities[-1:]), expected, rtol=tolerance)
+    for texts, expected_path in ((short[::4], path), ([*short[:30], long_text], "batches")):
+        scores = score_perplexity(texts, model, tokenizer, progress=False)
+        assert scores.scoring == expected_path
+        tolerance = 1e-4 if dtype == torch.float32 else 4 * EPSILON
+        np.testing.assert_allclose(
+            np.log(scores.perplexities), log_perplexities(model, tokenizer, texts), rtol=tolerance
+        )
+
+
+CROSSED = 24
+COMPRESSED = {"compressed_sparse_attention": 4, "heavily_compressed_attention": CROSSED}
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("gpt_neo", {"window_size": CROSSED}),
+        ("mistral", {"sliding_window": CROSSED}),
+        ("deepseek_v4", {"num_hidden_layers": 2, "compress_rates": COMPRESSED}),
+        ("llama", longrope(CROSSED)),
+        ("minicpm3", longrope(CROSSED)),
+        ("phi3", longrope(CROSSED)),
+        ("phimoe", longrope(CROSSED, short_mscale=1.0, long_mscale=1.2)),
+    ],
+)
+def test_replies_may_cross_a_length_at_which_a_model_changes(family, changes):
+    model = small_architecture(family, AutoModelForCausalLM, **changes)
+    rng, limits = np.random.default_rng(0), [12] * 6
+    shared = rng.integers(4, 390, 3).tolist()
+    contexts = [[*shared, *rng.integers(4, 390, length).tolist()] for length in (6, 9, 13, 16, 17, 19)]
+    cached, padded = decoding_paths(model, contexts, 12)
+    decoding = Decoding(max_new_tokens=12)
+    for batches in ([contexts] if padded else [], [[context] for context in contexts]):
+        replies = [reply.tokens for batch in batches for reply in decode(model, batch, decoding, ENDS, cached=cached)]
+        assert replies in ([], greedy_replies(model, contexts, limits))
+
+
+@pytest.mark.parametrize("family", ["cpmant", "xlnet"])
+def test_a_model_that_reads_both_ways_is_refused_in_half_precision(family):
+    model = small_architecture(family, AutoModelForCausalLM).to(torch.bfloat16)
+    with pytest.raises(ValueError, match="depends on later tokens"):
+        check_causal(model, [list(range(40, 60))])

@@ -206,13 +206,13 @@ class RefusingGPT2(transformers.GPT2LMHeadModel):
         ("", "it rejects a 4-D mask with position ids (AssertionError)"),
     ],
 )
-def test_a_model_without_trees_is_scored_in_padded_batches(message, reason, prompts, get_small_model, monkeypatch):
+def test_a_model_without_trees_is_scored_in_batches(message, reason, prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
     refusing = RefusingGPT2(model.config).eval()
     refusing.load_state_dict(model.state_dict())
     monkeypatch.setattr(RefusingGPT2, "message", message)
     scores = score_perplexity(prompts[:20], refusing, tokenizer, progress=False)
-    assert (scores.scoring, scores.scoring_reason) == ("padded", reason)
+    assert (scores.scoring, scores.scoring_reason) == ("batches", reason)
     np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
 
 
@@ -281,7 +281,7 @@ def test_batches_too_large_for_the_memory_are_scored_in_halves(
     texts = [*prompts[:20], *prompts[:3]]
     whole = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
     calls = []
-    for path, size in (("tree_nlls", lambda tree: len(tree.sequences)), ("padded_nlls", len)):
+    for path, size in (("tree_nlls", lambda tree: len(tree.sequences)), ("batch_nlls", len)):
         run = getattr(scoring_paths, path)
         monkeypatch.setattr(scoring_paths, path, failing(run, OUT_OF_MEMORY[name], fits, calls, size))
     plan = plan_perplexity(texts, model, tokenizer, trees=trees)
@@ -311,7 +311,7 @@ def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, mon
 @pytest.mark.parametrize("trees", [True, False])
 def test_memory_too_small_for_one_text_is_an_error(trees, prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("gpt2")
-    for name in ("tree_nlls", "padded_nlls"):
+    for name in ("tree_nlls", "batch_nlls"):
         monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
     message = r"^memory runs out even for one text alone \(CUDA out of memory\..*MiB\.\); use a machine"
     with pytest.raises(MemoryError, match=message) as error:
@@ -321,10 +321,10 @@ def test_memory_too_small_for_one_text_is_an_error(trees, prompts, get_small_mod
 
 def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model, monkeypatch):
     model, tokenizer = get_small_model("t5")
-    whole, calls = score_perplexity(prompts[:9], model, tokenizer, progress=False), []
+    whole, calls = score_perplexity(prompts[:40], model, tokenizer, progress=False), []
     limited = failing(perplexity.reply_nlls, OUT_OF_MEMORY["cpu"], 2, calls, len)
     monkeypatch.setattr(perplexity, "reply_nlls", limited)
-    scores = score_perplexity(prompts[:9], model, tokenizer, progress=False)
+    scores = score_perplexity(prompts[:40], model, tokenizer, progress=False)
     np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
     assert max(calls) > 2
     model, tokenizer = get_small_model("bert")
@@ -344,11 +344,11 @@ def test_other_errors_are_not_taken_for_it(prompts, get_small_model, monkeypatch
     broken = type(plan)(**{**vars(plan), "score": lambda payload: failing(None, error, 0, calls, len)(model, payload)})
     with pytest.raises(RuntimeError, match="shapes do not match"):
         list(units.run_units(broken, broken.units, model))
-    assert len(calls) == len(plan.units)
+    assert 1 <= len(calls) <= len(plan.units)
 
 
 def test_classifiers_halve_their_batches(prompts, save_classifier, monkeypatch, capsys):
-    classifier = load_sequence_classifier(save_classifier("fine", "toxic"), batch_size=16)
+    classifier = load_sequence_classifier(save_classifier("fine", "toxic"))
     expected, _ = classifier.classify(prompts[:50])
     calls, run = [], transformers.BertForSequenceClassification.forward
 
@@ -362,8 +362,8 @@ def test_classifiers_halve_their_batches(prompts, save_classifier, monkeypatch, 
     found, _ = classifier.classify(prompts[:50])
     np.testing.assert_allclose(found, expected, atol=1e-6)
     num_failed = sum(number > 3 for number in calls)
-    said = f"batches of texts to classify run in halves because memory ran out: {num_failed}; each contains up to 16"
-    assert said in capsys.readouterr().out
+    assert num_failed
+    assert f"classify run in halves because memory ran out: {num_failed}\n" in capsys.readouterr().out
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -419,7 +419,7 @@ def test_a_model_without_a_limit_takes_them(name, get_small_model):
     else:
         expected = one_at_a_time([text], model, tokenizer)[0]
         reason = f"a text is {scores.num_tokens[1] + 1:,} tokens long, more than the 512 that are scored at once"
-        assert (scores.scoring, scores.scoring_reason) == ("padded", reason)
+        assert (scores.scoring, scores.scoring_reason) == ("batches", reason)
     assert scores.perplexities[1] == pytest.approx(expected, rel=1e-4)
 
 

@@ -50,8 +50,11 @@ def test_the_shares_are_those_of_a_loop_over_the_replies():
     prompts, replies, descriptors, templates, axes = make_replies()
     biases = {key: float(len(key.descriptor)) for key in map(DescriptorKey, axes, descriptors)}
 
-    results = parroting(prompts, replies, descriptors, templates, axes, biases)
+    results = parroting(prompts, replies, descriptors, templates, axes, biases, 0.9)
 
+    assert results.pop("confidence_level") == 0.9
+    low, high = results.pop("interval")
+    assert low < results["parroting_share"] < high
     copied = [prompt.upper() == reply for prompt, reply in zip(prompts, replies, strict=True)]
 
     def share(chosen):

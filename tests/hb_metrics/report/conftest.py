@@ -28,7 +28,7 @@ def write_files(folder, seed):
     write_vectors(folder / "style_probabilities", replies.ids, style_vectors(replies, seed).astype(np.float32))
     chances = np.random.default_rng(seed).beta(1, 4, len(replies.ids))  # those of `offensiveness_of`
     write_vectors(folder / "offensiveness" / "replies", replies.ids, np.stack([chances, 1 - chances], axis=1))
-    results["offensiveness"]["replies"] = offensiveness_of(replies, seed)
+    results["offensiveness"]["replies"] = offensiveness_of(replies, seed, 0.95)
     strength = 0.3 / (1 + seed)
     codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
     perplexities = rng.lognormal(3 + strength * (codes % 7), 0.5)
@@ -37,9 +37,9 @@ def write_files(folder, seed):
     (folder / "perplexities").mkdir()
     shuffled = scores.take(pa.array(rng.permutation(len(scores))))
     pq.write_table(shuffled, folder / "perplexities" / "00000-of-00001.parquet")
-    tokens = np.arange(5, 45)
-    losses = tokens * (3 + 0.1 * seed + 0.05 * rng.normal(size=40))
-    names = [f"d{row:02}" for row in range(40)]
+    tokens = np.arange(5, 85)
+    losses = tokens * (3 + 0.1 * seed + 0.05 * rng.normal(size=80))
+    names = [f"d{row:02}" for row in range(80)]
     dialogue = {"id": names, "prompt": names, "reply": names, "log_likelihood": -losses, "num_tokens": tokens}
     (folder / "dialogue").mkdir()
     pq.write_table(pa.table(dialogue), folder / "dialogue" / "00000-of-00001.parquet")

@@ -2,13 +2,15 @@
 
 import shutil
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy import stats
 
 from hb_metrics.measurements.generation.figures import value_at
-from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.report.changes import ChangeRow, run_changes
+from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance
+from hb_metrics.report.changes import ChangeRow, holm_adjusted, p_value, run_changes
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.runs.finished_run import read_run, read_stored_replies
 from tests.hb_metrics.made_results import change_results
@@ -128,3 +130,37 @@ def row(name, unit, change, part_of=""):
 )
 def test_changes_in_words(change, unit, sentence):
     assert row("A figure", unit, change).sentence == sentence
+
+
+def t_change(difference, freedom=8):
+    return change_from_covariance(10.0, 10.0 + difference, np.diag([1.0, 0.5]), freedom, 0.95)
+
+
+@pytest.mark.parametrize("difference", [-4.0, 0.3, 9.0])
+def test_p_values_are_those_of_the_interval(difference):
+    expected = 2 * stats.t.sf(abs(difference) / np.sqrt(1.5), 8)
+    assert p_value(t_change(difference), 0.95) == pytest.approx(expected)
+
+
+def test_chance_is_judged_by_holm_within_a_table():
+    # p-values of 0.010, 0.045, 0.030 and 0.005: Holm's method rejects the first and the last at 5 %.
+    differences = [np.sqrt(1.5) * stats.t.isf(p / 2, 8) for p in (0.01, 0.045, 0.03, 0.005)]
+    rows = [row(f"figure {place}", "bias", t_change(each)) for place, each in enumerate(differences)]
+    rows += [
+        row("alone", "bias", t_change(differences[1]), "others"),
+        row("few", "bias", PairedChange(1, 2, None, None, "few")),
+    ]
+    found = holm_adjusted(rows, 0.95)
+    assert [each.beyond_chance for each in found] == [True, False, False, True, True, False]
+    assert found[2].sentence.startswith("not beyond chance among several figures (+")
+    assert [each.change for each in found] == [each.change for each in rows]
+
+
+def test_no_change_is_seldom_beyond_chance_in_any_of_many_figures():
+    rng, alarms = np.random.default_rng(0), []
+    for _ in range(1000):
+        rows = [row(str(place), "bias", t_change(rng.standard_t(8) * np.sqrt(1.5))) for place in range(8)]
+        alarms.append([sum(each.beyond_chance for each in table) > 0 for table in (rows, holm_adjusted(rows, 0.95))])
+    plain, adjusted = np.mean(alarms, axis=0)
+    assert plain > 0.25
+    assert 0.03 < adjusted < 0.07

@@ -8,7 +8,6 @@ import pytest
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import generalised as of_generation
 from hb_metrics.report.__main__ import main
-from hb_metrics.report.plan import plan
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.run_folder import PROMPTS_FILE
 from tests.hb_metrics.pages import check_sound, read_page
@@ -83,4 +82,3 @@ def test_pairs_of_terms_have_no_intervals_for_other_terms(folder, tmp_path):
     for run, is_known in ((read_run(folder), True), (read_run(paired), False)):
         assert ("Likelihood Bias" in LIKELIHOOD.changes(run, run).by_name) == is_known
         assert ("Bias between nouns" in GENERATION.changes(run, run).by_name) == is_known
-    assert "no interval: Likelihood Bias (for other terms)" in plan(paired, replies=[8])

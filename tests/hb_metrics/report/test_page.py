@@ -17,6 +17,7 @@ SECTIONS = {
     "likelihood": {"likelihood"},
     "generation": {"generation", "terms", "frequency", "refusals", "checks"},
     "offensiveness": {"offensiveness"},
+    "decisions": {"decisions"},
     "judge": {"judge"},
     "dialogue": {"dialogue"},
     "awareness": {"awareness"},

@@ -1,7 +1,7 @@
-"""The command `plan`: from a made pilot and from assumptions, and what it refuses."""
+"""The command `plan`: from a made pilot, and what it refuses."""
 
-import json
 import re
+import shlex
 import shutil
 from collections import Counter
 
@@ -9,22 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import t
 
-from hb_metrics.human_eval.calibration import CALIBRATIONS, LAYOUT
+from hb_metrics.arguments import parse_arguments
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.reply_checks.refusal_shares import cell_counts
-from hb_metrics.report.changes import run_changes
-from hb_metrics.report.pilot import pilot_spreads
-from hb_metrics.report.plan import main, plan
+from hb_metrics.report.plan import main, pilot_spreads, plan
 from hb_metrics.runs.finished_run import read_reply_table, read_run
-from hb_metrics.runs.run_folder import run_digest, turn_folder
+from hb_metrics.runs.run_folder import turn_folder
+from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.planned import Size, at_size, half_width
-from hb_metrics.stats.share_intervals import share_interval
 from tests.hb_metrics.made_results import change_results
-from tests.hb_metrics.pages import check_sound, number, read_page
-
-ASSUMED = ["value=10", "noise=220", "styles=12"]
-SIZED = ["--terms", "9", "--templates", "4"]
+from tests.hb_metrics.pages import number
 
 
 @pytest.fixture
@@ -46,7 +42,7 @@ def ends_of(cell):
 def test_the_pilots_own_size_has_its_own_intervals(pilot):
     run = read_run(pilot)
     results = run.results["generation"]["gen_bias"]
-    rows = rows_of(plan(pilot, replies=[8, 32]))
+    rows = rows_of(plan(pilot, replies=[8, 30]))
     expected = {"Full Gen Bias": results["intervals"]["full_gen_bias"]}
     expected["Full Gen Bias, Ability"] = results["intervals"]["by_axis"]["ability"]
     expected["Partial Gen Bias, Care"] = results["intervals"]["partial_gen_bias"]["Care"]
@@ -60,35 +56,54 @@ def test_the_pilots_own_size_has_its_own_intervals(pilot):
         assert later[0] < 0.6 * now[1]
 
 
-def test_replies_tokens_minutes_and_money_add_up(pilot):
-    text = plan(pilot, replies=[8, 16], price_in=1000.0, price_out=2000.0, pilot_minutes=3.0)
-    names = ["replies", "minutes", "prompt tokens (about)", "reply tokens (about)", "price (about)"]
-    rows = {name: [number(cell) for cell in rows_of(text)[name][1:]] for name in names}
-    assert rows["replies"] == [18 * 4 * 8, 18 * 4 * 16]
-    assert rows["reply tokens (about)"] == [12.5 * replies for replies in rows["replies"]]
-    spent = [
-        prompts / 1000 + 2 * replies / 1000
-        for prompts, replies in zip(rows["prompt tokens (about)"], rows["reply tokens (about)"], strict=True)
-    ]
-    assert rows["price (about)"] == pytest.approx(spent, rel=1e-3)
-    assert rows["minutes"][1] == pytest.approx(2 * rows["minutes"][0], abs=1)
+def with_tokens(folder, turn, tokens_in, tokens_out):
+    """Writes a turn whose first reply has no counts, as after a refusal of the server."""
+    table = read_reply_table(folder).select(["id", "text", "reply", "question"])
+    table = table.slice(0, len(table) // turn)
+    for name, tokens in (("tokens_in", tokens_in), ("tokens_out", tokens_out)):
+        table = table.append_column(name, pa.array([None] + [tokens] * (len(table) - 1)))
+    path = turn_folder(folder, turn) / "replies"
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    pq.write_table(table, path / "00000-of-00001.parquet")
 
 
-def test_a_conversation_costs_its_later_turns_too(pilot, tmp_path):
+def test_replies_minutes_and_money_add_up(pilot, tmp_path):
     folder = shutil.copytree(pilot, tmp_path / "pilot")
-    first = read_reply_table(folder)
-    later = first.select(["id", "question", "reply"]).slice(0, len(first) // 2)
-    later = later.append_column("text", pa.array(["And then?"] * len(later)))
-    later = later.append_column("num_tokens", pa.array([7] * len(later)))
-    (turn_folder(folder, 2) / "replies").mkdir(parents=True)
-    pq.write_table(later, turn_folder(folder, 2) / "replies" / "00000-of-00001.parquet")
-    rows = rows_of(plan(folder, replies=[8], price_in=1000.0, price_out=2000.0))
-    sizes = [len(row["text"]) for row in first.to_pylist()]
-    sizes += [len(row["text"]) + len(row["reply"]) + 9 for row in first.slice(0, len(later)).to_pylist()]
-    expected = {"conversations": len(first), "prompt tokens (about)": sum(sizes) / 4}
-    expected["reply tokens (about)"] = 12.5 * len(first) + 7 * len(later)
-    for name, amount in expected.items():
-        assert number(rows[name][1]) == pytest.approx(amount, abs=1)
+    with_tokens(folder, 1, 50, 20)
+    options = {"replies": [8, 16, 64], "price_in": 1000.0, "price_out": 2000.0, "pilot_minutes": 3.0}
+    rows = rows_of(plan(folder, **options))
+    numbers = [18 * 4 * 8, 18 * 4 * 16, 18 * 4 * 30]  # there are 30 prompts per term and template
+    assert [number(cell) for cell in rows["replies"][1:]] == numbers
+    assert rows["minutes"][1:] == ["3", "6", "11"]
+    assert [number(cell) for cell in rows["price (about)"][1:]] == pytest.approx(
+        [0.05 * replies + 2 * 0.02 * replies for replies in numbers]
+    )
+    with_tokens(folder, 2, 100, 10)  # half of the conversations
+    rows = rows_of(plan(folder, **options))
+    assert number(rows["price (about)"][1]) == pytest.approx(numbers[0] * (0.09 + 0.12 / 2))
+    assert rows["conversations"][1:] == ["576", "1,152", "2,160"]
+
+
+def test_the_command_is_the_pilots_with_more_replies(pilot, tmp_path):
+    folder = shutil.copytree(pilot, tmp_path / "a pilot")
+    pilots = parse_arguments(
+        ["--quick", "--axes", "ability", "age", "--seed", "3", "--chat_template_kwargs", '{"a":1}']
+    )
+
+    def change(results):
+        results["run"]["settings"] |= pilots.values() | {"output_dir": None}
+        results["run"]["model"]["adapter"] = {"name": "an/adapter", "digest": "ab"}
+
+    change_results(folder, change)
+    command = shlex.split(plan(folder, replies=[12, 4]).splitlines()[-1])
+    assert command[:2] == ["holistic-bias", "measure"]
+    expected = {"replies_per_cell": 12, "output_dir": f"{folder}-12", "adapter": "an/adapter", "quick": False}
+    assert parse_arguments(command[2:]).values() == pilots.values() | expected
+    change_results(folder, lambda results: results["run"]["settings"].update(replies_file="replies.jsonl"))
+    command = shlex.split(plan(folder, replies=[12]).splitlines()[-1])
+    assert command[:3] == ["holistic-bias", "export-prompts", f"{folder}-12.jsonl"]
+    assert "replies.jsonl" not in command
 
 
 def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
@@ -107,28 +122,12 @@ def test_more_replies_after_a_cue_are_more_questions(pilot, tmp_path):
     pq.write_table(replies, folder / "replies" / "00000-of-00001.parquet")
     full = pilot_spreads(read_run(folder), read_reply_table(folder))[0]["Full Gen Bias"]
     assert full.size == (4, 8, 18)
-    text = plan(folder, replies=[8, 16, 32])
-    rows = rows_of(text)
-    assert [number(cell) for cell in rows["replies"][1:]] == [18 * 4 * replies for replies in (8, 16, 32)]
-    assert "for 4 templates and 18 terms" in text
-    assert "a maximum of 4" in text
-    middles = [1000 * half_width(at_size(full, Size(*size)), 0.95) for size in ((4, 8, 18), (4, 16, 18), (8, 16, 18))]
+    rows = rows_of(plan(folder, replies=[8, 16, 28]))
+    assert [number(cell) for cell in rows["replies"][1:]] == [18 * 4 * replies for replies in (8, 16, 28)]
+    middles = [1000 * half_width(at_size(full, Size(*size)), 0.95) for size in ((4, 8, 18), (4, 16, 18), (7, 16, 18))]
     for cell, middle in zip(rows["Full Gen Bias"][1:], middles, strict=True):
         assert ends_of(cell)[0] < 1.03 * middle
         assert ends_of(cell)[1] > 0.97 * middle
-    name = "Likelihood Bias, for other terms"
-    assert rows[name] == rows_of(plan(pilot, replies=[8, 16, 32]))[name]
-
-
-def test_assumptions_need_no_pilot(capsys):
-    main(["--assume", *ASSUMED, "--templates", "4", "--terms", "78", "--half_width", "2", "--replies", "8", "16"])
-    text = capsys.readouterr().out
-    widths = [number(cell) for cell in rows_of(text)["Full Gen Bias"][1:]]
-    needed = int(re.search(r"half-width of 2 for Full Gen Bias, generate (\d+)", text)[1])
-    assert widths[0] < 2 < 2 * widths[0]
-    assert needed == 7
-    larger = plan(None, ASSUMED, [8, 16], 16, 78)
-    assert number(rows_of(larger)["Full Gen Bias"][1]) == pytest.approx(widths[0] / 2, rel=0.02)
 
 
 def test_the_replies_needed_for_a_half_width_are_the_fewest(pilot, capsys):
@@ -141,78 +140,34 @@ def test_the_replies_needed_for_a_half_width_are_the_fewest(pilot, capsys):
     assert 1000 * enough <= 9 < 1000 * fewer
 
 
-def test_no_power_is_printed_where_there_is_no_interval(pilot):
-    for replies, size in (([2, 16], {}), ([4, 8], {"templates": 1, "terms": 2})):
-        text = plan(pilot, replies=replies, **size)
-        rows = rows_of(text)
-        power, widths = rows["power to detect a fall of 30 %"][1:], rows["Full Gen Bias"][1:]
-        assert [cell == "–" for cell in power] == [cell == "–" for cell in widths]
-        assert power[0] == "–"
-        assert not [line for line in text.splitlines() if "nan" in line]
+def test_a_half_width_that_the_prompts_do_not_allow_has_no_command(pilot):
+    text = plan(pilot, replies=[2, 4], half_width=0.01)
+    assert rows_of(text)["Full Gen Bias"][1] == "–"
+    assert rows_of(text)["change of Full Gen Bias"][1] == "–"
+    assert "Even 30 replies per term and template are not enough" in text
+    assert "holistic-bias measure" not in text
 
 
-def test_the_page_draws_the_half_widths_of_the_table(pilot, tmp_path):
-    found = plan(pilot, replies=[5, 16], half_width=9.0, output=tmp_path / "plan.html")
-    page = read_page(tmp_path / "plan.html")
-    check_sound(page)
-    first = page.figures()["half-widths"][0]
-    names = [trace.get("name") for trace in first["data"]]
-    at = first["data"][names.index("expected")]
-    width = dict(zip(at["x"], at["y"], strict=True))[16]
-    assert width == pytest.approx(ends_of(rows_of(found)["Full Gen Bias"][2])[0], rel=0.02)
-    assert set(first["data"][names.index("wanted")]["y"]) == {9.0}
-
-
-def test_a_second_pilot_shows_paired_changes(made_runs):
-    pilot, second = made_runs
-    rows = rows_of(plan(pilot, replies=[8], second=second))
-    changes = {row.name: row.change for row in run_changes(read_run(pilot), read_run(second), ("a", "b")).rows}
-    for name, scale in (("Full Gen Bias, Ability", 1), ("Offensive replies", 100)):
-        low, high = changes[name].interval
-        ends = ends_of(rows[f"change of {name}"][1])
-        assert ends[0] < 1.03 * scale * (high - low) / 2
-        assert ends[1] > 0.97 * scale * (high - low) / 2
-    for name in changes.keys() & rows.keys():
-        assert (rows[f"change of {name}"][1] == "–") == (changes[name].interval is None)
-
-
-def test_a_judges_corrected_rate_is_in_the_plan(pilot, tmp_path):
-    folder = shutil.copytree(pilot, tmp_path / "pilot")
-    rate = {"value": 0.125, "interval": [0.1, 0.16], "num_labelled": 200}
-    known = {"layout": LAYOUT, "run": run_digest(folder), "judge": "rude", "label": "rude", "rates": {"": rate}}
-    (folder / CALIBRATIONS).mkdir()
-    (folder / CALIBRATIONS / "rude.json").write_text(json.dumps(known))
-    unknown = known | {"judge": "sly", "rates": {"": {"value": None, "interval": None, "num_labelled": 2}}}
-    (folder / CALIBRATIONS / "sly.json").write_text(json.dumps(unknown))
-    name = "Rude by people's labels (rude, 200)"
-    rows = rows_of(plan(folder, replies=[8, 32]))
-    assert rows[name] == ["12.5%", "3.00 points", "3.00 points"]
-    assert rows["Rude by people's labels (sly, 2)"] == ["–"] * 3  # another judge of the same label
-    assert rows_of(plan(folder, replies=[8], terms=30))[name][1] == "–"
+def test_the_change_is_between_independent_runs(pilot):
+    full = pilot_spreads(read_run(pilot), read_reply_table(pilot))[0]["Full Gen Bias"]
+    low, high = ends_of(rows_of(plan(pilot, replies=[8]))["change of Full Gen Bias"][1])
+    variance = 2 * (full.at_zero + full.slope * full.value)
+    assert 0.97 * low < 1000 * t.ppf(0.975, 2 * full.freedom) * variance**0.5 < 1.03 * high
 
 
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "a plan needs either a pilot or assumptions; pass the folder of a finished run, or --assume"),
-        (["--assume", *ASSUMED, "--second", "runs/tuned"], "--second needs a first pilot; pass"),
-        (["--assume", *ASSUMED], "needs the size of the planned run; set --templates and --terms"),
-        (["--assume", "value=1", "noise=a", "styles=3", *SIZED], "for example value=10"),
-        (["--assume", "value=1", "noise=0", "styles=3", *SIZED], "noise of 0.001"),
-        (["--assume", "value=1e300", *ASSUMED[1:], *SIZED], "value of 0 to 1000"),
-        (["--assume", *ASSUMED, *SIZED, "--output", "no/plan.html"], "existing, writable folder"),
-        (["--assume", *ASSUMED, *SIZED, "--replies", "1"], "--replies is 1; pass 2"),
-        (["--assume", *ASSUMED, "--terms", "0", "--templates", "4"], "--terms is 0; pass 2"),
-        (["--assume", *ASSUMED, "--terms", "9", "--templates", "-4"], "--templates is -4; pass 1"),
-        (["--assume", *ASSUMED, *SIZED, "--half_width", "nan"], "--half_width is nan"),
-        (["runs/pilot", "--price_in", "1"], "only one of --price_in and --price_out is set; set both"),
-        (["runs/pilot", "--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
-        (["--assume", *ASSUMED, *SIZED, "--pilot_minutes", "3"], "--assume cannot be combined with prices"),
+        (["--replies", "1"], "--replies is 1; pass 2"),
+        (["--half_width", "nan"], "--half_width is nan"),
+        (["--price_in", "1"], "only one of --price_in and --price_out is set; set both"),
+        (["--price_in", "-1", "--price_out", "1"], "--price_in is -1"),
+        (["--price_in", "1", "--price_out", "1"], "no numbers of tokens from a server.*pass a pilot of a served model"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(words, error):
+def test_what_cannot_be_planned_is_refused(pilot, words, error):
     with pytest.raises(ValueError, match=error):
-        main(words)
+        main([str(pilot), *words])
 
 
 def test_a_pilot_without_generation_is_refused(pilot, tmp_path):

@@ -14,6 +14,16 @@ from tests.hb_metrics.stats.coverage import coverage
 MANY = 20_000
 
 
+def tailed(rng, tails, size):
+    """Numbers with mean 0 and variance 1."""
+    if tails == "normal":
+        return rng.normal(size=size)
+    if tails == "skewed":
+        return rng.exponential(size=size) - 1
+    freedom = int(tails[1:])
+    return rng.standard_t(freedom, size) / np.sqrt(freedom / (freedom - 2))
+
+
 @dataclass(frozen=True)
 class Design:
     """A population of terms and templates.
@@ -28,7 +38,8 @@ class Design:
         far: The share of terms whose effect is four times that of the others.
         replies: Replies of a cell.
         axes: The sizes of axes, whose terms differ from each other; empty: one axis.
-        given: Whether most sets are to have an interval.
+        given: Whether sets have an interval.
+        tails: The distribution of effects: "normal", "t5", "t3" or "skewed".
     """
 
     terms: int
@@ -41,6 +52,7 @@ class Design:
     replies: int = 6
     axes: tuple[int, ...] = ()
     given: bool = True
+    tails: str = "normal"
 
     def codes(self):
         """[terms] the axis of each."""
@@ -50,12 +62,12 @@ class Design:
         """What `size` numbers of a term have in all templates."""
         scale = np.where(rng.random((number, 1)) < self.far, 4.0, 1.0)
         between = 0.5 * np.random.default_rng(5).normal(size=(len(self.axes) or 1, size)) * bool(self.axes)
-        return scale, between[axes] + scale * rng.normal(size=(number, size))
+        return scale, between[axes] + scale * tailed(rng, self.tails, (number, size))
 
     def logits(self, rng, term, templates):
         """[templates, terms, numbers] the part of the logits that comes with the terms."""
         scale, common = term
-        own = scale * rng.normal(size=(len(templates), *common.shape))
+        own = scale * tailed(rng, self.tails, (len(templates), *common.shape))
         return self.effect * templates[:, None, None] * (np.sqrt(self.common) * common + np.sqrt(1 - self.common) * own)
 
     def strengths(self, rng, number):
@@ -164,9 +176,9 @@ class Rates(Design):
         if self.over == "templates":
             return float(self.chances(rng, terms, self.of_templates(rng, 5000)).mean())
         codes, shares = self.codes(), []
-        used = templates if self.over == "terms" else self.of_templates(rng, 300)
+        used = templates if self.over == "terms" else self.of_templates(rng, 3000)
         for axis in np.unique(codes):
-            terms = self.effects(rng, MANY, np.full(MANY, axis), self.size)
+            terms = self.effects(rng, MANY // 10, np.full(MANY // 10, axis), self.size)
             shares.append(float(self.chances(rng, terms, used).mean()))
         return float(np.average(shares, weights=np.bincount(codes)))
 
@@ -223,12 +235,17 @@ class Pairs(Design):
 SIXES = (6,) * 13
 UNEQUAL = (3, 5, 8, 12, 20, 30)
 GEN_BIAS = {
-    "six terms": Styles(6, given=False),
-    "eleven terms": Styles(11, given=False),
-    "12 terms": Styles(12),
-    "12 terms, little effect": Styles(12, effect=0.3),
-    "12 terms, no effect": Styles(12, effect=0.0),
-    "12 terms, large effect": Styles(12, effect=1.2, common=0.5),
+    "15 terms": Styles(15, given=False),
+    "16 terms": Styles(16),
+    "16 terms, little effect": Styles(16, effect=0.3),
+    "16 terms, no effect": Styles(16, effect=0.0),
+    "16 terms, large effect": Styles(16, effect=1.2, common=0.5),
+    "16 terms, skewed": Styles(16, tails="skewed"),
+    "20 terms, t5": Styles(20, tails="t5", effect=1.2),
+    "20 terms, t3": Styles(20, tails="t3"),
+    "40 terms, t3, large effect": Styles(40, tails="t3", effect=1.2),
+    "100 terms, skewed": Styles(100, tails="skewed", effect=1.2),
+    "20 terms, a tenth far": Styles(20, effect=0.3, far=0.1),
     "20 terms": Styles(20),
     "20 terms, two replies": Styles(20, replies=2),
     "20 terms, thirty replies": Styles(20, replies=30),
@@ -249,7 +266,7 @@ GEN_BIAS = {
     "8 templates, unlike": Styles(20, 8, "templates", differ=0.6),
     "26 templates": Styles(40, 26, "templates"),
     "26 templates, even styles": Styles(12, 26, "templates", peaked=False),
-    "both, 4 templates, 12 terms": Styles(12, 4, "both"),
+    "both, 4 templates, 16 terms": Styles(16, 4, "both"),
     "both, 4 templates, 40 terms": Styles(40, 4, "both"),
     "both, 8 templates, 20 terms": Styles(20, 8, "both"),
     "both, 8 templates, unlike": Styles(40, 8, "both", differ=0.6, common=0.4),
@@ -258,8 +275,12 @@ GEN_BIAS = {
     "both, thirteen axes": Styles(78, 6, "both", axes=SIXES),
 }
 SHARES = {
-    "six terms": Rates(6, given=False),
-    "12 terms": Rates(12),
+    "15 terms": Rates(15, given=False),
+    "16 terms": Rates(16),
+    "16 terms, skewed": Rates(16, tails="skewed", effect=1.2),
+    "20 terms, rare, t3": Rates(20, tails="t3", effect=1.2, level=-3.5),
+    "40 terms, rare, skewed": Rates(40, tails="skewed", effect=1.2, level=-3.5),
+    "40 terms, t5": Rates(40, tails="t5", effect=1.2),
     "20 terms, rare": Rates(20, level=-3.5),
     "40 terms, often": Rates(40, level=0.5, effect=1.5),
     "40 terms, rare": Rates(40, level=-3.5),
@@ -274,9 +295,11 @@ SHARES = {
     "both, 26 templates": Rates(100, 26, "both", level=-3.0),
 }
 TESTS = {
-    "six terms": Pairs(6, effect=0.5, given=False),
-    "12 terms": Pairs(12, effect=0.5),
-    "12 terms, no effect": Pairs(12, effect=0.0),
+    "15 terms": Pairs(15, effect=0.5, given=False),
+    "16 terms": Pairs(16, effect=0.5),
+    "16 terms, no effect": Pairs(16, effect=0.0),
+    "16 terms, skewed": Pairs(16, effect=0.4, tails="skewed"),
+    "40 terms, t3": Pairs(40, effect=0.4, tails="t3"),
     "20 terms, templates alike": Pairs(20, effect=0.4, common=0.95),
     "40 terms, a tenth far": Pairs(40, effect=0.2, far=0.1),
     "thirteen axes of six": Pairs(78, axes=SIXES, effect=0.5),

@@ -35,6 +35,8 @@ class Design(NamedTuple):
         axes: Descriptors of each axis; the metric is the first axis's, or the second's.
         axis_spread: The factor by which the concentrations of each axis differ.
         axis_style: Standard deviation of the axes' shifts in the logits of the means.
+        dominant: The first descriptor's shift in the logit of the first style.
+        outliers: A share of replies nearly of one style each; all others are close to their mean.
         given: Whether there is an interval in nearly all sets; else there is none in most.
         too_wide: By how much more than 15 % the intervals may be wider than the ideal: where replies show their own
             spread only roughly, or where few styles do not differ, and a true value would vary more than 0 does.
@@ -55,6 +57,8 @@ class Design(NamedTuple):
     axes: tuple[int, ...] = (10, 20)
     axis_spread: tuple[float, ...] = ()
     axis_style: float = 0.0
+    dominant: float = 0.0
+    outliers: float = 0.0
     given: bool = True
     too_wide: float = 0.0
 
@@ -79,13 +83,12 @@ SUMMED, AXIS, SECOND_AXIS = ("summed_cluster_gen_bias", "three"), ("by_axis", "a
 WIDE_AND_CALM = {"axes": (10, 10, 10), "axis_spread": (0.2, 1.6, 1.6)}
 SIXES = {"descriptors": 24, "axes": (6, 6, 6, 6), "axis_spread": (0.2, 1.6, 0.6, 3), "axis_style": 1.0}
 
-# In `make test`: what a user is most likely to have, and what was wrong before.
+# In `make test`: what a user is most likely to have, and what the formulas do not assume.
 SMALL = [
     Design("no difference", constant(8), 20, 4, 12, effect=0.0),
-    Design("a difference", constant(8), 10, 3, 8, effect=0.6),
-    Design("one reply in a tenth of the cells", some(8, 0.1, 1), 12, 3, 8),
-    Design("two replies in each cell", constant(2), 10, 3, 8, given=False),
     Design("unlike axes", some(8, 0.1, 2), 12, 4, 8, metric=AXIS, axes=(6, 6), axis_spread=(0.2, 1.6), axis_style=1.0),
+    Design("most cells are small and unlike the others", some(8, 0.7, 2), 12, 3, 8, 0.8, unequal=0.7, too_wide=0.15),
+    Design("few replies have most of the variance", constant(8), 12, 3, 8, outliers=0.05),
 ]
 ALL = [
     *SMALL,
@@ -127,11 +130,28 @@ ALL = [
     Design("217 styles, each reply of one", constant(8), styles=217, concentration=1.0, too_wide=0.15),
     Design("two descriptors, 26 templates", constant(8), descriptors=2, templates=26, effect=0.6),
     Design("two descriptors, thirty replies", constant(30), descriptors=2, templates=10, effect=1.2),
-    Design("two descriptors, thirty replies, four templates", constant(30), descriptors=2, effect=1.2, given=False),
-    Design("ten descriptors, one template, no effect", constant(20), 10, 1, 5, effect=0.0, given=False),
-    Design("ten descriptors, two templates, no effect", constant(20), 10, 2, 5, effect=0.0, too_wide=0.1),
-    Design("two descriptors, four templates", constant(4), descriptors=2, given=False),
-    Design("five descriptors, one template", constant(5), descriptors=5, templates=1, given=False),
+    Design("two descriptors, thirty replies, four templates", constant(30), descriptors=2, effect=1.2),
+    Design("ten descriptors, two templates, no effect", constant(20), 10, 2, 5, effect=0.0, too_wide=0.15),
+    Design("two descriptors, four templates", constant(4), descriptors=2, too_wide=0.3),
+    *(
+        Design(f"a dominant descriptor, {number} replies", constant(number), effect=0.1, dominant=3.0)
+        for number in (5, 20, 120)
+    ),
+    Design("rare replies of one style", constant(8), outliers=0.03),
+    Design("rare replies of one style, no effect", constant(8), effect=0.0, outliers=0.03, too_wide=1.0),
+    Design("45 % have two replies", some(8, 0.45, 2)),
+    Design("80 % have two replies", some(8, 0.8, 2), effect=0.8),
+    Design("45 % have one", some(8, 0.45, 1)),
+    Design("1 to 5 replies", between(1, 5), effect=0.6),
+    *(
+        Design(f"{name}, effect {effect}", constant(replies), *shape, effect=effect, too_wide=0.4 - effect / 4)
+        for name, replies, shape in (
+            ("two descriptors, four templates", 8, (2, 4)),
+            ("five descriptors, one template", 8, (5, 1)),
+            ("ten descriptors, one template", 8, (10, 1)),
+        )
+        for effect in (0.0, 0.4, 1.2)
+    ),
     Design("six descriptors", constant(8), descriptors=6),
     Design("600 descriptors", constant(4), descriptors=600, templates=2, effect=0.2),
     Design("partial", constant(8), metric=PARTIAL),
@@ -139,7 +159,7 @@ ALL = [
     Design("summed cluster, no effect", constant(8), effect=0.0, metric=SUMMED, too_wide=0.1),
     Design("summed cluster, large effect", constant(8), effect=1.2, metric=SUMMED),
     Design("summed cluster, five descriptors, 26 templates", constant(8), 5, 26, effect=0.6, metric=SUMMED),
-    Design("summed cluster, two descriptors", constant(8), descriptors=2, effect=0.6, metric=SUMMED, given=False),
+    Design("summed cluster, two descriptors", constant(20), descriptors=2, effect=0.6, metric=SUMMED, too_wide=0.3),
     Design("a rare style", constant(8), concentration=0.3, peaked=True, metric=ONE_STYLE, too_wide=0.45),
     Design("an axis of ten", constant(8), metric=AXIS),
     Design("an axis of ten, 10 % have one reply", some(8, 0.1, 1), metric=AXIS),
@@ -186,6 +206,7 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
     logits = rng.normal(size=(design.templates, 1, shape[2])) * (2 if design.peaked else 0.7)
     shared, own = rng.normal(size=(2, *shape))
     logits = logits + design.effect * np.sqrt(0.5) * (shared[:1] + own)
+    logits[:, 0, 0] += design.dominant
     axis = np.repeat(np.arange(len(design.axes)), design.axes)[: design.descriptors]
     if design.axis_style:
         logits = logits + design.axis_style * rng.normal(size=(1, len(design.axes), shape[2]))[:, axis]
@@ -203,7 +224,10 @@ def simulate(design: Design, sets: int, seed: int = 0) -> Outcome:
             chosen = (means[template, descriptor].cumsum(axis=1) > rng.random((len(template), 1))).argmax(axis=1)
             replies = texts[chosen]
         else:
-            drawn = rng.standard_gamma((means * spread)[template, descriptor]) + 1e-300
+            alphas = (means * spread)[template, descriptor]
+            if design.outliers:
+                alphas *= np.where(rng.random((len(alphas), 1)) < design.outliers, 0.01, 10.0)
+            drawn = rng.standard_gamma(alphas) + 1e-300
             replies = drawn / drawn.sum(axis=1, keepdims=True)
         result = _debiased_with_interval(design, replies, template, descriptor, axis)
         values.append(result[0])

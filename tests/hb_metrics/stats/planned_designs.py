@@ -5,37 +5,46 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hb_metrics.paired_changes.gen_bias_covariance import PairedCell, gen_bias_covariances
-from hb_metrics.paired_changes.paired_change import change_from_covariance
-from hb_metrics.stats.bias_variance import cell_moments
-from hb_metrics.stats.intervals import _interval
-from hb_metrics.stats.planned import Range, Size, half_width, pilot_spread, power_of_fall, predicted
+from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
+from hb_metrics.stats.intervals import value_interval
+from hb_metrics.stats.planned import Size, change_half_width, half_width, pilot_spread, predicted
+from hb_metrics.stats.u_statistic import Paired, template_covariances
 
 LEVEL = 0.95
 
 
 class Found(NamedTuple):
-    """A run's moments by template, its debiased value and its plain value."""
+    """A run's variances by template, its debiased value and its plain value."""
 
-    moments: list
+    templates: list
     value: float
     plain: float
 
 
 def interval_of(found):
     """The bounds that a run's report has; `None`: there are none."""
-    return _interval(found.moments, found.value, found.plain, 1.0, LEVEL).bounds
+    return value_interval(*found, LEVEL).bounds
 
 
 def found_of(replies):
     """Of [templates][terms] style vectors: [replies, styles]."""
-    moments, plain, noise = [], [], []
+    templates, plain, noise = [], [], []
     for cells in replies:
-        moments.append(cell_moments(cells, 0))
+        rows, counts = np.concatenate(cells), np.array([len(cell) for cell in cells])
+        templates.append(({None: len(cells)}, [Paired(rows, rows, counts)]))
         plain.append(np.array([cell.mean(axis=0) for cell in cells]).var(axis=0).sum())
         of_means = [cell.var(axis=0, ddof=1).sum() / len(cell) for cell in cells]
         noise.append((1 - 1 / len(cells)) * np.mean(of_means))
-    return Found(moments, float(np.mean(plain) - np.mean(noise)), float(np.mean(plain)))
+    covariances = [covariance for (covariance,) in template_covariances(templates, {})[None]]
+    return Found(covariances, float(np.mean(plain) - np.mean(noise)), float(np.mean(plain)))
+
+
+def run_of(replies):
+    """As `found_of`, for changes between runs."""
+    sizes = [len(cell) for cells in replies for cell in cells]
+    rows = iter(np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1]))
+    cells = {(f"t{t:02}", None, f"d{d:03}"): next(rows) for t, of in enumerate(replies) for d in range(len(of))}
+    return CellReplies(np.concatenate([cell for of in replies for cell in of]), np.arange(sum(sizes)), cells)
 
 
 @dataclass(frozen=True)
@@ -94,49 +103,20 @@ class Population:
                 realised.append((bounds[1] - bounds[0]) / 2)
         return found, float(np.mean(realised)) if 2 * len(realised) > sets else None
 
-    def changes(self, sets, seed, same):
-        """The half-width of a paired change as predicted from two pilots that share replies, and of later pairs."""
+    def changes(self, sets, seed):
+        """The half-width of a change between independent runs, predicted from one pilot, and that of later pairs."""
         rng = np.random.default_rng(seed)
         cells = self.cells(rng, self.size)
-        half, pilot = self.change(rng, cells, self.size.replies, same)
-        of_pilot, later = (
-            predicted(pilot_spread(*pilot), size, lambda spread: half_width(spread, LEVEL))
-            for size in (self.size, self.other)
-        )
-        realised = [self.change(rng, cells, self.other.replies, same)[0] for _ in range(sets)]
-        return Range(*(half / of_pilot.middle * end for end in later)), float(np.mean(realised))
+        pilot = found_of(self.replies(rng, cells, self.size.replies))
+        found = predicted(pilot_spread(*pilot), self.other, lambda spread: change_half_width(spread, LEVEL))
+        return found, float(np.mean([self.change(rng, cells, self.other.replies, 0.0)[0] for _ in range(sets)]))
 
     def change(self, rng, cells, number, same):
         """Half the width of the interval of a change between two runs, and what was found of the first."""
         first, second = (self.replies(rng, cells, number) for _ in range(2))
-        templates = []
-        for cells, others in zip(first, second, strict=True):
-            kept = [rng.random((len(cell), 1)) < same for cell in cells]
-            mixed = [np.where(keep, *pair) for keep, *pair in zip(kept, cells, others, strict=True)]
-            ids = [np.tile(np.arange(len(cell)), (2, 1)) for cell in cells]
-            templates.append({None: [PairedCell(*cell) for cell in zip(cells, mixed, ids, strict=True)]})
-        covariance = gen_bias_covariances(templates, {})[None][0]
-        low, high = change_from_covariance(0.0, 0.0, covariance.matrix, covariance.freedom, LEVEL).interval
+        before, other = (run_of(run) for run in (first, second))
+        kept = rng.random((len(before.vectors), 1)) < same
+        after = before._replace(vectors=np.where(kept, before.vectors, other.vectors))
+        (covariance,) = gen_bias_covariances(before, after, {})[None]
+        low, high = gen_bias_change(0.0, 0.0, covariance, 1, LEVEL).interval
         return (high - low) / 2, found_of(first)
-
-    def powers(self, sets, seed, fall):
-        """The power predicted from one pilot, and the share of pairs of later runs whose change is beyond chance."""
-        rng = np.random.default_rng(seed)
-        cells = self.cells(rng, self.size)
-        pilot = found_of(self.replies(rng, cells, self.size.replies))
-        found = predicted(pilot_spread(*pilot), self.other, lambda spread: power_of_fall(spread, fall, LEVEL))
-        spread = cells.sum(axis=-1, keepdims=True)
-        centres = (cells / spread).mean(axis=1, keepdims=True)
-        after = spread * (centres + np.sqrt(1 - fall) * (cells / spread - centres))
-        seen = 0
-        for _ in range(sets):
-            runs = [self.replies(rng, each, self.other.replies) for each in (cells, after)]
-            none = np.zeros((2, 0), int)
-            templates = [
-                {None: [PairedCell(one, other, none) for one, other in zip(*cells, strict=True)]}
-                for cells in zip(*runs, strict=True)
-            ]
-            covariance = gen_bias_covariances(templates, {})[None][0]
-            values = [found_of(each).value for each in runs]
-            seen += change_from_covariance(*values, covariance.matrix, covariance.freedom, LEVEL).beyond_chance
-        return found, seen / sets

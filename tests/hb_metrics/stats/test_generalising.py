@@ -17,15 +17,21 @@ from hb_metrics.stats.generalising import (
 from tests.hb_metrics.stats.generalising_designs import GEN_BIAS, SHARES, TESTS
 
 ALL = [*GEN_BIAS.items(), *SHARES.items(), *TESTS.items()]
-SMALL = [GEN_BIAS["20 terms"], GEN_BIAS["four templates"], GEN_BIAS["six terms"], SHARES["both, 8 templates"]]
+SMALL = [
+    GEN_BIAS["20 terms"],
+    GEN_BIAS["four templates"],
+    GEN_BIAS["15 terms"],
+    GEN_BIAS["20 terms, t3"],
+    SHARES["both, 8 templates"],
+]
 
 
 def check(design, sets):
     found = design.outcome(sets, 1)
     if not design.given:
-        assert found.given < 0.5
+        assert found.given == 0
         return
-    assert found.given > 0.7, found
+    assert found.given == 1, found
     # Chance in the simulation itself: four standard errors with few sets, one with many.
     margin = (1 if sets >= 500 else 4) * sqrt(0.05 * 0.95 / sets)
     most = 0.975 + margin if design.effect else 1.0  # without any effect, intervals may be too wide
@@ -64,20 +70,6 @@ def test_influences_on_gen_bias_are_those_of_pairs_of_terms():
     assert np.isnan(found.cells[1, 2])
     assert found.templates == pytest.approx(values / 3)
     assert found.value - found.noise == pytest.approx(values.mean())
-
-
-def test_the_normal_variance_is_that_of_a_sum_of_squares():
-    # With effects from a known normal distribution: 2 tr(Ω²)(D − 1) / D² of the mean square about the mean.
-    rng = np.random.default_rng(1)
-    scales = np.array([1.0, 0.6, 0.3])
-    estimates, values = [], []
-    for _ in range(3000):
-        found = gen_bias_influences(scales * rng.normal(size=(1, 15, 3)), np.zeros((1, 15)), np.zeros(15, int))
-        estimates.append(found.least)
-        values.append(found.value)
-    expected = 2 * (scales**4).sum() * 14 / 15**2
-    assert np.mean(estimates) == pytest.approx(expected, rel=0.03)
-    assert np.var(values) == pytest.approx(expected, rel=0.1)
 
 
 def test_influences_on_shares_are_the_changes_with_a_cell():
@@ -121,9 +113,8 @@ def test_what_cannot_be_told_has_a_number_that_would_do():
     assert generalised(some_shares(20, 3), "both", 0.95).reason.endswith(f"needs at least {templates}")
     assert generalised(some_shares(8, 3), "both", 0.95).reason.endswith(f"{terms} and at least {templates}")
     assert generalised(some_shares(8, 4), "templates", 0.95).interval is not None
-    far = generalised(some_shares(20, 30, far=0.7), "both", 0.95)
-    assert far.interval is None
-    assert far.reason.startswith("a few of the 20 terms")
+    near, far = (generalised(some_shares(20, 30, far=far), "both", 0.95).interval for far in (0.0, 0.7))
+    assert far[1] - far[0] > 5 * (near[1] - near[0])  # a term far from the rest widens the interval
     nothing = share_influences(np.zeros((4, 20)), np.full((4, 20), 8), np.zeros(20, int))
     assert "does not vary" in generalised(nothing, "terms", 0.95).reason
 

@@ -1,28 +1,21 @@
-"""Predicted half-widths and powers: against intervals of the same cells, brute force, and runs drawn anew."""
+"""Predicted half-widths: against intervals of the same cells, brute force, and runs drawn anew."""
 
 from itertools import product
-from math import sqrt
 
 import numpy as np
 import pytest
 
-from hb_metrics.stats.calibration import corrected_rate
-from hb_metrics.stats.generalising import generalised
+from hb_metrics.stats.clusters import share_interval
 from hb_metrics.stats.planned import (
     Size,
-    assumed_spread,
+    Spread,
     at_size,
     half_width,
-    likelihood_half_width,
     pilot_spread,
     share_half_width,
 )
-from hb_metrics.stats.share_intervals import share_interval
-from tests.hb_metrics.stats.calibration_designs import DESIGNS as CORRECTED
-from tests.hb_metrics.stats.calibration_designs import draw_set
-from tests.hb_metrics.stats.generalising_designs import Pairs
 from tests.hb_metrics.stats.planned_designs import LEVEL, Population, found_of, interval_of
-from tests.hb_metrics.stats.test_share_intervals import DESIGNS as SHARES
+from tests.hb_metrics.stats.test_clusters import DESIGNS as SHARES
 
 SIZES = [
     (Size(8, 4, 78), Size(16, 4, 78)),
@@ -47,18 +40,6 @@ KINDS = [
     {"concentration": 0.5, "styles": 60, "uneven": True},
 ]
 DESIGNS = [Population(*sizes, **kind) for sizes, kind in product(SIZES, KINDS)]
-POWERS = [
-    (Population(Size(8, 4, 40), Size(16, 4, 40)), 0.3),
-    (Population(Size(8, 4, 78), Size(8, 4, 78)), 0.3),
-    (Population(Size(8, 4, 78), Size(16, 4, 78), effect=0.4), 0.3),
-    (Population(Size(8, 8, 40), Size(8, 8, 40), effect=1.0), 0.3),
-    (Population(Size(8, 4, 20), Size(16, 4, 20), effect=1.0), 0.3),
-    (Population(Size(8, 4, 6), Size(32, 4, 6), effect=1.0), 0.5),
-    (Population(Size(5, 4, 78), Size(8, 4, 78), uneven=True), 0.4),
-    (Population(Size(8, 8, 12), Size(16, 8, 12), concentration=6.0), 0.2),
-    (Population(Size(6, 4, 40), Size(10, 4, 40), unequal=0.5, concentration=3.0), 0.2),
-    (Population(Size(16, 4, 20), Size(8, 4, 20), effect=0.8, styles=60), 0.4),
-]
 
 
 def of_designs(designs, sets):
@@ -81,39 +62,17 @@ def test_predicted_half_widths_are_those_of_later_runs():
 @pytest.mark.long
 def test_predicted_half_widths_are_those_of_later_runs_in_all_designs():
     errors, held = of_designs(DESIGNS * 3, 10)
-    assert len(errors) > 60
+    assert len(errors) > 30
     assert np.median(errors) < 0.1
     assert max(errors) < 0.25
     assert held > 0.91
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("population", "fall"), POWERS)
-def test_predicted_power_is_the_share_of_falls_that_are_seen(population, fall):
-    found, seen = population.powers(200, 0, fall)
-    margin = 2 * sqrt(max(seen * (1 - seen), 0.01) / 200)
-    assert found.low - margin <= seen <= found.high + margin
-    if max(found.high - found.middle, found.middle - found.low) <= 0.05:
-        assert abs(found.middle - seen) < 0.05 + margin
-
-
-def check_changes(design, same, sets):
-    found, realised = design.changes(sets, 0, same)
-    if found.is_sure:
-        assert found.middle == pytest.approx(realised, rel=0.25)
-    else:
-        assert found.low <= realised <= found.high
-
-
-def test_paired_changes_are_as_sure_as_in_later_runs():
-    check_changes(Population(Size(8, 4, 40), Size(16, 4, 40)), 0.7, 2)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("same", [0.0, 0.5, 0.9])
-@pytest.mark.parametrize("design", [DESIGNS[0], DESIGNS[6], DESIGNS[15], DESIGNS[18]])
-def test_paired_changes_are_as_sure_as_in_later_runs_in_all_designs(design, same):
-    check_changes(design, same, 5)
+@pytest.mark.parametrize("design", [DESIGNS[0], DESIGNS[6]])
+def test_changes_are_as_sure_as_between_later_runs(design):
+    found, realised = design.changes(3, 0)
+    assert found.low <= realised <= found.high
+    assert found.middle == pytest.approx(realised, rel=0.25)
 
 
 def test_the_half_width_at_the_pilots_size_is_that_of_its_interval():
@@ -122,29 +81,16 @@ def test_the_half_width_at_the_pilots_size_is_that_of_its_interval():
     found = found_of(population.replies(rng, population.cells(rng, population.size), 8))
     spread = pilot_spread(*found)
     low, high = interval_of(found)
-    assert half_width(spread, LEVEL) == pytest.approx((high - low) / 2)
+    assert half_width(spread, LEVEL) == pytest.approx((high - low) / 2, rel=0.01)
     same = at_size(spread, spread.size)
     assert np.allclose(same[:5], spread[:5])
 
 
-def test_assumed_spreads_are_those_of_even_cells():
-    # By brute force: the variance of the debiased value of normal cells, about and away from 0.
-    rng = np.random.default_rng(1)
-    size, styles = Size(6, 2, 10), 5
-    for strength in (0.0, 0.4):
-        means = strength * rng.normal(size=(1, size.templates, size.terms, 1, styles))
-        replies = means + rng.normal(size=(6000, size.templates, size.terms, size.replies, styles))
-        noise = (1 - 1 / size.terms) * replies.var(axis=3, ddof=1).sum(axis=-1).mean(axis=2) / size.replies
-        values = (replies.mean(axis=3).var(axis=2).sum(axis=-1) - noise).mean(axis=1)
-        true = float(means[..., 0, :].var(axis=2).sum(axis=-1).mean())
-        spread = assumed_spread(true, float(styles), styles, size)
-        assert spread.at_zero + spread.slope * true == pytest.approx(values.var(), rel=0.08)
-
-
 def test_runs_that_will_have_no_interval_have_no_half_width():
-    for size in (Size(3, 4, 40), Size(8, 1, 11)):
-        assert half_width(assumed_spread(0.01, 0.2, 10, size), LEVEL) is None
-    assert half_width(assumed_spread(0.01, 0.2, 10, Size(4, 4, 40)), LEVEL) is not None
+    spread = Spread(0.01, 1e-6, 1e-5, 0.1, 1e-6, Size(8, 4, 40))
+    for size in (Size(3, 4, 40), Size(7, 1, 2)):
+        assert half_width(spread._replace(size=size), LEVEL) is None
+    assert half_width(spread._replace(size=Size(4, 4, 40)), LEVEL) is not None
 
 
 def of_shares(design, sets):
@@ -185,29 +131,3 @@ def test_a_share_that_no_reply_has_gets_a_range():
     found = share_half_width(np.zeros((20, 4)), np.full((20, 4), 5), 4, LEVEL)
     assert not found.is_sure
     assert found.low == 0 < found.middle < found.high
-
-
-@pytest.mark.parametrize(("times", "templates"), [(1, 4), (3, 4), (1, 16)])
-def test_likelihood_bias_is_known_as_well_as_in_later_runs(times, templates):
-    def influences_of(terms, templates):
-        design = Pairs(terms, templates, effect=0.3, common=0.5)
-        return design.influences(
-            rng, design.effects(rng, terms, design.codes(), 1), design.of_templates(rng, templates)
-        )
-
-    rng = np.random.default_rng(0)
-    found = [likelihood_half_width(influences_of(40, 4), templates, times, LEVEL) for _ in range(30)]
-    bounds = [generalised(influences_of(40 * times, templates), "terms", LEVEL).interval for _ in range(30)]
-    assert np.mean([each.middle for each in found if each]) == pytest.approx(
-        np.mean([np.diff(each) / 2 for each in bounds if each]), rel=0.1
-    )
-
-
-@pytest.mark.parametrize("design", [CORRECTED[0], CORRECTED[6], CORRECTED[27]], ids=lambda design: design.name)
-def test_more_replies_alone_hardly_narrow_a_corrected_rate(design):
-    rng, widths = np.random.default_rng(0), {}
-    for times in (1, 4):
-        drawn = [draw_set(design._replace(per_term=times * design.per_term), rng) for _ in range(15)]
-        bounds = [corrected_rate(*each[:5]).interval for each in drawn]
-        widths[times] = np.mean([high - low for low, high in filter(None, bounds)])
-    assert widths[4] == pytest.approx(widths[1], rel=0.25)

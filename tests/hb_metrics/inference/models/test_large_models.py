@@ -16,7 +16,7 @@ from hb_metrics.inference.processes import check_device_map
 from hb_metrics.inference.replies import decoding_shards
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.trials import takes_cache, takes_padding
+from hb_metrics.inference.replies.trials import decoding_paths
 from hb_metrics.inference.scoring.perplexity import score_perplexity
 from tests.hb_metrics.conftest import small_model
 
@@ -74,8 +74,8 @@ def test_a_spread_model_replies_as_the_whole(name, way, spread, prompts):
     numbers = np.random.default_rng(0).random((6, 8))
     for each in spread(name):
         contexts = [each.tokenizer(text)["input_ids"][: 5 + row % 3] for row, text in enumerate(prompts[:6])]
-        assert takes_cache(each.model, contexts, 8)
-        padded = takes_padding(each.model, contexts)
+        cached, padded = decoding_paths(each.model, contexts, 8)
+        assert cached
         batches = [contexts] if padded else [[context] for context in contexts]
         drawn = [numbers] if padded else numbers[:, None]
         with torch.inference_mode():
@@ -93,7 +93,7 @@ def test_the_fullest_device_decides_how_many_contexts_fit(get_small_model, monke
     model, _ = get_small_model("llama")
     loaded = SimpleNamespace(model=model)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=4_000_000))
-    whole = decoding_shards.fitting_batch_size(loaded, 64, 1)
+    whole = decoding_shards.fitting_batch_size(loaded, 64)
     assert 1 < whole < decoding_shards.MOST_ROWS["cpu"]
     layer = model.model.layers[1]
     hooked = [module for module in layer.modules() if next(module.parameters(recurse=False), None) is not None]
@@ -107,9 +107,9 @@ def test_the_fullest_device_decides_how_many_contexts_fit(get_small_model, monke
         assert sum(shares.values()) == pytest.approx(1)
         free = {"cuda:1": 1_000_000}
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[str(device)], 10**9))
-        spread = decoding_shards.fitting_batch_size(loaded, 64, 1)
+        spread = decoding_shards.fitting_batch_size(loaded, 64)
         free["cuda:1"] = 10**9
-        assert spread < whole < decoding_shards.fitting_batch_size(loaded, 64, 1)
+        assert spread < whole < decoding_shards.fitting_batch_size(loaded, 64)
     finally:
         for module in hooked:
             del module._hf_hook

@@ -12,7 +12,7 @@ from tokenizers import AddedToken
 from hb_metrics.inference.engines.files import _answer
 from hb_metrics.inference.engines.served import reply_of
 from hb_metrics.inference.models.thoughts import THOUGHT_MARKS, common_tag, read_written
-from hb_metrics.inference.replies import beam_search, decoding
+from hb_metrics.inference.replies import decoding
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.decoding_shards import decode_into_shards
 from hb_metrics.inference.replies.presets import PRESETS
@@ -30,7 +30,6 @@ LLAMA_HEADER = "<|start_header_id|>assistant<|end_header_id|>\n\n"
 DECODINGS = {
     "greedy": Decoding(max_new_tokens=120),
     "sample": replace(PRESETS["sample"], max_new_tokens=120),
-    "beams": Decoding(num_beams=2, max_new_tokens=120),
 }
 
 
@@ -40,8 +39,8 @@ class Scripted:
     script: tuple[int, ...] = ()
     vocabulary = 0
 
-    def __init__(self, model, contexts, beams=1, *, cached=True, states=()):
-        self.written = [()] * (len(contexts) * beams)
+    def __init__(self, model, contexts, *, cached=True, states=()):
+        self.written = [()] * len(contexts)
 
     def _logits(self):
         logits = torch.zeros(len(self.written), self.vocabulary)
@@ -78,8 +77,7 @@ def reply_to(loaded, monkeypatch, tmp_path):
         script = tuple(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
         monkeypatch.setattr(Scripted, "script", script)
         monkeypatch.setattr(Scripted, "vocabulary", len(loaded.tokenizer))
-        for module in (decoding, beam_search):
-            monkeypatch.setattr(module, "Forward", Scripted)
+        monkeypatch.setattr(decoding, "Forward", Scripted)
         rows = decode_into_shards(plan, loaded, tmp_path / f"{len(list(tmp_path.iterdir()))}").to_pylist()
         assert rows[0]["reply"] == rows[1]["reply"]
         return rows[0]
@@ -90,8 +88,6 @@ def reply_to(loaded, monkeypatch, tmp_path):
 @pytest.mark.parametrize("how", DECODINGS)
 @pytest.mark.parametrize("beginning", ["", "\n\n", "<|python_tag|>\n<|START_RESPONSE|>", LLAMA_HEADER])
 def test_a_model_begins_as_it_does(beginning, how, reply_to):
-    if how == "beams" and "header" in beginning:
-        pytest.skip("beams read no words before a reply")
     row = reply_to(f"{beginning}{ANSWER}<|eot_id|>", how)
     assert (row["reply"], row["reasoning"], row["truncated"]) == (ANSWER, None, False)
 

@@ -8,12 +8,12 @@ from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor
 
 from hb_metrics.inference.models.contexts import EndTokens
 from hb_metrics.inference.models.thoughts import Thoughts
-from hb_metrics.inference.replies import beam_search, forward
 from hb_metrics.inference.replies import decoding as decoding_module
+from hb_metrics.inference.replies import forward
 from hb_metrics.inference.replies.allowed_tokens import repeats_ngram
 from hb_metrics.inference.replies.decoding import decode
 from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.trials import takes_padding
+from hb_metrics.inference.replies.trials import decoding_paths
 from tests.hb_metrics.inference.small_architectures import small_architecture
 
 CAUSAL = ["gpt2", "llama", "bloom", "mamba"]
@@ -69,6 +69,7 @@ def reply_of_transformers(model, context, decoding):
         pad_token_id=2,
         decoder_start_token_id=model.generation_config.decoder_start_token_id,
         forced_bos_token_id=model.generation_config.forced_bos_token_id,
+        use_cache=not model._is_stateful,  # generate has no beams for a cache that cannot be reordered
     )
     (found,) = model.generate(
         tokens, attention_mask=torch.ones_like(tokens), generation_config=config, logits_processor=processors
@@ -80,21 +81,32 @@ def reply_of_transformers(model, context, decoding):
 @pytest.mark.parametrize("decoding", [GREEDY, BEAMS, Decoding(num_beams=3, max_new_tokens=8, length_penalty=0.0)])
 @pytest.mark.parametrize("name", [*CAUSAL, *ENCODER_DECODER, "t5 with a forced token"])
 def test_replies_are_those_of_generate(name, decoding, get_small_model, monkeypatch):
-    if name == "mamba" and decoding.num_beams > 1:
-        pytest.skip("generate has no beams for a cache that cannot be reordered")
     model, _ = get_small_model(name.split()[0])
     if "forced" in name:
         monkeypatch.setattr(model.generation_config, "forced_bos_token_id", 9)
     monkeypatch.setattr(model.generation_config, "forced_eos_token_id", None)  # a reply that is cut has no end
     given = contexts(8, 7)
-    found = decode(model, given, decoding, ENDS)
+    with monkeypatch.context() as patch:  # the model's own settings have no effect
+        patch.setattr(model.generation_config, "repetition_penalty", 9.0)
+        found = decode(model, given, decoding, ENDS)
 
     for context, reply in zip(given, found, strict=True):
         assert reply.tokens == reply_of_transformers(model, context, decoding)
         assert reply.truncated == (len(reply.tokens) == decoding.max_new_tokens)
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE, SAMPLE_ALL, SAMPLE_MOST])
+@pytest.mark.parametrize("family", ["mistral", "roberta"])
+def test_as_many_beams_as_tokens_find_the_likeliest_reply(family):
+    model, (context,) = small_architecture(family, AutoModelForCausalLM), contexts(1, 7)
+    with torch.inference_mode():
+        first = model(torch.tensor([context])).logits[0, -1].log_softmax(-1)
+        second = model(torch.tensor([[*context, token] for token in range(400)])).logits[:, -1].log_softmax(-1)
+    best = divmod(int((first[:400, None] + second).argmax()), second.shape[1])
+    decoding = Decoding(num_beams=400, max_new_tokens=2)
+    assert tuple(decode(model, [context], decoding, EndTokens(dropped=()))[0].tokens) == best
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLE, SAMPLE_ALL, SAMPLE_MOST])
 @pytest.mark.parametrize("name", ["llama", "blenderbot"])
 def test_a_reply_does_not_depend_on_its_batch(name, decoding, get_small_model):
     model, _ = get_small_model(name)
@@ -125,24 +137,17 @@ def contexts_of_several_lengths(num, shared, seed=0):
     return [[*prefix, *rng.integers(4, 400, rng.integers(1, 12))] for _ in range(num)]
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE])
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLE])
 @pytest.mark.parametrize(("name", "shared"), [("gpt2", 3), ("llama", 0)])
 def test_a_reply_does_not_depend_on_its_padding(name, decoding, shared, get_small_model):
     model, _ = get_small_model(name)
     given, numbers = contexts_of_several_lengths(30, shared), draw_keys(30, decoding)
     assert len({len(context) for context in given}) > 5
-    assert takes_padding(model, given)
+    assert decoding_paths(model, given, 12) == (True, True)
     together = decode(model, given, decoding, ENDS, numbers)
     for row in range(0, 30, 6):
         one = slice(row, row + 1)
         assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
-
-
-def test_padding_does_not_count_towards_a_window():
-    model = small_architecture("mistral", AutoModelForCausalLM, sliding_window=24)
-    given, decoding = contexts_of_several_lengths(8, 10), Decoding(max_new_tokens=14)
-    together = decode(model, given, decoding, ENDS)
-    assert [decode(model, [context], decoding, ENDS)[0] for context in given] == together
 
 
 def test_replies_that_end_at_different_times_are_those_of_each_context_alone(get_small_model):
@@ -159,27 +164,26 @@ def test_replies_that_end_at_different_times_are_those_of_each_context_alone(get
 def test_padding_is_for_models_that_are_found_to_take_it(get_small_model, monkeypatch):
     given = contexts_of_several_lengths(6, 2)
     for name, expected in {"gpt2": True, "llama": True, "mamba": False, "t5": False, "blenderbot": False}.items():
-        assert takes_padding(get_small_model(name)[0], given) == expected
+        assert decoding_paths(get_small_model(name)[0], given, 12).padded == expected
     model, _ = get_small_model("gpt2")
-    assert not takes_padding(model, contexts(6, 5))  # of one length
-    assert not takes_padding(model, [])
+    assert not decoding_paths(model, contexts(6, 5), 12).padded  # of one length
+    assert not decoding_paths(model, [], 12).padded
     forward = model.forward
 
     def ignoring_the_mask(*arguments, attention_mask=None, **options):
         return forward(*arguments, **options)
 
     monkeypatch.setattr(model, "forward", ignoring_the_mask)
-    assert not takes_padding(model, given)
+    assert not decoding_paths(model, given, 12).padded
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, SAMPLE, SAMPLE_ALL, SAMPLE_MOST])
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLE, SAMPLE_ALL, SAMPLE_MOST])
 def test_contexts_with_a_close_decision_are_run_alone(decoding, get_small_model, monkeypatch):
     """With every decision taken for close, every reply is that of its context alone, and is decoded twice."""
     model, _ = get_small_model("gpt2")
     given, numbers = contexts(5, 6), draw_keys(5, decoding)
     expected = decode(model, given, decoding, ENDS, numbers)
-    for module in (decoding_module, beam_search):
-        monkeypatch.setattr(module, "CLOSE", 1e9)
+    monkeypatch.setattr(decoding_module, "CLOSE", 1e9)
     firsts = []
     first = forward.Forward.first
     monkeypatch.setattr(forward.Forward, "first", lambda self: firsts.append(len(self.contexts)) or first(self))
@@ -211,11 +215,14 @@ def test_end_tokens_end_a_reply_and_are_kept_or_dropped(decoding, get_small_mode
         assert len(reply.tokens) <= 1
         assert not reply.truncated
         assert all(token % 2 for token in reply.tokens)
-    some = EndTokens(dropped=(1,), kept=tuple(range(100, 200)), sentence=tuple(range(200, 300)))
+    some = EndTokens(dropped=(1,), kept=tuple(range(100, 300)), blank=tuple(range(100, 250)))
+    skipped = []
     for reply in decode(model, given, decoding, some):
-        *body, last = reply.tokens
-        assert not any(100 <= token < 200 for token in body)
-        assert reply.truncated or 100 <= last < 200 or len(reply.tokens) >= shortest
+        skipped.append(next(place for place, token in enumerate(reply.tokens) if token not in some.blank))
+        *body, last = reply.tokens[skipped[-1] :]
+        assert not any(100 <= token < 300 for token in body)
+        assert reply.truncated or 100 <= last < 300 or len(reply.tokens) >= shortest
+    assert any(skipped)
 
 
 def test_a_sentence_end_counts_after_the_minimum_only(get_small_model):
@@ -235,6 +242,7 @@ def test_a_sentence_end_counts_after_the_minimum_only(get_small_model):
         ({"temperature": 0.0}, "temperature is 0.0"),
         ({"top_p": 1.5}, "top_p is 1.5"),
         ({"sample": True, "num_beams": 2}, "num_beams is 2"),
+        ({"end_after_sentence": True, "num_beams": 2}, "num_beams is 2"),
     ],
 )
 def test_settings_that_cannot_be_decoded_with_are_refused(wrong, said):

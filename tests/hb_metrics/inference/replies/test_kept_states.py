@@ -18,15 +18,17 @@ from hb_metrics.inference.replies.turns import next_turn, with_follow_ups
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer, small_model
 from tests.hb_metrics.inference.small_architectures import small_architecture
+from tests.hb_metrics.inference.test_architectures import longrope
 
 TURNS = 3
 SAMPLE = Decoding(sample=True, temperature=1.5, top_k=40, max_new_tokens=8)
 # Numbers the messages from the last to the first, so each turn changes all of them.
 REWRITING = "{% for message in messages %}{{ loop.revindex ~ message.content }}{% endfor %}"
-FACTORS = {"short_factor": [1.0] * 4, "long_factor": [3.0] * 4, "original_max_position_embeddings": 70}
 CHANGES = {  # the changes take effect at the second turn
     "gemma2": {"sliding_window": 64},  # of half of the layers
-    "longrope": {"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, **FACTORS}},
+    "gpt_neo": {"window_size": 64},
+    "llama-longrope": longrope(70),
+    "phi3": longrope(70),
 }
 
 
@@ -38,16 +40,16 @@ def model_and_tokenizer(name):
         model.lm_head = torch.nn.Linear(64, len(tokenizer))
         model.lm_head.bias.data[tokenizer.convert_tokens_to_ids("</think>")] = 3  # so that thoughts end
         return model, tokenizer
-    if name in CHANGES:
-        family = "llama" if name == "longrope" else name
-        return small_architecture(family, AutoModelForCausalLM, **CHANGES[name]), byte_level_tokenizer()
+    if name in (*CHANGES, "deepseek_v32", "jamba"):
+        family = name.split("-")[0]
+        return small_architecture(family, AutoModelForCausalLM, **CHANGES.get(name, {})), byte_level_tokenizer()
     sizes = {"gpt2": {"n_positions": 512}, "bloom": {}, "mamba": {}}
     return small_model(name, **sizes.get(name, {"max_position_embeddings": 512}))
 
 
-def first_turn(name):
+def first_turn(name, decoding=SAMPLE):
     table = load_table("v1.0").take(np.arange(0, 300_000, 30_000))
-    requests = make_requests(table, decoding=SAMPLE, max_reasoning_tokens=40 if name == "thoughts" else None)
+    requests = make_requests(table, decoding=decoding, max_reasoning_tokens=40 if name == "thoughts" else None)
     return with_follow_ups(requests, table["template"].to_pylist(), TURNS)
 
 
@@ -81,7 +83,7 @@ def converse(engine, folder, requests, monkeypatch, forget=()):
 
 # The least share of tokens that the model need not read again.
 SAVINGS = {"llama": 0.3, "gpt2": 0.3, "bloom": 0.3, "gemma2": 0.1, "thoughts": 0.1}
-SAVINGS |= dict.fromkeys(["rewriting", "longrope", "mamba", "blenderbot"], 0)
+SAVINGS |= dict.fromkeys(["rewriting", "llama-longrope", "phi3", "gpt_neo", "mamba", "blenderbot"], 0)
 
 
 @pytest.mark.parametrize(("name", "saving"), SAVINGS.items())
@@ -93,6 +95,27 @@ def test_replies_are_those_without_kept_states(name, saving, tmp_path, monkeypat
     assert shards == expected
     assert len(shards) == TURNS
     assert sum(read) <= (1 - saving) * sum(anew)
+
+
+@pytest.mark.parametrize("name", ["llama", "mamba", *CHANGES, "deepseek_v32", "jamba"])
+def test_each_turn_has_the_tokens_of_plain_calls(name, tmp_path, monkeypatch):
+    engine = LocalEngine(as_loaded(*model_and_tokenizer(name)))
+    batches = []
+
+    def recorded(model, contexts, *arguments):
+        batches.append((contexts, decode(model, contexts, *arguments)))
+        return batches[-1][1]
+
+    monkeypatch.setattr(decoding_shards, "decode", recorded)
+    converse(engine, tmp_path, first_turn(name, Decoding(max_new_tokens=8)), monkeypatch)
+    replies = [(context, reply.tokens) for batch in batches for context, reply in zip(*batch, strict=True)]
+    assert max(len(context) for context, _ in replies) > 80  # beyond the changes
+    for context, tokens in replies:
+        for number, token in enumerate(tokens):
+            read = torch.tensor([[*context, *tokens[:number]]])
+            with torch.inference_mode():
+                logits = engine.loaded.model(input_ids=read, use_cache=False).logits[0, -1]
+            assert logits[token] > logits.max() - 1e-3
 
 
 def test_replies_do_not_depend_on_what_is_kept(tmp_path, monkeypatch):
@@ -163,12 +186,3 @@ def test_a_close_decision_is_made_without_kept_states(monkeypatch):
             with monkeypatch.context() as patch:
                 patch.setattr(decoding, "CLOSE", 1e9)
                 assert decode(model, [context], Decoding(max_new_tokens=6), ends, states=[wrong]) == expected
-
-
-@pytest.mark.parametrize("family", ["mamba", "jamba", "deepseek_v32", "mistral"])
-def test_other_states_and_those_of_a_window_are_not_kept(family):
-    model = small_architecture(family, AutoModelForCausalLM)
-    with torch.inference_mode():
-        forward = Forward(model, [list(range(40, 52))])  # longer than the window, which has 8 tokens
-        forward.first()
-        assert forward.states_of(0) is None

@@ -28,6 +28,7 @@ from hb_metrics.inference.replies.decoding_shards import (
 from hb_metrics.inference.replies.presets import MODEL_PRESET, PRESETS, decoding_preset
 from hb_metrics.inference.replies.prompt_replies import plan_replies
 from hb_metrics.inference.replies.requests import REPLY_SCHEMA, make_requests, select_prompts
+from hb_metrics.inference.replies.trials import Paths
 from hb_metrics.measurements.generation.options import GenerationOptions
 from tests.hb_metrics.conftest import encode_contexts
 
@@ -347,7 +348,7 @@ def test_batches_are_of_one_length_and_at_most_so_many(prompts, load, tmp_path, 
 def test_shards_are_written_in_order_whatever_batch_ends_first(prompts, load, tmp_path, monkeypatch, small_shards):
     """With many cores, the first batches are of several shards, and their beginnings are decoded first."""
     loaded = load("gpt2")
-    plan = replace(plan_for(loaded, prompts, DECODINGS["greedy"]), padded=False)
+    plan = replace(plan_for(loaded, prompts, DECODINGS["greedy"]), paths=Paths(cached=True, padded=False))
     table = decode_into_shards(plan, loaded, tmp_path / "few")
     monkeypatch.setattr(decoding_shards, "LEAST_CONTEXTS", 1)
     monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda *_: nullcontext(64))
@@ -357,18 +358,15 @@ def test_shards_are_written_in_order_whatever_batch_ends_first(prompts, load, tm
 
 def test_the_batch_size_follows_the_memory(load, monkeypatch):
     loaded = load("gpt2")
-    most = fitting_batch_size(loaded, 50, 1)
+    most = fitting_batch_size(loaded, 50)
     assert most == MOST_ROWS["cpu"]
-    assert fitting_batch_size(loaded, 50, 10) == most // 10
     memory = psutil.virtual_memory()
     # Keys and values of 2 layers of 32 numbers at 50 places, and four logits of 400 tokens, in float32.
     row = 4 * (2 * 50 * 32 * 2 + 4 * 4 * 400)
     for rows, expected in ((0, 1), (1, 1), (12, 12)):
         monkeypatch.setattr(psutil, "virtual_memory", lambda rows=rows: memory._replace(available=4 * rows * row + 3))
-        assert fitting_batch_size(loaded, 50, 1) == expected
-    assert fitting_batch_size(loaded, 50, 5) == 2
-    assert fitting_batch_size(loaded, 50, 50) == 1
+        assert fitting_batch_size(loaded, 50) == expected
     # Llama's keys and values are of half as many heads.
     row = 4 * (2 * 50 * 16 * 2 + 4 * 4 * 400)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory._replace(available=4 * 12 * row + 3))
-    assert fitting_batch_size(load("llama"), 50, 1) == 12
+    assert fitting_batch_size(load("llama"), 50) == 12

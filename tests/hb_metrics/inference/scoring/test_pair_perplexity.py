@@ -39,7 +39,7 @@ def test_perplexity_is_over_tokens_two_to_n(name, load):
     assert plan.scoring.start_token is None
     np.testing.assert_allclose(t1, [loss_perplexity(text, loaded) for text in T1], rtol=1e-4)
     np.testing.assert_allclose(t2, [loss_perplexity(text, loaded) for text in T2], rtol=1e-4)
-    assert (plan.scoring.scoring == "padded") == (name == "bloom")
+    assert (plan.scoring.scoring == "batches") == (name == "bloom")
 
 
 def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):

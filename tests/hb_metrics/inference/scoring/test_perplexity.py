@@ -40,7 +40,7 @@ def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, max_posit
     expected = one_at_a_time(texts, model, tokenizer, start_token=name != "gpt2-without-bos")
     np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
     np.testing.assert_allclose(scores.perplexities, np.exp(-scores.log_likelihoods / scores.num_tokens), rtol=1e-12)
-    assert scores.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "padded")
+    assert scores.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "batches")
     if trees and name not in TREE_MODELS:
         assert "results on prefix trees differed" in scores.scoring_reason or "rejects" in scores.scoring_reason
     assert scores.start_token == ("<pad> <s>" if name == "glm" else tokenizer.bos_token)
@@ -65,7 +65,7 @@ def test_a_text_is_read_after_all_tokens_that_the_tokenizer_adds(trees, name, pr
             log_p = model(input_ids=torch.tensor([tokens])).logits[0].double().log_softmax(-1)
         expected = sum(log_p[place + 1, token].item() for place, token in enumerate(tokens[2:]))
         assert log_likelihood == pytest.approx(expected, rel=1e-4)
-    assert scores.scoring == ("tree" if trees else "padded")
+    assert scores.scoring == ("tree" if trees else "batches")
     assert scores.start_token == "<pad> <s>"
     assert scores.num_tokens.tolist() == [len(context) - 2 for context in contexts]
 
@@ -73,9 +73,9 @@ def test_a_text_is_read_after_all_tokens_that_the_tokenizer_adds(trees, name, pr
 def test_trees_run_the_model_on_far_fewer_positions(get_small_model):
     model, tokenizer = get_small_model("gpt2")
     texts = load_table("v1.0-small")["text"].to_pylist()[:600]
-    tree, padded = (score_perplexity(texts, model, tokenizer, trees=trees, progress=False) for trees in (True, False))
-    assert tree.positions * 2 < tree.num_tokens.sum() <= padded.positions
-    np.testing.assert_allclose(tree.perplexities, padded.perplexities, rtol=1e-4)
+    tree, batches = (score_perplexity(texts, model, tokenizer, trees=trees, progress=False) for trees in (True, False))
+    assert tree.positions * 2 < tree.num_tokens.sum() <= batches.positions
+    np.testing.assert_allclose(tree.perplexities, batches.perplexities, rtol=1e-4)
 
 
 def test_identical_texts_are_scored_once_in_any_order(prompts, get_small_model):

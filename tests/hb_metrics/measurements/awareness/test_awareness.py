@@ -153,7 +153,7 @@ def test_a_batch_changes_nothing_and_a_killed_run_goes_on(tmp_path):
     tables = [tmp_path / name / TABLE_FILE for name in "ab"]
     assert tables[0].read_bytes() == tables[1].read_bytes()
     tables[0].unlink()
-    (divergences,) = (tmp_path / "a" / "awareness" / "divergences").glob("*.parquet")
+    divergences = min((tmp_path / "a" / "awareness" / "divergences").glob("*.parquet"))
     divergences.unlink()
     (replies,) = (tmp_path / "a" / "awareness" / "replies").glob("*.parquet")
     before = replies.stat().st_mtime_ns

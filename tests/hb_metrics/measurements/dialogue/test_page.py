@@ -14,7 +14,7 @@ def test_the_page_and_the_figure_have_the_perplexity(interval, tmp_path):
     page = report_page(results, tmp_path)
 
     assert (figure.value, figure.interval, figure.key) == (41.26, interval, "dialogue_perplexity")
-    shown = "41.3 (95% interval 38 to 1,046)" if interval else "41.3 (no interval: fewer than 20 replies"
+    shown = "41.3 (95% interval 38 to 1,046)" if interval else "41.3 (no interval: few replies"
     assert shown in page.text
     assert "1,234 replies from chats.csv. 3 replies were too long and were left out." in page.text
 

@@ -28,6 +28,7 @@ class Design(NamedTuple):
         common: Whether replies to a prompt have the same luck under both cues.
         of_axes: The spread of moves that the terms of an axis share.
         second: The size of moves under the second cue, in parts of the first.
+        synonyms: The number of terms of an axis whose moves are the same, apart from a tenth of the variance.
     """
 
     agreement: float
@@ -41,6 +42,7 @@ class Design(NamedTuple):
     common: bool = False
     of_axes: float = 0.0
     second: float = 1.0
+    synonyms: int = 1
 
 
 DESIGNS = {
@@ -64,6 +66,10 @@ DESIGNS = {
     "weak": Design(0.8, size=0.025),
     "weak, many terms": Design(0.8, size=0.025, terms=100, axes=13),
     "weak and opposite": Design(-0.5, size=0.025),
+    "threes of near-synonyms": Design(0.5, terms=60, axes=3, synonyms=3),
+    "fours of near-synonyms, weak": Design(0.5, terms=96, axes=4, size=0.03, synonyms=4),
+    "fives of near-synonyms": Design(0.8, terms=100, axes=5, synonyms=5),
+    "near-synonyms, heavy tails": Design(0.7, terms=90, axes=3, synonyms=3, tails="t"),
 }
 NO_EFFECT = {
     "no effect": Design(0.0, size=0.0),
@@ -76,19 +82,24 @@ NO_EFFECT = {
 
 
 class Drawn(NamedTuple):
-    """A set: the replies under both cues, the axes of terms, and what is true of the terms of the kind and of these."""
+    """A set: the replies under both cues, the axes and the buckets of terms, and the agreement of the population."""
 
     cues: list[CueReplies]
     axes: np.ndarray
+    buckets: np.ndarray
     agreement: float
-    shares: dict[str, float]
-    products: np.ndarray
 
 
 def draw(design, rng):
     """One set of a design."""
     axes = np.sort(np.arange(design.terms) % design.axes)
+    of_axis = np.arange(design.terms) - np.searchsorted(axes, axes)
+    buckets = axes * design.terms + of_axis // design.synonyms
     moves = _moves(design, rng)
+    if design.synonyms > 1:
+        first = np.unique(buckets, return_index=True)[1]
+        alike = moves[:, first[np.searchsorted(buckets[first], buckets)]]
+        moves = np.sqrt(0.9) * alike + np.sqrt(0.1) * _moves(design, rng)
     of_axes = np.random.default_rng(7).normal(0, design.of_axes, (2, design.axes, STYLES))
     of_axes[1] = 0.7 * of_axes.sum(axis=0)
     of_cue = np.array([[0.0] * STYLES, [0.02, -0.02] + [0.0] * (STYLES - 2)])
@@ -102,16 +113,9 @@ def draw(design, rng):
     between = (STYLES - 1) * np.outer(sizes, sizes) * [[1, design.agreement], [design.agreement, 1]]
     apart = given - given.mean(axis=1, keepdims=True)
     between += np.einsum("ads,bds->ab", apart, apart) / (design.terms - 1)
-    parts = {"term": between[0, 1], "both": np.trace(between) / 2 - between[0, 1]}
-    parts["cue"] = ((given[0] - given[1]).mean(axis=0) ** 2).sum() / 2
-    within = np.zeros(design.axes)
-    for axis in range(design.axes):
-        of_axis = means[:, axes == axis] - means[:, axes == axis].mean(axis=1, keepdims=True)
-        within[axis] = (of_axis[0] * of_axis[1]).sum()
     with np.errstate(invalid="ignore"):
         agreement = between[0, 1] / np.sqrt(between[0, 0] * between[1, 1])
-        shares = {name: part / sum(parts.values()) for name, part in parts.items()}
-    return Drawn(cues, axes, agreement, shares, within)
+    return Drawn(cues, axes, buckets, agreement)
 
 
 def _centred(values):

@@ -15,7 +15,12 @@ from hb_metrics.inference.models.chats import ChatOptions, render_chats
 from hb_metrics.inference.replies.cues import cue_lines, cue_messages
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
-from hb_metrics.measurements.generation.compared_cues import differ_in_cue_alone, matched_groups, matched_replies
+from hb_metrics.measurements.generation.compared_cues import (
+    cue_frame,
+    differ_in_cue_alone,
+    matched_groups,
+    matched_terms,
+)
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.runs.finished_run import read_run
 from hb_metrics.runs.planning import read_prompts
@@ -111,8 +116,8 @@ def test_runs_with_different_cues_do_not_compare_in_silence(runs, tmp_path):
     assert "they may not be neutral" in (runs / "system" / "report.html").read_text()
     page = (tmp_path / "comparison.html").read_text()
     assert "The runs describe the user with different cues (system, history)" in page
-    assert "The runs differ only in the cue: system, history." in page
-    assert "The comparison covers 4 terms in 1 template that all runs share." in page
+    assert "terms: 4 of 4, templates: 1" in page
+    assert "4 terms with two replies to each shared template and question under both cues count as only 2" in page
 
 
 def test_groups_of_names_from_the_command_line(runs, tmp_path):
@@ -149,9 +154,9 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
         assert "Bias between groups of names by turn" in page
         assert "A name does not determine a person's group" in page
     write_comparison([tmp_path / "name", tmp_path / "signature"], tmp_path / "comparison.html")
-    assert "The comparison covers 8 terms in 1 template" in (tmp_path / "comparison.html").read_text()
+    assert "terms: 8 of 8, templates: 1" in (tmp_path / "comparison.html").read_text()
     write_comparison([runs / "history", tmp_path / "name"], tmp_path / "comparison.html")
-    assert "Do names change" not in (tmp_path / "comparison.html").read_text()  # another model
+    assert "Agreement of directions" not in (tmp_path / "comparison.html").read_text()  # another model
 
     told = ["--vocabulary_dir", runs / "vocabulary", "--dataset_config", "v1.0", "--replies_per_cell", "0"]
     told += ["--measurements", "likelihood,generation"]
@@ -159,28 +164,28 @@ def test_groups_of_names_from_the_command_line(runs, tmp_path):
     folders = [tmp_path / cue for cue in ("history", "name", "signature")]
     write_comparison(folders, tmp_path / "comparison.html")
     page = (tmp_path / "comparison.html").read_text()
-    assert "Do names change replies in the same way as statements?" in page
     assert page.count("blind 4, deaf 4") == 2
-    assert "The comparison covers 8 terms in 1 template" in page
-    named, groups, statements, num_left_out = matched_groups(read_run(folders[1]), read_run(folders[0]))
-    assert (groups, num_left_out) == (["deaf", "blind"] * 4, 0)
+    assert page.count("terms: 8 of 8, templates: 1") == 1
+    (named, groups, statements), detail = matched_groups(*(cue_frame(read_run(folders[row])) for row in (1, 0)))
+    assert (groups, detail) == (["deaf", "blind"] * 4, "blind 4, deaf 4")
     assert (named.styles.shape, statements.styles.shape) == ((64, 217), (4, 217))
     assert statements.terms.tolist() == [0, 0, 1, 1]
+    (nobody, no_groups, _), _ = matched_groups(*(cue_frame(read_run(folders[1])) for _ in range(2)))
+    assert (len(nobody.ids), no_groups) == (0, [])
 
 
 def test_cues_are_compared_if_nothing_else_differs(runs, tmp_path):
     records = [json.loads((runs / cue / "results.json").read_text())["run"] for cue in CUES]
-    assert differ_in_cue_alone(records)
-    assert not differ_in_cue_alone(records[:1])
-    assert not differ_in_cue_alone([records[0], records[0]])
+    assert differ_in_cue_alone(*records[:2])
+    assert not differ_in_cue_alone(records[0], records[0])
     prompt = copy.deepcopy(records[0])
     del prompt["generation"]["questions"]
     prompt["generation"] |= {"cue": "prompt", "num_prompts": 16, "left_out_templates": []}
-    assert differ_in_cue_alone([prompt, *records])
+    assert differ_in_cue_alone(prompt, records[1])
     for section, change in (("model", {"digest": "other"}), ("generation", {"questions": ["Who?"]})):
         other = copy.deepcopy(records[1])
         other[section] |= change
-        assert not differ_in_cue_alone([records[0], other])
+        assert not differ_in_cue_alone(records[0], other)
 
 
 def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
@@ -190,15 +195,15 @@ def test_a_term_without_a_second_reply_is_left_out_and_counted(runs, tmp_path):
     deaf = pc.match_substring(table["text"], "deaf kid")
     empty = pc.if_else(deaf, pa.scalar(None, pa.string()), table["reply"])
     pq.write_table(table.set_column(table.schema.get_field_index("reply"), "reply", empty), path)
-    matched = matched_replies([read_run(folder) for folder in folders])
-    assert (matched.num_left_out, matched.num_templates, matched.axes) == (1, 1, ["ability", "age", "age"])
-    for cue in matched.cues:
+    (*cues, axes, buckets), detail = matched_terms(*(cue_frame(read_run(folder)) for folder in folders))
+    assert (axes.tolist(), len(set(buckets)), detail) == (["ability", "age", "age"], 2, "terms: 3 of 4, templates: 1")
+    for cue in cues:
         assert cue.styles.shape == (6, 217)
         assert cue.terms.tolist() == [0, 0, 1, 1, 2, 2]
-    assert matched.cues[0].styles == pytest.approx(matched.cues[1].styles)  # the same replies to both cues
+    assert cues[0].styles == pytest.approx(cues[1].styles)  # the same replies to both cues
     for path in (folders[0] / STYLES).glob("*.parquet"):
         path.unlink()
-    assert matched_replies([read_run(folder) for folder in folders]) is None
+    assert cue_frame(read_run(folders[0])) is None
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ NULLS = {
     "two questions": {"questions": 2},
     "a few names vary more": {"sizes": (6, 18), "unlike": 2.0},
     "many names vary more": {"sizes": (18, 6), "unlike": 2.0},
+    "few names vary most": {"sizes": (4, 8, 25), "unlike": 3.0},
+    "few names vary most, heavy tails": {"sizes": (4, 8, 25), "unlike": 3.0, "tails": "t"},
 }
 DESIGNS = {
     "weak": {"between": 0.04},
@@ -35,6 +37,8 @@ DESIGNS = {
     "names do not differ": {"between": 0.05, "within": 0.0},
     "heavy tails": {"between": 0.1, "tails": "t", "sizes": (12, 12)},
     "groups of unlike spread": {"between": 0.06, "sizes": (6, 18), "unlike": 2.0},
+    "few names vary most": {"between": 0.08, "sizes": (4, 8, 25), "unlike": 3.0},
+    "few names vary most, strong": {"between": 0.2, "sizes": (4, 8, 25), "unlike": 3.0},
 }
 
 
@@ -132,6 +136,7 @@ def test_a_difference_between_groups_is_found_and_no_other():
     assert found.held > 0.85
     assert found.error < 4
     assert outcome(NULLS["even"], 60, 4)[0] < 0.15
+    assert outcome(NULLS["few names vary most"], 200, 4)[0] < 0.09
 
 
 @pytest.mark.long

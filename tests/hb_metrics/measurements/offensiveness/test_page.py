@@ -5,6 +5,7 @@ from hb_metrics.measurements.offensiveness.page import extremes
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import axis_label, slot
+from hb_metrics.runs.gates import exceeded
 from tests.hb_metrics.made_results import AXES, full_run
 
 
@@ -16,12 +17,17 @@ def test_figures_are_those_of_the_results():
 
     assert (of_replies.value, of_prompts.value) == (replies["offensive_share"], prompts["offensive_share"])
     assert (of_replies.task, of_replies.is_main) == ("offensive_replies", True)
-    assert (of_prompts.task, of_prompts.is_main) == (None, False)
+    assert (of_prompts.task, of_prompts.is_main, of_prompts.interval) == (None, False, None)
+    assert of_replies.interval[0] < of_replies.value < of_replies.interval[1]
+    between = (of_replies.value + of_replies.interval[1]) / 2  # the gate is the interval's upper end
+    assert "may be above its limit" in exceeded(results, [OFFENSIVENESS], {"offensive_replies": between})[0]
+    assert exceeded(results, [OFFENSIVENESS], {"offensive_replies": 1.01 * of_replies.interval[1]}) == []
     assert of_replies.detail == f"{replies['num_offensive']} of {replies['num_sentences']}"
     rows = {row.label: row for row in parts["Offensive texts by axis"]}
     for axis in AXES:
         row = rows[axis_label(axis)]
         assert row.value == replies["by_axis"][axis]["offensive_share"]
+        assert row.interval[0] < row.value < row.interval[1]
         assert row.beside["of prompts"].value == prompts["by_axis"][axis]["offensive_share"]
         assert row.detail == f"{replies['by_axis'][axis]['num_sentences']} replies, 720 prompts"
     for row, (template, found) in zip(

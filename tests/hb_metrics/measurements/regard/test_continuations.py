@@ -97,8 +97,8 @@ def test_continuations_are_drawn_token_by_token(name, load, ids, texts, tmp_path
 def test_continuations_do_not_depend_on_batch_order_or_subset(load, ids, texts, tmp_path):
     loaded = load("llama")
     plan = plan_of(ids, texts, loaded)
-    assert plan.padded
-    assert not plan_of(ids, texts, load("mamba")).padded
+    assert plan.paths.padded
+    assert not plan_of(ids, texts, load("mamba")).paths.padded
     table = decode_into_shards(plan, loaded, tmp_path / "default")
     assert len(set(table["continuation"].to_pylist())) > len(table) * 3 // 4  # else much could be mixed up unseen
     for size in (1, 5):
@@ -137,7 +137,7 @@ def test_prompts_that_could_run_out_of_positions_are_not_padded(load, monkeypatc
     lengths = [len(loaded.tokenizer(text)["input_ids"]) for text in texts]
     for most in (max(lengths) + 1, 64 - max(lengths) + min(lengths), 64):
         monkeypatch.setattr(continuations, "MAX_TOKENS", most)
-        assert plan_of(["a", "b"], texts, loaded).padded == (max(lengths) - min(lengths) + most <= 64)
+        assert plan_of(["a", "b"], texts, loaded).paths.padded == (max(lengths) - min(lengths) + most <= 64)
 
 
 # --- the draw of continuations ----------------------------------------------------------------------------------------

@@ -6,24 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hb_metrics.stats.share_intervals import share_covariances, share_interval
-
-
-def mid_p(hits, number, level=0.95):
-    """The mid-P interval of a binomial share, by searching a grid."""
-    grid = np.linspace(0, 1, 200_001)[1:-1]
-    at_least = stats.binom.sf(hits - 1, number, grid)
-    above = stats.binom.sf(hits, number, grid)
-    inside = grid[np.abs((at_least + above) / 2 - 0.5) <= level / 2]
-    return inside[0], inside[-1]
+from hb_metrics.stats.clusters import mean_bounds, share_covariances, share_interval, spread
 
 
 @pytest.mark.parametrize(("hits", "number"), [(0, 40), (1, 400), (7, 400), (130, 1000)])
-def test_replies_of_one_cell_have_the_mid_p_interval(hits, number):
+def test_replies_of_one_cell_have_jeffreys_interval(hits, number):
+    low, high = stats.beta.ppf([0.025, 0.975], hits + 0.5, number - hits + 0.5)
     interval = share_interval(np.array([[hits]]), np.array([[number]]), 0.95)
-    assert interval == pytest.approx(mid_p(hits, number), abs=1e-4)
-    if hits == 0:
-        assert interval == (0, pytest.approx(1 - 0.05 ** (1 / number)))
+    if hits == 130:  # the variance is estimated with one degree of freedom less
+        low, high = stats.beta.ppf([0.025, 0.975], 0.999 * 130 + 0.5, 0.999 * 870 + 0.5)
+    assert interval == pytest.approx((low if hits else 0, high), rel=1e-2)
 
 
 def test_hits_and_misses_change_places():
@@ -121,3 +113,41 @@ def test_intervals_hold_the_share_in_all_designs():
         # Above 97.5 %: where one or two replies differ from the others of their terms.
         assert 0.935 < held < 0.985, name
         assert width < 1.3, name
+
+
+def test_equal_clusters_have_the_variance_and_the_freedom_of_a_mean():
+    values = np.random.default_rng(0).normal(size=12)
+    found = spread(values / 12)
+    assert found.variance == pytest.approx(values.var(ddof=1) / 12)
+    assert found.by_weight == pytest.approx(11)
+    assert found.third == pytest.approx(((values - values.mean()) ** 3).sum() / 12**3)
+    low, high = mean_bounds(0.0, found._replace(freedom=11, third=0.0), 0.95)
+    expected = stats.ttest_1samp(values - values.mean(), 0).confidence_interval()
+    assert (low, high) == pytest.approx(tuple(expected))
+
+
+def test_two_groups_have_the_freedom_of_welch():
+    one, other = (np.random.default_rng(1).normal(0, scale, number) for scale, number in ((1, 5), (3, 14)))
+    influences, strata = np.concatenate([one / 5, -other / 14]), np.repeat([0, 1], [5, 14])
+    found, expected = spread(influences, strata), stats.ttest_ind(one, other, equal_var=False)
+    assert found.welch == pytest.approx(expected.df)
+    assert (one.mean() - other.mean()) / np.sqrt(found.variance) == pytest.approx(expected.statistic)
+
+
+@pytest.mark.parametrize("longer_vary_less", [False, True])
+def test_the_mean_of_unequal_clusters_is_within_its_half_width(longer_vary_less):
+    """A weighted mean of normal values; the variance is unbiased if it is in inverse proportion to the weight."""
+    rng, weights = np.random.default_rng(2), np.repeat([30.0, 1.0], [3, 40])
+    shares = weights / weights.sum()
+    values = rng.normal(size=(6000, 43)) / (np.sqrt(shares) if longer_vary_less else 1)
+    found = [spread(shares * (row - shares @ row), weights=weights) for row in values]
+    ratio = np.mean([each.variance for each in found]) / (values @ shares).var()
+    assert ratio == pytest.approx(1 if longer_vary_less else 0.91, abs=0.05)
+    assert found[0].by_weight == pytest.approx((shares**1.5).sum() ** 2 / (shares**3).sum() - 1)
+    assert found[0].by_weight < 3.5
+    assert np.mean(np.abs(values @ shares) < [each.half_width(0.95) for each in found]) > 0.93
+
+
+def test_a_stratum_with_one_cluster_is_joined_with_the_others():
+    values = np.array([1.0, 2.0, 4.0, 7.0])
+    assert spread(values, np.array([0, 0, 1, 2])) == spread(values, np.array([5, 5, 3, 3]))

@@ -1,0 +1,1 @@
+"""Provides differences in decisions as an `evaluate` module."""

@@ -1,0 +1,62 @@
+"""The `evaluate` module for differences in decisions between people."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import datasets
+import evaluate
+
+from hb_metrics.stats.checked_metric import CheckedMetric
+from hb_metrics.stats.decision_table import decision_gap
+from hb_metrics.stats.metric_info import metric_info
+
+_DESCRIPTION = """\
+Differences in decisions: does the decision about a question depend on who the question is about? Every prompt is asked
+about several people, and each answer is a number from 0 (unfavourable) to 1 (favourable), such as 1 for "yes". The
+differences are paired by prompt, and the intervals are for other prompts of the same kind. A difference is not
+necessarily unfair. Judge for yourself which differences matter.
+"""
+
+_KWARGS_DESCRIPTION = """
+Args:
+    predictions (list of float): decision about each person in each prompt, from 0 (unfavourable) to 1 (favourable).
+    descriptors (list of str): who the prompt is about, such as "Deaf".
+    prompts (list of str): prompt with a slot for the person, or its name. Wordings of one question share the name.
+    axes (list of str): demographic axis of each descriptor.
+    confidence_level (float): level of the intervals. Defaults to 0.95.
+    seed (int): seed of the resampling. Defaults to 0.
+Returns:
+    decision_spread (float): standard deviation between the descriptors of an axis, without the noise of prompts.
+    spread_interval, spread_p_value: its interval, and the p-value of the test that all descriptors have equal means.
+    by_axis (dict): axis -> spread, spread_interval, p_value and reason, and the largest gap: high, low, gap and
+        gap_interval (simultaneous for all pairs), ratio and ratio_interval (low divided by high).
+    by_descriptor (dict of dict): axis -> descriptor -> mean, gap (to the mean of the axis), gap_interval and p_value.
+    num_prompts (int), num_answers (int). An interval is None below 8 prompts.
+Examples:
+    >>> metric = evaluate.load("decision_gap")
+    >>> results = metric.compute(
+    ...     predictions=[1, 0, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1],
+    ...     descriptors=["hearing", "Deaf"] * 8,
+    ...     prompts=[f"question {number // 2}" for number in range(16)],
+    ...     axes=["ability"] * 16,
+    ... )
+    >>> results["by_axis"]["ability"]["high"], results["by_axis"]["ability"]["gap"]
+    ('hearing', 0.5)
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
+class DecisionGap(CheckedMetric):
+    def _info(self) -> evaluate.MetricInfo:
+        text = datasets.Value("string")
+        return metric_info(
+            _DESCRIPTION,
+            _KWARGS_DESCRIPTION,
+            predictions=datasets.Value("float64"),
+            descriptors=text,
+            prompts=text,
+            axes=text,
+        )
+
+    def _compute(self, predictions: Sequence[float], **options: Any) -> dict[str, Any]:
+        return decision_gap(predictions, **options)

@@ -1,0 +1,38 @@
+"""Measures decisions: does the answer to a question depend on who it is about?
+
+The questions are the prompts of `--prompts` that have an outcome, or the questions of the dataset config `decisions`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.settings import Settings
+from hb_metrics.runs.run_record import reply_settings, tag_and_cue
+
+
+class DecisionMeasurement(Measurement):
+    name = "decisions"
+    title = "Decisions"
+    words = "decisions"
+    has_own_prompts = True
+    needs = ("replies",)
+    gates = ("decision_spread", "decision_gap")
+
+    def is_asked(self, settings: Settings) -> bool:
+        if settings.run.measurements is not None or settings.run.prompts is None:
+            return False
+        from hb_metrics.measurements.own_prompts import own_prompts
+
+        return any(prompt.outcome for prompt in own_prompts(settings))
+
+    def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
+        run = results["run"]["decisions"]
+        how = [f"decisions read from {run['answers']}, {run['num_prompts']} prompts"]
+        return how if run["answers"] == "probabilities" else [*how, *reply_settings(results)]
+
+    def variant(self, results: Mapping[str, Any]) -> list[str]:
+        return [results["run"]["decisions"]["digest"][:8], *tag_and_cue(results)]
+
+
+DECISIONS = DecisionMeasurement()

@@ -1,0 +1,106 @@
+"""Reads the answers of a run as decisions: from the probabilities of options, or from replies."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from hb_dataset.own_prompts import Choice, OwnPrompt, Scale, stored_prompts
+from hb_metrics.inference.scoring.options import option_probabilities
+from hb_metrics.reply_checks.answers import read_choice, read_number
+from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
+from hb_metrics.report.layout.numbers import share
+from hb_metrics.runs.finished_run import Run, read_reply_table, stored_shards, stored_table
+from hb_metrics.runs.replies import with_questions
+
+DECISIONS = "decisions"  # the subfolder of the run's folder
+QUESTIONS_FILE, FILLED_FILE = "questions.parquet", "prompts.parquet"
+OPTIONS = "options"  # shards: the log-likelihood of each option
+
+
+class Answer(NamedTuple):
+    """The answer to a filled prompt.
+
+    Attributes:
+        own_id: The id of the prompt in the file of prompts.
+        axis: The axis, or `None` if the prompt is about nobody in particular.
+        group: The name's group.
+        order: 1 if the options were listed in reverse order.
+        value: The decision from 0 to 1, where 1 is favourable. `None` if the answer contains no decision.
+        mass: The probability that the options have together, if decisions are probabilities.
+        shown: The answer for readers.
+    """
+
+    own_id: str
+    axis: str | None
+    term: str | None
+    group: str | None
+    order: int
+    value: float | None
+    is_refusal: bool
+    mass: float | None
+    prompt: str
+    shown: str
+
+
+def read_answers(run: Run) -> tuple[list[OwnPrompt], list[Answer]]:
+    folder = run.folder / DECISIONS
+    prompts = stored_prompts(stored_table(folder / QUESTIONS_FILE))
+    outcomes = {prompt.id: prompt.outcome for prompt in prompts}
+    if run.results["run"]["decisions"]["answers"] == "probabilities":
+        return prompts, _from_probabilities(folder, outcomes)
+    return prompts, _from_replies(run.folder, outcomes)
+
+
+def _from_probabilities(folder: Path, outcomes: Mapping[str, Choice | Scale | None]) -> list[Answer]:
+    filled = stored_table(folder / FILLED_FILE)
+    masses = option_probabilities(stored_shards(folder / OPTIONS))
+    answers = []
+    for row, shown in zip(filled.to_pylist(), _shown(filled), strict=True):
+        outcome, of_options = outcomes[row["own_id"]], masses[row["id"]]
+        assert isinstance(outcome, Choice)
+        total = sum(of_options.values())
+        value = of_options[outcome.favourable] / total if total else None
+        words = ", ".join(f"{option}: {share(mass, 0)}" for option, mass in of_options.items())
+        answers.append(_answer(row, value, False, total, shown, f"probability of {words}"))
+    return answers
+
+
+def _from_replies(folder: Path, outcomes: Mapping[str, Choice | Scale | None]) -> list[Answer]:
+    table = read_reply_table(folder)
+    assert table is not None  # generation runs first
+    rules = read_refusal_rules()
+    replies = [reply or "" for reply in table["reply"].to_pylist()]
+    refused = match_rules(replies, rules).refusals >= 0
+    answers = []
+    for row, reply, is_refused, shown in zip(table.to_pylist(), replies, refused, _shown(table), strict=True):
+        outcome = outcomes.get(row["own_id"])
+        if outcome is not None:
+            value = decision_in(reply, outcome)
+            answers.append(_answer(row, value, value is None and bool(is_refused), None, shown, reply))
+    return answers
+
+
+def decision_in(reply: str, outcome: Choice | Scale) -> float | None:
+    """Returns the decision in a reply, from 0 (unfavourable) to 1 (favourable), or `None` if there is none."""
+    if isinstance(outcome, Choice):
+        option = read_choice(reply, outcome.options)
+        return None if option is None else float(option == outcome.favourable)
+    number = read_number(reply, outcome.low, outcome.high)
+    if number is None:
+        return None
+    part = (number - outcome.low) / (outcome.high - outcome.low)
+    return part if outcome.higher_is_favourable else 1 - part
+
+
+def _shown(table: pa.Table) -> list[str]:
+    return with_questions(table["text"].to_pylist(), table["question"].to_pylist())
+
+
+def _answer(
+    row: Mapping[str, object], value: float | None, is_refusal: bool, mass: float | None, prompt: str, shown: str
+) -> Answer:
+    names = ("own_id", "axis", "descriptor", "bucket", "order")
+    own_id, axis, term, group, order = (row[name] for name in names)
+    return Answer(own_id, axis, term, group, order, value, is_refusal, mass, prompt, shown)  # type: ignore[arg-type]

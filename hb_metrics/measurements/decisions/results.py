@@ -1,0 +1,118 @@
+"""Defines the results of `decisions`. All decisions and their differences are fractions: 0.57 is 57 points of 100."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval, or with the reason why it has none."""
+
+    value: float
+    interval: tuple[float, float] | None
+    reason: str | None
+    p_value: float | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term, or a group of names.
+
+    Attributes:
+        mean: The mean decision.
+        gap: The mean decision minus that of the axis.
+        adjusted_p: The p-value of the gap, adjusted for all terms of the run (Benjamini–Hochberg).
+    """
+
+    name: str
+    mean: float | None
+    num_answers: int
+    gap: Estimate | None
+    adjusted_p: float | None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The two terms, or groups of names, that differ most. The intervals are simultaneous for all pairs of the axis.
+
+    Attributes:
+        high: The term with the higher mean decision.
+        gap: The mean of `high` minus the mean of `low`.
+        ratio: The mean of `low` divided by the mean of `high`, if the decision is a choice.
+    """
+
+    high: str
+    low: str
+    gap: Estimate
+    ratio: Estimate | None
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The decisions about the terms of an axis, or about groups of names.
+
+    Attributes:
+        spread: The standard deviation between terms. `None` for groups of names.
+        p_value: The p-value of the test that permutes terms within questions, or names between groups.
+        adjusted_p: This p-value, adjusted for all axes (Benjamini–Hochberg).
+        pair: `None` if no two terms have answers to the same question.
+        baseline: The mean decision minus that for the same prompts without a term. `None` if there are none.
+        unanswered: The share of answers without a decision, such as refusals.
+        unanswered_pair: The terms whose shares of such answers differ most. `None` if all answers have a decision.
+        refused: The share of answers that are refusals.
+    """
+
+    terms: list[Term]
+    spread: Estimate | None
+    p_value: float | None
+    adjusted_p: float | None
+    pair: Pair | None
+    baseline: Estimate | None
+    unanswered: float
+    unanswered_pair: Pair | None
+    refused: float
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A filled prompt and what was decided."""
+
+    prompt: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """One question about the two terms of the largest gap: the question with the median gap."""
+
+    axis: str
+    high: str
+    low: str
+    of_high: Answered
+    of_low: Answered
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The results of `decisions`.
+
+    Attributes:
+        spread: The square root of the mean variance between terms, over axes. `None` if the run has only names.
+        by_axis: The results of each axis. The axis "names" compares groups of names.
+        by_topic: The spread in the questions of each topic.
+        by_wording: The spread in the first wordings of all questions, in the second ones, and so on.
+        order_effect: The mean change of the decision if the favourable option stands first instead of last.
+        option_mass: The mean probability that the options have together, if decisions are probabilities.
+    """
+
+    num_prompts: int
+    num_questions: int
+    num_answers: int
+    num_unanswered: int
+    confidence_level: float
+    spread: Estimate | None
+    by_axis: dict[str, Axis]
+    by_topic: dict[str, Estimate]
+    by_wording: dict[str, Estimate]
+    order_effect: Estimate | None
+    option_mass: float | None
+    example: Example | None

@@ -1,0 +1,150 @@
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from hb_dataset.names import read_names
+from hb_dataset.own_prompts import (
+    SHIPPED,
+    Choice,
+    OwnPrompt,
+    Person,
+    baseline_person,
+    default_noun_rows,
+    own_prompt_table,
+    own_rows,
+    people_of_names,
+    people_of_terms,
+    read_own_prompts,
+)
+from hb_dataset.prompts import config_vocabulary
+from hb_metrics.inference.models.chats import ChatOptions, chat_messages
+from hb_metrics.inference.replies.cues import check_cue
+from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.inference.scoring.options import OptionPlan, plan_options
+from hb_metrics.inference.scoring.scoring_shards import score_into_shards
+from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
+from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.measurements.measurement import Task
+from hb_metrics.measurements.own_prompts import own_prompts
+from hb_metrics.measurements.settings import Settings
+from hb_metrics.runs.run_folder import table_digest, write_table
+
+DEFAULT_NOUN = "person"
+
+
+class DecisionWork(NamedTuple):
+    """The prompts that ask for a decision and, unless decisions are read from replies, the options to score."""
+
+    prompts: list[OwnPrompt]
+    filled: pa.Table | None
+    plan: OptionPlan | None
+
+
+def read_files(settings: Settings, prompts: pa.Table) -> list[OwnPrompt]:
+    run = settings.run
+    known = read_own_prompts(SHIPPED) if run.prompts is None else own_prompts(settings)
+    asked = [prompt for prompt in known if prompt.outcome]
+    if not asked:
+        raise ValueError(
+            f"measurement 'decisions' needs prompts with an outcome, but no row of '{run.prompts}' has one; add the "
+            "column outcome (such as 'choice: yes | no') and the column favourable, or remove decisions from "
+            "--measurements"
+        )
+    if run.prompts is None and run.quick:
+        asked = list({prompt.topic: prompt for prompt in reversed(asked)}.values())[::-1]
+    return asked
+
+
+def plan(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
+    settings, from_replies = task.settings, task.engine.loaded is None
+    numbers = [prompt.id for prompt in prompts if not isinstance(prompt.outcome, Choice)]
+    if numbers and len(numbers) < len(prompts) and not from_replies:
+        raise ValueError(
+            f"the rows with numbers as outcomes (such as '{numbers[0]}') are read from replies, and the rows with "
+            "choices from probabilities; put them into two files, and measure each"
+        )
+    if numbers or from_replies:
+        if "generation" not in task.measurements or settings.run.prompts is None:
+            raise ValueError(
+                "measurement 'decisions' is read from replies, because the outcomes are numbers or the model is not "
+                "loaded here; set --prompts to a file (or to 'decisions'), and add generation to --measurements"
+            )
+        return DecisionWork(prompts, None, None)
+    return _plan_options(task, prompts)
+
+
+def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
+    """Prepares each prompt with each term, or name, and without one, in both orders of its options."""
+    settings, engine = task.settings, task.engine
+    shared, options = settings.run, settings.of(GenerationOptions)
+    people = default_noun_rows(_people(settings, prompts))
+    vocabulary = config_vocabulary(shared.dataset_config, shared.vocabulary_dir)
+    nouns = sorted(vocabulary.nouns, key=lambda noun: noun.noun != DEFAULT_NOUN)
+    people.append(baseline_person(nouns[0]))
+    filled = pa.concat_tables([own_prompt_table(prompts, people, order=order) for order in (0, 1)])
+    chat = ChatOptions(**shared.chat())
+    layout = engine.layout(context=shared.context, tag=shared.tag, chat=chat)
+    check_cue(options.cue, layout.context, layout.context_reason)
+    decoding, _ = engine.decoding("greedy", "whole")
+    requests = make_requests(
+        filled,
+        decoding=decoding,
+        cue=options.cue,
+        seed=shared.seed,
+        chat=layout.chat,
+        tag=layout.tag,
+    )
+    for row, (axis, question) in enumerate(
+        zip(filled["axis"].to_pylist(), filled["question"].to_pylist(), strict=True)
+    ):
+        if axis is None and question is not None:  # nobody introduces themselves
+            requests.messages[row] = chat_messages(question, [], layout.chat)
+    by_id = {prompt.id: prompt.outcome.options for prompt in prompts if isinstance(prompt.outcome, Choice)}
+    choices = [by_id[identifier] for identifier in filled["own_id"].to_pylist()]
+    return DecisionWork(prompts, filled, plan_options(requests.ids, requests.messages, choices, task.loaded, layout))
+
+
+def _people(settings: Settings, prompts: Sequence[OwnPrompt]) -> list[Person]:
+    run, options = settings.run, settings.of(GenerationOptions)
+    people: list[Person] = []
+    if any("name" in prompt.slots for prompt in prompts):
+        people += people_of_names(read_names(options.names_file))
+    if any("name" not in prompt.slots for prompt in prompts):
+        vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)
+        people += people_of_terms(vocabulary, run.axes, run.term_list, small=run.dataset_config.endswith("-small"))
+    return people
+
+
+def describe(work: DecisionWork) -> dict[str, Any]:
+    plan = None if work.plan is None else work.plan.scoring
+    return {
+        "decisions": {
+            "answers": "replies" if plan is None else "probabilities",
+            "num_prompts": len(work.prompts),
+            "digest": table_digest(own_rows(work.prompts)),
+            "scoring": None if plan is None else plan.scoring,
+            "scoring_reason": None if plan is None else plan.scoring_reason,
+        }
+    }
+
+
+def collect(task: Task, work: DecisionWork) -> None:
+    folder = task.folder / DECISIONS
+    if task.state.is_main_process:
+        folder.mkdir(exist_ok=True)
+        write_table(folder / QUESTIONS_FILE, own_rows(work.prompts))
+        if work.filled is not None:
+            write_table(folder / FILLED_FILE, work.filled)
+    task.state.wait_for_everyone()
+    if work.plan is not None:
+        score_into_shards(
+            work.plan.scoring,
+            work.plan.columns,
+            folder / OPTIONS,
+            task.loaded.model,
+            scores=["log_likelihood"],
+            inputs=list(zip(work.plan.columns["text"], work.plan.columns["form"], strict=True)),
+            label="decisions",
+            unit="option",
+        )

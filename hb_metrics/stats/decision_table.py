@@ -1,0 +1,102 @@
+"""Computes differences in decisions from a table with a row per answer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hb_metrics.stats.decisions import gaps_to_mean, largest_gap, spread_between
+from hb_metrics.stats.inputs import check_columns, number_column, text_column
+
+
+def decision_gap(
+    predictions: Sequence[float],
+    descriptors: Sequence[str],
+    prompts: Sequence[str],
+    axes: Sequence[str],
+    *,
+    confidence_level: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Computes the differences between descriptors.
+
+    Args:
+        predictions: [answers] The decisions, from 0 (unfavourable) to 1 (favourable).
+        descriptors: [answers] Who the prompt is about.
+        prompts: [answers] The prompt. Answers to the same prompt about the same descriptor are averaged.
+        axes: [answers] The axis of each descriptor.
+        confidence_level: The level of the intervals.
+        seed: The seed of the resampling.
+
+    Raises:
+        ValueError: A decision is missing or not from 0 to 1, or the columns differ in length.
+    """
+    check_columns({"predictions": predictions, "descriptors": descriptors, "prompts": prompts, "axes": axes})
+    values = number_column("predictions", predictions)
+    if not ((values >= 0) & (values <= 1)).all():
+        row = int(np.flatnonzero(~((values >= 0) & (values <= 1)))[0])
+        raise ValueError(
+            f"predictions: {values[row]} was given in row {row}; pass a decision from 0 (unfavourable) to 1 "
+            "(favourable), and omit answers without a decision"
+        )
+    if not 0 < confidence_level < 1:
+        raise ValueError(f"confidence_level is {confidence_level}; pass a number between 0 and 1, such as 0.95")
+    names, asked = text_column("descriptors", descriptors), text_column("prompts", prompts)
+    of_axis = text_column("axes", axes)
+    tables: dict[str, np.ndarray] = {}
+    columns: dict[str, list[str]] = {}
+    rows = {prompt: row for row, prompt in enumerate(dict.fromkeys(asked))}
+    for axis in dict.fromkeys(of_axis):
+        chosen = [row for row, other in enumerate(of_axis) if other == axis]
+        known = {name: column for column, name in enumerate(dict.fromkeys(names[row] for row in chosen))}
+        sums, counts = np.zeros((2, len(rows), len(known)))
+        for row in chosen:
+            sums[rows[asked[row]], known[names[row]]] += values[row]
+            counts[rows[asked[row]], known[names[row]]] += 1
+        columns[axis] = list(known)
+        tables[axis] = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    spread = spread_between(list(tables.values()), confidence_level, seed=seed)
+    return {
+        "decision_spread": spread.value,
+        "spread_interval": spread.interval,
+        "spread_p_value": spread.p_value,
+        "by_axis": {axis: _axis(table, columns[axis], confidence_level, seed) for axis, table in tables.items()},
+        "by_descriptor": {axis: _terms(table, columns[axis], confidence_level) for axis, table in tables.items()},
+        "num_prompts": len(rows),
+        "num_answers": len(values),
+    }
+
+
+def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: int) -> dict[str, Any]:
+    spread = spread_between([table], confidence_level, seed=seed)
+    found = {
+        "spread": spread.value,
+        "spread_interval": spread.interval,
+        "p_value": spread.p_value,
+        "reason": spread.reason,
+    }
+    largest = largest_gap(table, confidence_level, seed=seed)
+    if largest is None:
+        return found
+    return {
+        **found,
+        "high": names[largest.high],
+        "low": names[largest.low],
+        "gap": largest.gap.value,
+        "gap_interval": largest.gap.interval,
+        "ratio": largest.ratio.value,
+        "ratio_interval": largest.ratio.interval,
+    }
+
+
+def _terms(table: np.ndarray, names: list[str], confidence_level: float) -> dict[str, dict[str, Any]]:
+    gaps = gaps_to_mean(table, confidence_level)
+    return {
+        name: {
+            "mean": float(np.nanmean(table[:, column])),
+            "gap": gap.value,
+            "gap_interval": gap.interval,
+            "p_value": gap.p_value,
+        }
+        for column, (name, gap) in enumerate(zip(names, gaps, strict=True))
+    }

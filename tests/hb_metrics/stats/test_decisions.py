@@ -1,0 +1,171 @@
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hb_metrics.stats import decisions
+from hb_metrics.stats.decisions import (
+    difference,
+    gaps_to_mean,
+    largest_gap,
+    name_gaps,
+    question_means,
+    spread_between,
+)
+from tests.hb_metrics.stats.decision_designs import DESIGNS, true_means
+
+
+def made(seed=0, questions=10, terms=4):
+    rng = np.random.default_rng(seed)
+    return rng.random((questions, 1)) + rng.normal(0, 0.3, (questions, terms)) + np.linspace(0, 0.5, terms)
+
+
+def test_the_spread_is_that_of_an_analysis_of_variance():
+    """In a balanced table, the variance component of terms is (mean square of terms - of residuals) / questions."""
+    tables = made(0), made(1, terms=6)
+    components = []
+    for table in tables:
+        rows, terms = table.shape
+        residuals = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+        of_terms = rows * ((table.mean(axis=0) - table.mean()) ** 2).sum() / (terms - 1)
+        of_residuals = (residuals**2).sum() / ((rows - 1) * (terms - 1))
+        components.append((of_terms - of_residuals) / rows)
+        assert spread_between([table], seed=0).variance == pytest.approx(components[-1])
+    found = spread_between(tables, seed=0)
+    assert found.variance == pytest.approx(np.mean(components))
+    assert found.value == pytest.approx(np.sqrt(np.mean(components)))
+
+
+def test_the_test_counts_all_signs():
+    table = made(3, questions=8)
+    centred = table - table.mean(axis=1, keepdims=True)
+    sizes = [np.sum((np.array(signs) @ centred) ** 2) for signs in itertools.product((1, -1), repeat=8)]
+    exact = np.mean(np.array(sizes) >= sizes[0] * (1 - 1e-9))
+    assert spread_between([table], seed=0).p_value == pytest.approx(exact, abs=0.03)
+
+
+def test_gaps_are_paired_t_tests():
+    table = made(4)
+    centred = table - table.mean(axis=1, keepdims=True)
+    for gap, column in zip(gaps_to_mean(table), centred.T, strict=True):
+        expected = stats.ttest_1samp(column, 0)
+        assert (gap.value, gap.p_value) == pytest.approx((column.mean(), expected.pvalue))
+        assert gap.interval == pytest.approx(tuple(expected.confidence_interval()))
+    gap = difference(table[:, 0], table[:, 1])
+    assert gap.p_value == pytest.approx(stats.ttest_rel(table[:, 0], table[:, 1]).pvalue)
+
+
+def test_missing_answers_leave_a_question_out_of_the_pairs_that_lack_them():
+    table = made(5, questions=20)
+    table[:6, 1] = np.nan
+    largest = largest_gap(table, seed=0)
+    common = table[6:] if 1 in (largest.high, largest.low) else table
+    assert largest.gap.value == pytest.approx(np.mean(common[:, largest.high] - common[:, largest.low]))
+    assert difference(table[:, 0], table[:, 1]).value == pytest.approx(np.mean(table[6:, 0] - table[6:, 1]))
+    pairs = [np.nanmean(table[:, 1] - table[:, other]) for other in (0, 2, 3)]
+    assert gaps_to_mean(table)[1].value == pytest.approx(sum(pairs) / 4)
+
+
+def test_with_two_terms_the_simultaneous_interval_is_a_t_interval():
+    table = made(6, terms=2)
+    largest = largest_gap(table, seed=0)
+    (low, high), expected = largest.gap.interval, stats.ttest_rel(table[:, largest.high], table[:, largest.low])
+    assert (high - low) / np.ptp(expected.confidence_interval()) == pytest.approx(1, abs=0.06)
+
+
+def test_the_interval_of_a_ratio_contains_the_ratios_that_a_test_does_not_reject():
+    rng = np.random.default_rng(7)
+    table = np.clip(rng.normal([0.3, 0.6], 0.1, (30, 2)), 0, 1)
+    found, quantile = largest_gap(table, seed=0), decisions._max_t_quantile(table, 0.95, seed=0)
+    assert found.ratio.value == pytest.approx(table[:, 0].mean() / table[:, 1].mean())
+    for bound in found.ratio.interval:
+        rest = table[:, 0] - bound * table[:, 1]
+        assert abs(rest.mean()) / stats.sem(rest) == pytest.approx(quantile)
+
+
+def test_wordings_of_a_question_are_one_unit():
+    table = np.array([[0.1, 0.2], [0.3, np.nan], [0.5, 0.6], [0.7, 0.8]])
+    assert question_means(table, ["a", "a", "b", "c"]) == pytest.approx(np.array([[0.2, 0.2], [0.5, 0.6], [0.7, 0.8]]))
+
+
+@pytest.mark.parametrize("find", [lambda t: spread_between([t], seed=0), lambda t: largest_gap(t, seed=0).gap])
+def test_without_an_interval_there_is_a_reason(find):
+    assert (find(made(0, questions=7)).interval, find(made(0, questions=7)).reason) == (None, decisions.FEW_QUESTIONS)
+    same = np.repeat(np.random.default_rng(0).random((12, 1)), 3, axis=1)
+    assert (find(same).value, find(same).interval, find(same).reason) == (0, None, decisions.SAME_ANSWERS)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_intervals_of_the_spread_hold_the_truth(name):
+    """The long test has more sets, and tests all intervals."""
+    counts = covered(name, 150, simultaneous=False)
+    assert counts["spread"] >= 0.88
+    assert counts["gaps"] >= 0.9
+    if name.startswith("equal"):
+        assert counts["false alarms"] <= 0.11
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", DESIGNS)
+def test_all_intervals_hold_the_truth(name):
+    counts = covered(name, 1000)
+    assert counts["spread"] >= 0.91
+    assert counts["gaps"] >= 0.915
+    assert counts["simultaneous"] >= 0.92
+    if name.startswith("equal"):
+        assert counts["false alarms"] <= 0.075
+
+
+def covered(name, sets, simultaneous=True):
+    draw, _ = DESIGNS[name]
+    means, rng = true_means(draw), np.random.default_rng(1)
+    spread, gaps, pairs, alarms = [], [], [], []
+    true_spread = 0 if name.startswith("equal") else means.std(ddof=1)
+    for seed in range(sets):
+        table = draw(rng)
+        found = spread_between([table], seed=seed)
+        spread.append(found.interval[0] <= true_spread <= found.interval[1])
+        alarms.append(found.p_value < 0.05)
+        for gap, mean in zip(gaps_to_mean(table), means, strict=True):
+            gaps.append(gap.interval is not None and gap.interval[0] <= mean - means.mean() <= gap.interval[1])
+        if simultaneous:
+            parts, which = decisions._pair_contributions(table)
+            errors = stats.sem(parts) * decisions._max_t_quantile(table, 0.95, seed=seed)
+            distances = np.abs(parts.mean(axis=0) - (means[which[:, 0]] - means[which[:, 1]]))
+            pairs.append(bool((distances <= errors + 1e-12).all()))
+    names = ("spread", "gaps", "simultaneous", "false alarms")
+    return {name: np.mean(of) for name, of in zip(names, (spread, gaps, pairs, alarms), strict=True) if of}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "spreads", "shifts"),
+    [((12, 12), (0, 0), (0, 0)), ((10, 8), (0.3, 0.3), (1, -1)), ((6, 25), (1, 0.3), (0, 0))],
+)
+def test_intervals_of_groups_of_names_hold_for_other_names_and_questions(sizes, spreads, shifts):
+    rng = np.random.default_rng(2)
+
+    def draw(questions, sizes):
+        effects = [rng.normal(shift, spread, size) for size, spread, shift in zip(sizes, spreads, shifts, strict=True)]
+        logits = rng.normal(0, 1, (questions, 1)) + np.concatenate(effects)
+        return rng.binomial(1, 1 / (1 + np.exp(-logits))), np.repeat(["a", "b"], sizes)
+
+    many, groups = draw(4000, (1000, 1000))
+    truth = many[:, groups == "a"].mean() - many[:, groups == "b"].mean()
+    held = []
+    for _ in range(200):
+        found = name_gaps(*draw(20, sizes)).largest
+        low, high = found.gap.interval
+        held.append(low <= (truth if found.high == 0 else -truth) <= high)
+    assert np.mean(held) >= 0.9
+    few = name_gaps(*draw(20, (1, 5))).largest.gap
+    assert (few.interval, few.reason) == (None, decisions.FEW_NAMES)
+
+
+def test_a_gap_of_names_is_a_welch_test_if_every_question_is_the_same():
+    rng = np.random.default_rng(3)
+    of_names = np.concatenate([rng.normal(0.4, 0.1, 9), rng.normal(0.6, 0.02, 5)])
+    found = name_gaps(np.repeat(of_names[None], 10, axis=0), ["a"] * 9 + ["b"] * 5)
+    expected = stats.ttest_ind(of_names[:9], of_names[9:], equal_var=False)
+    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-6)
+    assert found.largest.gap.interval == pytest.approx(tuple(sorted(-x for x in expected.confidence_interval())))
