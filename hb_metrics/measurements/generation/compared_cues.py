@@ -28,7 +28,8 @@ _OF_CUE = {
     *("context_reason", "num_copied_replies", "num_left_out_prompts"),
 }
 # These may also differ between a run with names, which has no other measurements, and a run with terms.
-_PEOPLE = {"axes", "dataset_config", "measurements", "names_file", "replies_per_cell", "sample", "vocabulary_dir"}
+_PEOPLE = {"axes", "dataset_config", "measurements", "names_file", "replies_per_cell", "sample"}
+_PEOPLE |= {"terms", "vocabulary_dir"}
 
 
 def cue_sections(runs: Sequence[Run]) -> list[Section]:

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 
 from hb_dataset.own_prompts import read_own_prompts
@@ -11,13 +12,15 @@ from hb_dataset.variations import vary_prompts
 from hb_metrics import load_run
 from hb_metrics.arguments import parse_arguments
 from hb_metrics.export_prompts import main as export
+from hb_metrics.inference.models.chats import ChatOptions
+from hb_metrics.inference.models.loading import load_tokenizer
 from hb_metrics.inference.replies.decoding_settings import Decoding
 from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.report.layout.numbers import slot
 from hb_metrics.runs.finished_run import read_run, read_vectors
 from hb_metrics.runs.planning import default_folder, read_prompts
 from hb_metrics.runs.run_folder import STYLES
-from hb_train.tuning.label_rows import replies_to_label
+from hb_train.tuning.label_rows import Asked, rendered_prompts, replies_to_label
 from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
 from tests.hb_metrics.runs.test_answer_files import lines, write
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
@@ -241,3 +244,26 @@ def test_groups_of_names_in_a_slot(files, vocabulary, model):
 
 def test_the_folder_of_a_run_is_named_after_its_file(settings):
     assert default_folder(settings("slotted")).startswith("runs/embedded-slotted-")
+
+
+def test_a_masked_model_scores_the_person_in_its_sentence(files, vocabulary, save_small_model):
+    shared = "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--model", save_small_model("bert")
+    shared += "--measurements", "likelihood"
+    measure_here("--prompts", files / "slotted.jsonl", *shared, "--output_dir", files / "run")
+    scores = load_run(files / "run").perplexities
+    assert len(scores) == 28
+    assert scores["num_tokens"].between(2, 20).all()  # the term and the noun, and not the sentence
+    write(files / "twice.jsonl", [{"id": "two", "prompt": "{person} knows {person}."}])
+    twice = refusal("--prompts", files / "twice.jsonl", *shared, "--output_dir", files / "none")
+    assert "'two' names the person twice" in twice
+    assert "{they}" in twice
+
+
+def test_labelled_replies_are_learnt_after_their_system_message(settings, model):
+    table = read_prompts(settings("slotted", "--terms", "deaf"))
+    rows = table.select(["text", "system"]).append_column(
+        "personas", pa.array([[]] * len(table), pa.list_(pa.string()))
+    )
+    asked = Asked(load_tokenizer(model), "chat", ChatOptions(system_prompt="Be kind."))
+    for system, prompt in zip(table["system"].to_pylist(), rendered_prompts(rows, asked, None), strict=True):
+        assert prompt.startswith(f"s{system or 'Be kind.'}<|eot_id|>u")
