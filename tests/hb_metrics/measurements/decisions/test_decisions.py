@@ -43,7 +43,7 @@ def names(tmp_path_factory):
         for row in asked:
             name = next(name for name in group_of if f" {name} has" in row["text"])
             invites = rng.random() < {"White": 0.93, "Black": 0.36}[group_of[name]]
-            reply = "Yes, please invite them." if invites else "No."
+            reply = "Yes, please." if invites else "No."
             file.write(
                 json.dumps({"id": row["id"], "reply": "I can't help with that." if name == "Jay" else reply}) + "\n"
             )
