@@ -55,12 +55,12 @@ _OF_MODEL = (("adapter", "adapter", "name"), ("base_url", "served", "base_url"))
 
 
 class Planned(NamedTuple):
-    """A figure's value in the pilot, and a function from a number of replies per cell to its half-width.
+    """A figure's value in the pilot (`None` for a change), and a function from replies per cell to its half-width.
 
     The half-width is `None` if there is no interval. Both are multiplied by `scale` when they are printed.
     """
 
-    value: float
+    value: float | None
     scale: int
     at: Callable[[int], Range | None]
 
@@ -113,7 +113,8 @@ def plan(
     figures, rows = _figures(run, table, spreads, sizes), []
     for name, figure in figures.items():
         shown = [_shown(figure.at(number), figure.scale) for number in numbers]
-        rows.append([name, share(figure.value) if figure.scale == 100 else bias(1000 * figure.value), *shown])
+        value = "" if figure.value is None else bias(1000 * figure.value)
+        rows.append([name, share(figure.value) if figure.scale == 100 else value, *shown])
     totals = [int(np.minimum(sizes, number).sum()) for number in numbers]
     rows += _costs(run, table, totals, (price_in, price_out), pilot_minutes)
     sentences = [
@@ -158,7 +159,7 @@ def _figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.nd
         return Planned(spread.value, 1000, at)
 
     planned = {FULL: gen_bias(spreads[FULL], half_width)}
-    planned[f"change of {FULL}"] = gen_bias(spreads[FULL], change_half_width)
+    planned[f"change of {FULL}"] = gen_bias(spreads[FULL], change_half_width)._replace(value=None)
     planned |= {name: gen_bias(spread, half_width) for name, spread in spreads.items()}
     flagged = {UPTAKE: naming(table)}
     replies = flagged[UPTAKE].replies

@@ -15,7 +15,7 @@ from hb_metrics.report.layout import numbers, paper
 _PACKAGE = Path(__file__).parents[2]
 _plotly_js = cache(get_plotlyjs)  # reading the file takes a sixth of the time needed to write a page
 _FILTERS = ("slot", "axis_label", "term_names", "share", "bias", "signed_share", "fixed", "count")
-# The name of a template contains its folder, such as "report/plan.html.jinja" or "judge/section.html.jinja".
+# The name of a template contains its folder, such as "report/report.html.jinja" or "judge/section.html.jinja".
 _LOADER = jinja2.FileSystemLoader([_PACKAGE / "report/layout", _PACKAGE, _PACKAGE / "measurements"], encoding="utf-8")
 _ENVIRONMENT = jinja2.Environment(
     loader=_LOADER, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
