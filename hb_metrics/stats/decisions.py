@@ -315,13 +315,16 @@ def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) ->
 
     The statistics are simulated from normal questions with the terms' estimated covariance matrix.
     """
-    number, terms = table.shape
+    terms = table.shape[1]
     known = ~np.isnan(table)
+    # With missing answers, the pair with the fewest common questions has the fewest degrees of freedom.
+    common = known.T.astype(np.int64) @ known
+    number = int(common[common >= MIN_QUESTIONS].min(initial=len(table)))
     rows = np.where(known, table, 0.0) - row_means(table)[:, None]
     effects = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     rows = np.where(known, rows, effects)
     rows -= rows.mean(axis=0)
-    _, sizes, directions = np.linalg.svd(rows / np.sqrt(number - 1), full_matrices=False)
+    _, sizes, directions = np.linalg.svd(rows / np.sqrt(len(rows) - 1), full_matrices=False)
     root = (sizes[:, None] * directions)[sizes > 1e-9 * sizes[0]]
     first, second = np.triu_indices(terms, 1)
     draws = np.random.default_rng(seed)
