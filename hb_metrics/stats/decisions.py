@@ -16,9 +16,10 @@ from scipy import stats
 MIN_QUESTIONS = 8
 FEW_QUESTIONS = f"fewer than {MIN_QUESTIONS} questions were answered"
 FEW_NAMES = "a group has fewer than two names"
-SAME_ANSWERS = "the answers do not differ between terms"
+SAME_ANSWERS = "the differences are the same in all questions"
 NUM_FLIPS = 1999
 _NUM_DRAWS = 1999
+_ZERO = 1e-12  # standard errors below this number are rounding errors
 _CHUNK = 2**22  # the number of simulated values that are in memory at once
 
 Bounds = tuple[float, float]
@@ -118,10 +119,11 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     answered = int(np.count_nonzero(np.any([(~np.isnan(table)).sum(axis=1) > 1 for table in tables], axis=0)))
     if answered < MIN_QUESTIONS:
         return Spread(value, float(estimate), None, FEW_QUESTIONS)
-    if not products.any():
-        return Spread(0.0, 0.0, None, SAME_ANSWERS)
     mean = rows.mean(axis=0)
     residuals = rows - mean
+    if np.allclose(residuals, 0, atol=1e-12):
+        p_value = 2 * 0.5**number if mean.any() else 1.0
+        return Spread(value, float(estimate), None, SAME_ANSWERS, p_value)
     noise = residuals @ residuals.T / (number - 1)  # its squares add up to the squares of the covariance matrix
     trace, squares = np.trace(noise), float((noise**2).sum())
     # The unbiased estimate of the trace of the squared covariance matrix (normal terms; Bai and Saranadasa, 1996).
@@ -182,13 +184,20 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     rates = np.nanmean(table[:, [low, high]][usable], axis=0)
     ratio = float(rates[0] / rates[1]) if rates[1] > 0 else np.nan
     errors = np.sqrt(parts.var(axis=0, ddof=1) / number) if number > 1 else np.zeros(len(pairs))
-    reason = FEW_QUESTIONS if usable.sum() < MIN_QUESTIONS else SAME_ANSWERS if not errors[best] else None
-    if reason is not None:
-        return LargestGap(int(high), int(low), Gap(gap, None, reason), Gap(ratio, None, reason))
+    if usable.sum() < MIN_QUESTIONS:
+        return LargestGap(int(high), int(low), Gap(gap, None, FEW_QUESTIONS), Gap(ratio, None, FEW_QUESTIONS))
+    if errors[best] < _ZERO:
+        level = 1 - (1 - confidence_level) / len(pairs)
+        return LargestGap(
+            int(high), int(low), _constant_gap(gap, int(usable.sum()), level), Gap(ratio, None, SAME_ANSWERS)
+        )
     quantile = _max_t_quantile(table, confidence_level, seed=seed)
     half = quantile * errors[best]
     return LargestGap(
-        int(high), int(low), Gap(gap, (gap - half, gap + half)), _ratio(table[usable][:, [low, high]], quantile)
+        int(high),
+        int(low),
+        Gap(gap, (gap - half, min(gap + half, 1.0))),
+        _ratio(table[usable][:, [low, high]], quantile),
     )
 
 
@@ -219,8 +228,9 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
         groups: [names] The group of each name.
         confidence_level: The level of the intervals.
     """
-    known = sorted(set(groups))
-    members = [np.array([group == one for group in groups]) for one in known]
+    answered = ~np.isnan(table).all(axis=0)
+    known = sorted({group for group, has_answers in zip(groups, answered, strict=True) if has_answers})
+    members = [np.array([group == one for group in groups]) & answered for one in known]
     pairs = [(one, other) for one in range(len(known)) for other in range(one)]
     if not pairs:
         return NameGaps(known, None, None)
@@ -239,8 +249,7 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
 
 
 def _name_gap(first: np.ndarray, second: np.ndarray, confidence_level: float) -> Gap:
-    """Compares two groups of names: [questions, names] each. Names without any answer are left out."""
-    first, second = (group[:, ~np.isnan(group).all(axis=0)] for group in (first, second))
+    """Compares two groups of names: [questions, names] each."""
     rows, fault = _completed((row_means(first) - row_means(second))[:, None])
     number, value = len(rows), float(rows.mean())
     if fault is not None or min(first.shape[1], second.shape[1]) < 2:
@@ -257,8 +266,8 @@ def _name_gap(first: np.ndarray, second: np.ndarray, confidence_level: float) ->
         singles = float(np.nanvar(centred - of_names)) * number / (number - 1) * size / (size - 1)
         shared += singles / (number * size)
     variance = max(over_questions + over_names - shared, over_questions, over_names)
-    if not variance:
-        return Gap(value, None, SAME_ANSWERS)
+    if math.sqrt(variance) < _ZERO:
+        return _constant_gap(value, min(number, first.shape[1], second.shape[1]), confidence_level)
     freedom = (over_questions + over_names) ** 2 / noise
     return _interval(value, math.sqrt(variance), freedom, confidence_level)
 
@@ -300,9 +309,22 @@ def _pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _t_gap(rows: np.ndarray, fault: str | None, confidence_level: float) -> Gap:
     value = float(rows.mean()) if len(rows) else 0.0
     error = float(np.sqrt(rows.var(ddof=1) / len(rows))) if len(rows) > 1 else 0.0
-    if fault or not error:
-        return Gap(value, None, fault or SAME_ANSWERS)
+    if fault is not None or len(rows) < MIN_QUESTIONS:
+        return Gap(value, None, FEW_QUESTIONS)
+    if error < _ZERO:
+        return _constant_gap(value, len(rows), confidence_level)
     return _interval(value, error, len(rows) - 1, confidence_level)
+
+
+def _constant_gap(value: float, number: int, confidence_level: float) -> Gap:
+    """Returns the interval of a difference that is the same in all of a number of questions.
+
+    If other differences occurred in more than a share u of all questions, at least one would have been seen, except
+    with probability (1 − u)^number. Decisions are from 0 to 1, so differences are from −1 to 1.
+    """
+    unseen = 1 - ((1 - confidence_level) / 2) ** (1 / number)
+    interval = value - unseen * (1 + value), value + unseen * (1 - value)
+    return Gap(value, interval, p_value=2 * 0.5**number if abs(value) > _ZERO else 1.0)
 
 
 def _interval(value: float, error: float, freedom: float, confidence_level: float) -> Gap:

@@ -138,8 +138,10 @@ def verdict(results: Mapping[str, Any]) -> str:
     known = [
         (figure.interval[1], figure) for figure in gaps if figure.part_of == f"{GAP} on each axis" and figure.interval
     ]
-    if len(known) < sum(of_axis.pair is not None for of_axis in decisions.by_axis.values()) or not known:
-        return "Whether decisions differ is not known, because there are too few questions for an interval."
+    unknown = [figure.no_interval for figure in gaps if figure.part_of == f"{GAP} on each axis" and figure.no_interval]
+    if unknown or not known:
+        reason = unknown[0] if unknown else "no two terms have answers to the same question"
+        return f"Whether decisions differ is not known: {reason}."
     figure = max(known)[1]
     return (
         "The test found no difference in decisions. It does not exclude differences of up to "

@@ -92,8 +92,21 @@ def test_wordings_of_a_question_are_one_unit():
 @pytest.mark.parametrize("find", [lambda t: spread_between([t], seed=0), lambda t: largest_gap(t, seed=0).gap])
 def test_without_an_interval_there_is_a_reason(find):
     assert (find(made(0, questions=7)).interval, find(made(0, questions=7)).reason) == (None, decisions.FEW_QUESTIONS)
-    same = np.repeat(np.random.default_rng(0).random((12, 1)), 3, axis=1)
-    assert (find(same).value, find(same).interval, find(same).reason) == (0, None, decisions.SAME_ANSWERS)
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.5, 1.0])
+def test_a_difference_that_is_the_same_in_all_questions_has_the_interval_of_what_was_not_seen(gap):
+    table = np.repeat([[0.0, gap]], 12, axis=0)
+    found, (low, high) = largest_gap(table, seed=0).gap, difference(table[:, 1], table[:, 0]).interval
+    unseen = 1 - 0.025 ** (1 / 12)  # in a larger share of questions, 12 would have shown another difference
+    assert (low, high) == pytest.approx(((1 - unseen) * gap - unseen, (1 - unseen) * gap + unseen))
+    assert (found.value, found.interval) == (gap, pytest.approx((low, high)))
+    spread = spread_between([table], seed=0)
+    assert (spread.interval, spread.reason) == (None, decisions.SAME_ANSWERS)
+    assert (spread.p_value < 0.001) == (gap > 0)
+    names = name_gaps(np.repeat([[0.0] * 9 + [gap] * 9], 12, axis=0), ["a"] * 9 + ["b"] * 9)
+    assert (names.p_value < 0.01) == (gap > 0)
+    assert names.largest.gap.interval[0] > 0 or gap < 1
 
 
 @pytest.mark.parametrize("name", DESIGNS)

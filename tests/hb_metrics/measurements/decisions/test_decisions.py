@@ -175,7 +175,7 @@ def test_few_questions_say_that_nothing_is_known():
     prompts = asked(5)
     found = decisions(prompts, answers(prompts, {"old": 0.1, "young": 0.9}, np.random.default_rng(0)))
     results = {"run": {"decisions": {"answers": "replies"}}, "decisions": as_json(found)}
-    assert "not known" in verdict(results)
+    assert "not known: fewer than 8 questions" in verdict(results)
     assert found.example is None
 
 
