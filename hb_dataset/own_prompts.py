@@ -26,6 +26,7 @@ import pyarrow as pa
 from hb_dataset.hints import did_you_mean
 from hb_dataset.names import NAMES_AXIS, PersonName
 from hb_dataset.noun_phrases import article_by_sound, at_sentence_start, noun_phrase, plural_noun_phrase
+from hb_dataset.prompt_groups import DEFAULT_NOUN
 from hb_dataset.prompt_masks import prompt_masks
 from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
 from hb_dataset.small_sample import descriptors_of_most_nouns, small_descriptors
@@ -62,7 +63,6 @@ _GENDERS = {
     "male": {"man", "men", "male", "males", "boy", "boys", "masculine"},
 }
 STATEMENT = f"I'm {SINGULAR_SLOT}."  # with a cue: the sentence in which users describe themselves
-_DEFAULT_NOUN = "person"
 _ID_DIGITS = 20
 _HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.\[\]%:-]+))?")
 _COLUMNS = ("prompt", "id", "question", "system", "outcome", "favourable", "topic")
@@ -121,6 +121,11 @@ class OwnPrompt:
     @property
     def names_people(self) -> bool:
         return self.kind != "cue"
+
+    @property
+    def is_plural(self) -> bool:
+        """Returns whether pronouns are plural, because only `{people}` is a slot."""
+        return "people" in self.slots and "person" not in self.slots
 
 
 @dataclass(frozen=True)
@@ -367,8 +372,7 @@ def fill(prompt: OwnPrompt, person: Person, order: int = 0) -> str:
 def _filled(prompt: OwnPrompt, person: Person, order: int) -> tuple[str, list[int]]:
     """Returns the text, and the start and end of each noun phrase without its article."""
     parsed = _parsed(prompt.prompt)
-    is_plural = "people" in parsed.slots and "person" not in parsed.slots
-    gender = "plural" if is_plural else person.gender if person.gender in _GENDERS else "they"
+    gender = "plural" if prompt.is_plural else person.gender if person.gender in _GENDERS else "they"
     values = dict(zip(_PRONOUN_SLOTS, _PRONOUNS[gender], strict=True))
     values |= {"person": person.singular, "people": person.plural, "name": person.singular}
     if isinstance(prompt.outcome, Choice):
@@ -477,7 +481,7 @@ def default_noun_rows(people: Sequence[Person]) -> list[Person]:
     chosen: dict[tuple[str | None, str | None], Person] = {}
     for person in people:
         key = person.axis, person.descriptor
-        if key not in chosen or (person.noun == _DEFAULT_NOUN and chosen[key].noun != _DEFAULT_NOUN):
+        if key not in chosen or (person.noun == DEFAULT_NOUN and chosen[key].noun != DEFAULT_NOUN):
             chosen[key] = person
     return list(chosen.values())
 
@@ -532,7 +536,6 @@ def own_prompt_table(
 
 def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> dict[str, Any]:
     """Fills a prompt. `number` is the row's number in its cell, which determines the order if it is `None`."""
-    is_plural = "people" in prompt.slots and "person" not in prompt.slots
     order = 0 if not isinstance(prompt.outcome, Choice) else number % 2 if order is None else order
     text, spans = _filled(prompt, person, order)
     question = None
@@ -554,8 +557,8 @@ def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> d
         "placement": person.placement,
         "noun": person.noun,
         "noun_gender": person.gender,
-        "noun_phrase": person.plural if is_plural else person.singular,
-        "plural": is_plural,
+        "noun_phrase": person.plural if prompt.is_plural else person.singular,
+        "plural": prompt.is_plural,
         "own_id": prompt.id,
         "question": question,
         "system": prompt.system,

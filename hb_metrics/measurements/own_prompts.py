@@ -1,9 +1,13 @@
-"""Reads the prompts of `--prompts` once."""
+"""Reads the prompts of `--prompts` once, and finds the people for them."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from hb_dataset.own_prompts import OwnPrompt, read_own_prompts
+from hb_dataset.names import NAME_CUES, read_names
+from hb_dataset.own_prompts import OwnPrompt, Person, people_of_names, people_of_terms, read_own_prompts
+from hb_dataset.vocabulary import Vocabulary
+from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.settings import Settings
 
 
@@ -19,3 +23,43 @@ def own_prompts(settings: Settings) -> list[OwnPrompt]:
 def _read(source: str, replaced: tuple[str, ...], state: tuple[int, int] | None) -> list[OwnPrompt]:
     """Caches the prompts, so that replacements are printed once. `state` changes when the file changes."""
     return read_own_prompts(source, replaced)
+
+
+def own_people(settings: Settings, prompts: Sequence[OwnPrompt], vocabulary: Vocabulary) -> list[Person]:
+    """Finds the people with whom to fill prompts: names, or terms with nouns.
+
+    Raises:
+        ValueError: The prompts name people in different ways, or the options do not suit them.
+    """
+    run, options = settings.run, settings.of(GenerationOptions)
+    first_of: dict[str, str] = {}
+    for prompt in prompts:
+        first_of.setdefault(prompt.kind, prompt.id)
+    if len(first_of) > 1:
+        rows = " and ".join(f"'{name}'" for name in first_of.values())
+        raise ValueError(
+            f"the prompts {rows} name people in different ways; write prompts with {{person}} or {{people}}, prompts "
+            "with {name}, and prompts without any of these slots into separate files"
+        )
+    (kind,) = first_of
+    is_cued = options.cue != "prompt"
+    if is_cued != (kind == "cue"):
+        advice = "remove --cue" if is_cued else "set --cue to system, memory, name, signature or history, or add a slot"
+        raise ValueError(
+            f"prompt '{first_of[kind]}' has {'a' if is_cued else 'no'} slot for people, but cue is '{options.cue}'; "
+            f"{advice}"
+        )
+    if options.cue_questions is not None:
+        raise ValueError(
+            "prompts and cue_questions are both set, but the prompts are the questions; remove one of them"
+        )
+    of_names = kind == "name" or options.cue in NAME_CUES
+    if not of_names:
+        if options.names_file is not None:
+            raise ValueError("names_file is set, but the prompts have no {name}; add this slot, or omit --names_file")
+        if run.dataset_config.endswith("-intersections"):
+            raise ValueError("the slots of prompts take single terms; set --dataset_config to a config without pairs")
+        return people_of_terms(vocabulary, run.axes, run.term_list, small=run.dataset_config.endswith("-small"))
+    if run.axes is not None or run.terms is not None or options.variations:
+        raise ValueError("names have no axes, terms or variations; omit --axes, --terms and --variations")
+    return people_of_names(read_names(options.names_file))

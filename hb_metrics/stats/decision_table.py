@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.stats.decisions import gaps_to_mean, largest_gap, spread_between
+from hb_metrics.stats.decisions import gaps_to_mean, largest_gap, mean_table, spread_between
 from hb_metrics.stats.inputs import check_columns, number_column, text_column
 
 
@@ -49,12 +49,9 @@ def decision_gap(
     for axis in dict.fromkeys(of_axis):
         chosen = [row for row, other in enumerate(of_axis) if other == axis]
         known = {name: column for column, name in enumerate(dict.fromkeys(names[row] for row in chosen))}
-        sums, counts = np.zeros((2, len(rows), len(known)))
-        for row in chosen:
-            sums[rows[asked[row]], known[names[row]]] += values[row]
-            counts[rows[asked[row]], known[names[row]]] += 1
+        places = [rows[asked[row]] for row in chosen], [known[names[row]] for row in chosen]
         columns[axis] = list(known)
-        tables[axis] = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+        tables[axis] = mean_table(values[chosen], *places, (len(rows), len(known)))
     spread = spread_between(list(tables.values()), confidence_level, seed=seed)
     return {
         "decision_spread": spread.value,

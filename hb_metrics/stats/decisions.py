@@ -8,7 +8,7 @@ All values are fractions: a gap of 0.57 is 57 points.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -81,12 +81,22 @@ def question_means(values: np.ndarray, questions: Sequence[str]) -> np.ndarray:
         missing.
     """
     numbers: dict[str, int] = {}
-    rows = np.array([numbers.setdefault(question, len(numbers)) for question in questions], dtype=np.int64)
+    of_prompts = [numbers.setdefault(question, len(numbers)) for question in questions]
+    rows, columns = np.repeat(of_prompts, values.shape[1]), np.tile(np.arange(values.shape[1]), len(values))
+    return mean_table(values.ravel(), rows, columns, (len(numbers), values.shape[1]))
+
+
+def mean_table(values: np.ndarray, rows: Any, columns: Any, shape: tuple[int, int]) -> np.ndarray:
+    """Averages the known values of each cell: [rows, columns], NaN if there are none.
+
+    `values`, `rows` and `columns` have an item per value. NaN marks a missing value.
+    """
     known = ~np.isnan(values)
-    sums, counts = np.zeros((2, len(numbers), values.shape[1]))
-    np.add.at(sums, rows, np.where(known, values, 0.0))
-    np.add.at(counts, rows, known)
-    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    cells = np.asarray(rows)[known], np.asarray(columns)[known]
+    sums, counts = np.zeros((2, *shape))
+    np.add.at(sums, cells, values[known])
+    np.add.at(counts, cells, 1)
+    return np.divide(sums, counts, out=np.full(shape, np.nan), where=counts > 0)
 
 
 def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int) -> Spread:

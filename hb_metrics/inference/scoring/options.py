@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from hb_metrics.inference.models.architecture import check_token_ids
 from hb_metrics.inference.models.chats import Message
@@ -20,7 +19,7 @@ from hb_metrics.inference.models.starts import decoder_prefix
 from hb_metrics.inference.scoring.perplexity import most_tokens
 from hb_metrics.inference.scoring.prefix_tree import halved_tree, pack_prefix_trees
 from hb_metrics.inference.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
-from hb_metrics.inference.scoring.scoring_paths import batch_nlls, tree_fault, tree_nlls
+from hb_metrics.inference.scoring.scoring_paths import SAME_ON_TREES, batch_nlls, tree_fault, tree_nlls
 from hb_metrics.inference.units import ScoringPlan, Unit
 
 
@@ -122,36 +121,12 @@ def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel, 
     )
     if fault is not None:
         return replace(plan, scoring_reason=fault)
-    return ScoringPlan(
+    return replace(
+        plan,
         scoring="tree",
-        scoring_reason="in a trial, prefix trees had the same results as single sentences",
-        start_token=None,
-        sequence_of_text=plan.sequence_of_text,
-        num_tokens=plan.num_tokens,
+        scoring_reason=SAME_ON_TREES,
         positions=sum(len(unit.payload.tokens) for unit in packed),
         units=packed,
         score=on_trees,
         halve=halved_tree,
     )
-
-
-def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
-    """Returns the probability of each option by prompt id: {prompt id: {option: probability}}.
-
-    `table` has the columns prompt_id, option, form and log_likelihood. The probabilities of an option's forms are
-    added. If an option begins with another option, as "approve later" with "approve", its probability is subtracted
-    from that of the shorter option, which contains it.
-    """
-    forms: dict[str, dict[tuple[str, str], float]] = {}
-    for row in table.select(["prompt_id", "option", "form", "log_likelihood"]).to_pylist():
-        forms.setdefault(row["prompt_id"], {})[row["option"], row["form"]] = float(np.exp(row["log_likelihood"]))
-    found: dict[str, dict[str, float]] = {}
-    for prompt, masses in forms.items():
-        of_prompt = found.setdefault(prompt, {})
-        for (option, form), mass in masses.items():
-            longer = [other for _, other in masses if other != form and other.startswith(form)]
-            # Of "approve later" and "approve later today", only the shorter one is subtracted: it contains the longer.
-            outer = [one for one in longer if not any(one != two and one.startswith(two) for two in longer)]
-            inside = sum(value for (_, other), value in masses.items() if other in outer)
-            of_prompt[option] = of_prompt.get(option, 0.0) + max(mass - inside, 0.0)
-    return found

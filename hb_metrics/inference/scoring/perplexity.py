@@ -165,7 +165,7 @@ def plan_perplexity(
     lengths = [len(sequence) - 1 for sequence in sequences]
     return ScoringPlan(
         scoring="batches" if fault else "tree",
-        scoring_reason=fault or "in a trial, prefix trees had the same results as single sentences",
+        scoring_reason=fault or scoring_paths.SAME_ON_TREES,
         start_token=" ".join(tokenizer.convert_ids_to_tokens(start)) or None,
         sequence_of_text=sequence_of_text,
         num_tokens=np.array([len(sequence) - num_read for sequence in sequences], dtype=np.int64),

@@ -23,6 +23,7 @@ from hb_metrics.inference.units import Unit
 _TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-4, 3e-2
 _MOST_TRIED = 8  # the maximum number of a tree's sequences that a trial also scores alone
 _LOGSUMEXP_ROWS = 64
+SAME_ON_TREES = "in a trial, prefix trees had the same results as single sentences"
 _CAUSAL_TRIAL_TOKENS = 64
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from hb_dataset.own_prompts import Choice, OwnPrompt, Scale, stored_prompts
-from hb_metrics.inference.scoring.options import option_probabilities
 from hb_metrics.reply_checks.answers import read_choice, read_number
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.report.layout.numbers import share
@@ -65,6 +65,28 @@ def _from_probabilities(folder: Path, outcomes: Mapping[str, Choice | Scale | No
         words = ", ".join(f"{option}: {share(mass, 0)}" for option, mass in of_options.items())
         answers.append(_answer(row, value, False, total, shown, f"probability of {words}"))
     return answers
+
+
+def option_probabilities(table: pa.Table) -> dict[str, dict[str, float]]:
+    """Returns the probability of each option by prompt id: {prompt id: {option: probability}}.
+
+    `table` has the columns prompt_id, option, form and log_likelihood. The probabilities of an option's forms are
+    added. If an option begins with another option, as "approve later" with "approve", its probability is subtracted
+    from that of the shorter option, which contains it.
+    """
+    forms: dict[str, dict[tuple[str, str], float]] = {}
+    for row in table.select(["prompt_id", "option", "form", "log_likelihood"]).to_pylist():
+        forms.setdefault(row["prompt_id"], {})[row["option"], row["form"]] = float(np.exp(row["log_likelihood"]))
+    found: dict[str, dict[str, float]] = {}
+    for prompt, masses in forms.items():
+        of_prompt = found.setdefault(prompt, {})
+        for (option, form), mass in masses.items():
+            longer = [other for _, other in masses if other != form and other.startswith(form)]
+            # Of "approve later" and "approve later today", only the shorter one is subtracted: it contains the longer.
+            outer = [one for one in longer if not any(one != two and one.startswith(two) for two in longer)]
+            inside = sum(value for (_, other), value in masses.items() if other in outer)
+            of_prompt[option] = of_prompt.get(option, 0.0) + max(mass - inside, 0.0)
+    return found
 
 
 def _from_replies(folder: Path, outcomes: Mapping[str, Choice | Scale | None]) -> list[Answer]:

@@ -10,11 +10,18 @@ from scipy import stats
 from hb_dataset.names import NAMES_AXIS
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics.measurements.decisions.answers import Answer, read_answers
-from hb_metrics.measurements.decisions.results import Answered, Axis, Decisions, Estimate, Example, Pair, Term
+from hb_metrics.measurements.decisions.results import (
+    Answered,
+    Axis,
+    Decisions,
+    Estimate,
+    Example,
+    Pair,
+    Term,
+    differs,
+)
 from hb_metrics.runs.finished_run import Run
 from hb_metrics.stats import decisions as statistics
-
-_KINDS = ("value", "unanswered", "refused")
 
 
 class Cells(NamedTuple):
@@ -80,24 +87,25 @@ class _How(NamedTuple):
 def _cells(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
     """Averages the answers by axis, prompt and term. Prompts without a term have the key ""."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
-    columns: dict[str, dict[str, int]] = {}
-    groups: dict[str, str | None] = {}
+    by_axis: dict[str, list[Answer]] = {}
     for answer in answers:
-        names = columns.setdefault(answer.axis or "", {})
-        names.setdefault(answer.term or "", len(names))
-        groups[answer.term or ""] = answer.group
+        by_axis.setdefault(answer.axis or "", []).append(answer)
     cells = {}
-    for axis, names in columns.items():
-        sums, counts = np.zeros((2, len(_KINDS), len(prompts), len(names)))
-        for answer in answers:
-            if (answer.axis or "") == axis:
-                place = rows[answer.own_id], names[answer.term or ""]
-                for kind, value in enumerate((answer.value, float(answer.value is None), float(answer.is_refusal))):
-                    sums[kind][place] += value or 0.0
-                    counts[kind][place] += value is not None
-        means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-        of_names = [groups[name] or "" for name in names] if axis == NAMES_AXIS else None
-        cells[axis] = Cells(list(names), of_names, means[0], means[1], means[2], counts[0].sum(axis=0))
+    for axis, of_axis in by_axis.items():
+        groups = {answer.term or "": answer.group or "" for answer in of_axis}
+        columns = {name: column for column, name in enumerate(groups)}
+        places = [rows[answer.own_id] for answer in of_axis], [columns[answer.term or ""] for answer in of_axis]
+        values = np.array([np.nan if answer.value is None else answer.value for answer in of_axis])
+        refused = np.array([float(answer.is_refusal) for answer in of_axis])
+        unanswered, shape = np.isnan(values), (len(prompts), len(columns))
+        cells[axis] = Cells(
+            list(columns),
+            list(groups.values()) if axis == NAMES_AXIS else None,
+            statistics.mean_table(values, *places, shape),
+            statistics.mean_table(unanswered.astype(float), *places, shape),
+            statistics.mean_table(refused, *places, shape),
+            np.bincount(np.array(places[1])[~unanswered], minlength=len(columns)),
+        )
     return cells
 
 
@@ -106,37 +114,42 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
     common: dict[str, Any] = {
         "unanswered": float(np.nanmean(cells.unanswered)),
         "refused": float(np.nanmean(cells.refused)),
-        "unanswered_pair": _pair(cells, unanswered, how, False) if np.nanmax(cells.unanswered) > 0 else None,
+        "unanswered_pair": _pair(_largest(cells, unanswered, how), False) if np.nanmax(cells.unanswered) > 0 else None,
         "baseline": None,
         "adjusted_p": None,
     }
     if base is not None and cells.groups is None:
         found = statistics.difference(statistics.row_means(table), base, how.confidence_level)
         common["baseline"] = _estimate(found)
-    pair = _pair(cells, table, how, has_rates)
+    largest = _largest(cells, table, how)
+    common["pair"] = _pair(largest, has_rates)
     if cells.groups is not None:
-        p_value = statistics.name_gaps(table, cells.groups, how.confidence_level).p_value
         members = {one: np.array([group == one for group in cells.groups]) for one in sorted(set(cells.groups))}
         terms = [
             Term(group, _mean(table[:, chosen]), int(cells.num_answers[chosen].sum()), None, None)
             for group, chosen in members.items()
         ]
-        return Axis(terms=terms, spread=None, p_value=p_value, pair=pair, **common)
+        return Axis(terms=terms, spread=None, p_value=largest.p_value, **common)
     gaps = statistics.gaps_to_mean(table, how.confidence_level)
     terms = [
         Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), _estimate(gap), None)
         for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
     ]
     spread = _spread(statistics.spread_between([table], how.confidence_level, seed=how.seed))
-    return Axis(terms=terms, spread=spread, p_value=spread.p_value, pair=pair, **common)
+    return Axis(terms=terms, spread=spread, p_value=spread.p_value, **common)
 
 
-def _pair(cells: Cells, table: np.ndarray, how: _How, has_rates: bool) -> Pair | None:
-    names = cells.names
-    if cells.groups is None:
-        largest = statistics.largest_gap(table, how.confidence_level, seed=how.seed)
-    else:
-        names, largest, _ = statistics.name_gaps(table, cells.groups, how.confidence_level)
+def _largest(cells: Cells, table: np.ndarray, how: _How) -> statistics.NameGaps:
+    """Finds the largest gap between terms, which has no p-value of its own, or between groups of names."""
+    if cells.groups is not None:
+        return statistics.name_gaps(table, cells.groups, how.confidence_level)
+    return statistics.NameGaps(
+        cells.names, statistics.largest_gap(table, how.confidence_level, seed=how.seed), p_value=None
+    )
+
+
+def _pair(found: statistics.NameGaps, has_rates: bool) -> Pair | None:
+    names, largest, _ = found
     if largest is None:
         return None
     has_ratio = has_rates and np.isfinite(largest.ratio.value)
@@ -198,17 +211,20 @@ def _wordings(questions: Sequence[str]) -> list[str]:
 def _order_effect(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], how: _How) -> Estimate | None:
     """Compares answers whose prompts name the favourable option first with those that name it last."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
-    sums, counts = np.zeros((2, len(prompts), 2))
+    known: list[tuple[float, int, int]] = []
     for answer in answers:
-        outcome = prompts[rows[answer.own_id]].outcome
+        row = rows[answer.own_id]
+        outcome = prompts[row].outcome
         if not isinstance(outcome, Choice) or answer.value is None:
             continue
         ends = outcome.options[0], outcome.options[-1]
         if outcome.favourable in ends:
             is_first = (outcome.favourable == ends[0]) == (answer.order == 0)
-            sums[rows[answer.own_id], int(is_first)] += answer.value
-            counts[rows[answer.own_id], int(is_first)] += 1
-    means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+            known.append((answer.value, row, int(is_first)))
+    if not known:
+        return None
+    values, places, is_firsts = zip(*known, strict=True)
+    means = statistics.mean_table(np.array(values), places, is_firsts, (len(prompts), 2))
     if not np.isfinite(means).all(axis=1).any():
         return None
     table = statistics.question_means(means, how.questions)
@@ -238,12 +254,6 @@ def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: M
     sides = by_prompt[prompts[row].id]
     shown = [_median_answer(sides[name]) for name in (pair.high, pair.low)]
     return Example(axis, pair.high, pair.low, *(Answered(answer.prompt, answer.shown) for answer in shown))
-
-
-def differs(axis: Axis, level: float = 0.05) -> bool:
-    """Returns whether decisions differ: the axis's test is significant, and its largest gap's interval excludes 0."""
-    interval = None if axis.pair is None else axis.pair.gap.interval
-    return axis.adjusted_p is not None and axis.adjusted_p < level and interval is not None and interval[0] > 0
 
 
 def _median_answer(answers: Sequence[Answer]) -> Answer:

@@ -2,7 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_dataset.names import NAMES_AXIS
-from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate, Pair
+from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate, Pair, differs
 from hb_metrics.report.layout.figure import Figure, Number
 from hb_metrics.report.layout.numbers import axis_label, count
 from hb_metrics.runs.typed_json import from_json
@@ -118,8 +118,6 @@ def _figure(name: str, estimate: Estimate, level: float, **more: Any) -> Figure:
 
 def verdict(results: Mapping[str, Any]) -> str:
     """Returns a sentence on whether the model decides differently about people, and for whom."""
-    from hb_metrics.measurements.decisions.compute import differs
-
     decisions = decisions_of(results)
     clear = {axis: of_axis for axis, of_axis in decisions.by_axis.items() if differs(of_axis)}
     gaps = figures(results)
@@ -135,10 +133,9 @@ def verdict(results: Mapping[str, Any]) -> str:
             f"Decisions differ: the favourable decision is made for {who}{pair.high}{names} more often than for "
             f"{who}{pair.low}{names}, by {figure.words}.{more}"
         )
-    known = [
-        (figure.interval[1], figure) for figure in gaps if figure.part_of == f"{GAP} on each axis" and figure.interval
-    ]
-    unknown = [figure.no_interval for figure in gaps if figure.part_of == f"{GAP} on each axis" and figure.no_interval]
+    of_axes = [figure for figure in gaps if figure.part_of == f"{GAP} on each axis"]
+    known = [(figure.interval[1], figure) for figure in of_axes if figure.interval]
+    unknown = [figure.no_interval for figure in of_axes if figure.no_interval]
     if unknown or not known:
         reason = unknown[0] if unknown else "no two terms have answers to the same question"
         return f"Whether decisions differ is not known: {reason}."

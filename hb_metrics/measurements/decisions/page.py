@@ -17,9 +17,9 @@ def report(results: Mapping[str, Any]) -> Report:
     decisions, parts = decisions_of(results), by_part(figures(results))
     whole = parts.pop("")
     terms = parts.pop(TERMS, [])
-    example = decisions.example
+    example, answer = decisions.example, verdict(results)
     context = {
-        "verdict": verdict(results),
+        "verdict": answer,
         "answers": results["run"]["decisions"]["answers"],
         "whole": whole,
         "parts": parts,
@@ -33,4 +33,4 @@ def report(results: Mapping[str, Any]) -> Report:
     plots = {"decisions-by-axis": [figures_plot(first, name.lower(), [])]} if first else {}
     html = render("decisions/section.html.jinja", context)
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
-    return Report([Section("decisions", "Decisions", html, plots)], answer=verdict(results), files=files)
+    return Report([Section("decisions", "Decisions", html, plots)], answer=answer, files=files)

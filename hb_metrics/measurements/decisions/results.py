@@ -116,3 +116,9 @@ class Decisions:
     order_effect: Estimate | None
     option_mass: float | None
     example: Example | None
+
+
+def differs(axis: Axis, level: float = 0.05) -> bool:
+    """Returns whether decisions differ: the axis's test is significant, and its largest gap's interval excludes 0."""
+    interval = None if axis.pair is None else axis.pair.gap.interval
+    return axis.adjusted_p is not None and axis.adjusted_p < level and interval is not None and interval[0] > 0

@@ -1,36 +1,29 @@
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hb_dataset.names import read_names
 from hb_dataset.own_prompts import (
     SHIPPED,
     Choice,
     OwnPrompt,
-    Person,
     baseline_person,
     default_noun_rows,
     own_prompt_table,
     own_rows,
-    people_of_names,
-    people_of_terms,
     read_own_prompts,
 )
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.inference.models.chats import ChatOptions, chat_messages
+from hb_metrics.inference.models.chats import chat_messages
 from hb_metrics.inference.replies.cues import check_cue
-from hb_metrics.inference.replies.requests import make_requests
 from hb_metrics.inference.scoring.options import OptionPlan, plan_options
 from hb_metrics.inference.scoring.scoring_shards import score_into_shards
 from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.measurements.own_prompts import own_prompts
+from hb_metrics.measurements.own_prompts import own_people, own_prompts
+from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.runs.run_folder import table_digest, write_table
-
-DEFAULT_NOUN = "person"
 
 
 class DecisionWork(NamedTuple):
@@ -78,23 +71,12 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
     """Prepares each prompt with each term, or name, and without one, in both orders of its options."""
     settings, engine = task.settings, task.engine
     shared, options = settings.run, settings.of(GenerationOptions)
-    people = default_noun_rows(_people(settings, prompts))
     vocabulary = config_vocabulary(shared.dataset_config, shared.vocabulary_dir)
-    nouns = sorted(vocabulary.nouns, key=lambda noun: noun.noun != DEFAULT_NOUN)
-    people.append(baseline_person(nouns[0]))
+    people = default_noun_rows(own_people(settings, prompts, vocabulary))
+    people += default_noun_rows([baseline_person(noun) for noun in vocabulary.nouns])
     filled = pa.concat_tables([own_prompt_table(prompts, people, order=order) for order in (0, 1)])
-    chat = ChatOptions(**shared.chat())
-    layout = engine.layout(context=shared.context, tag=shared.tag, chat=chat)
+    requests, layout, _ = request_replies(filled, engine, shared, "greedy", {}, reply="whole", cue=options.cue)
     check_cue(options.cue, layout.context, layout.context_reason)
-    decoding, _ = engine.decoding("greedy", "whole")
-    requests = make_requests(
-        filled,
-        decoding=decoding,
-        cue=options.cue,
-        seed=shared.seed,
-        chat=layout.chat,
-        tag=layout.tag,
-    )
     for row, (axis, question) in enumerate(
         zip(filled["axis"].to_pylist(), filled["question"].to_pylist(), strict=True)
     ):
@@ -103,17 +85,6 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
     by_id = {prompt.id: prompt.outcome.options for prompt in prompts if isinstance(prompt.outcome, Choice)}
     choices = [by_id[identifier] for identifier in filled["own_id"].to_pylist()]
     return DecisionWork(prompts, filled, plan_options(requests.ids, requests.messages, choices, task.loaded, layout))
-
-
-def _people(settings: Settings, prompts: Sequence[OwnPrompt]) -> list[Person]:
-    run, options = settings.run, settings.of(GenerationOptions)
-    people: list[Person] = []
-    if any("name" in prompt.slots for prompt in prompts):
-        people += people_of_names(read_names(options.names_file))
-    if any("name" not in prompt.slots for prompt in prompts):
-        vocabulary = config_vocabulary(run.dataset_config, run.vocabulary_dir)
-        people += people_of_terms(vocabulary, run.axes, run.term_list, small=run.dataset_config.endswith("-small"))
-    return people
 
 
 def describe(work: DecisionWork) -> dict[str, Any]:

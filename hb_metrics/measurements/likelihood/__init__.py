@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.measurements.own_prompts import own_prompts
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.runs.run_record import measure_of
 
@@ -19,8 +18,12 @@ class Likelihood(Measurement):
     gates = ("likelihood_effect_size",)
 
     def is_default(self, settings: Settings) -> bool:
-        own = [] if settings.run.prompts is None else own_prompts(settings)
-        return all(prompt.kind == "term" for prompt in own)  # others are alike for all people, or contain names
+        if settings.run.prompts is None:
+            return True
+        from hb_metrics.measurements.own_prompts import own_prompts
+
+        # Other prompts are alike for all people, or contain names.
+        return all(prompt.kind == "term" for prompt in own_prompts(settings))
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         return [measure_of(results)]

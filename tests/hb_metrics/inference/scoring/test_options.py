@@ -10,8 +10,9 @@ import torch
 from hb_metrics.inference.engines.local import LocalEngine
 from hb_metrics.inference.models.chats import DEFAULT_CHAT
 from hb_metrics.inference.replies.requests import make_requests
-from hb_metrics.inference.scoring.options import option_probabilities, plan_options
+from hb_metrics.inference.scoring.options import plan_options
 from hb_metrics.inference.scoring.perplexity import run_plan
+from hb_metrics.measurements.decisions.answers import option_probabilities
 from tests.hb_metrics.conftest import as_loaded, small_model, with_chat
 
 OPTIONS = [["yes", "no"], ["approve", "approve later", "reject"], ["yes", "no"]]
