@@ -119,6 +119,20 @@ def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(tmp_path, 
     assert analysed(tmp_path / "run")
 
 
+def test_a_signature_tells_who_asks(tmp_path):
+    for part in small_model("llama", max_position_embeddings=256):
+        part.save_pretrained(tmp_path / "model")
+    path = write_prompts(tmp_path / "own.csv", [f"{number}: {{options}}?" for number in range(8)], **CHOICE)
+    (tmp_path / "names.csv").write_text("name,group\nAda,A\nAbe,A\nBo,B\nBea,B\n")
+    options = ["--prompts", path, "--model", tmp_path / "model", "--measurements", "decisions", "--cue", "signature"]
+    measure_here(*options, "--names_file", tmp_path / "names.csv", "--output_dir", tmp_path / "run")
+    found = load_run(tmp_path / "run").results["decisions"]
+    assert {axis: [term["name"] for term in of["terms"]] for axis, of in found["by_axis"].items()} == {
+        "names": ["A", "B"]
+    }
+    assert found["num_answers"] == 8 * (4 + 1) * 2  # the question without a signature, too
+
+
 def test_wrong_uses_are_refused(tmp_path, save_small_model, vocabulary):
     numbers = write_prompts(tmp_path / "numbers.csv", ["How fit is {person}?"], outcome="number: 0..100")
     plain = write_prompts(tmp_path / "plain.csv", ["Describe {person}."])
