@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards
-from hb_metrics.inference.replies.prompt_replies import plan_replies
-from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
+from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.models.chats import ChatOptions
 from tests.hb_metrics.chat_models import (
     answer_to,
     thought_of,
