@@ -16,12 +16,12 @@ Ending = Literal["ended", "cut", "filtered", "refused", "unknown"]
 # DeepSeek, Zhipu, watsonx, vLLM, SGLang, TGI and Ollama. A tool call ends an answer although no tool was offered. An
 # "unknown" ending is none of the server's faults: it may come again for the same prompt.
 _FILTERS = re.compile(
-    "filter|safety|sensitive|block|prohibited|recitation|spii|guardrail|armor|moderat|content_?policy|policy_?violation"
+    "filter|safety|sensitive|block|prohibited|recitation|spii|guardrail|armor|moderat|content_?policy|policy_?viol"
     "|toxic|refus|inspect"
 )
 _WORDS: Mapping[Ending, str] = {
-    "ended": "stop stopped stopping criteria sequence string word eos eot end ended of turn text token complete completed"
-    " finish finished reason done normal success ok tool tools call calls use function",
+    "ended": "stop stopped stopping criteria sequence string word eos eot end ended of turn text token complete"
+    " completed finish finished reason done normal success ok tool tools call calls use function",
     "cut": "finish reason length max maximum token tokens limit reached exceeded model context window output completion"
     " new size total truncated cut",
     "unknown": "finish reason other unspecified unknown language pause turn repetition",

@@ -136,7 +136,7 @@ REASONS = {
     "unknown": "OTHER LANGUAGE pause_turn repetition FINISH_REASON_UNSPECIFIED",
     "fault": "error abort cancelled USER_CANCEL insufficient_system_resource network_error time_limit TIMEOUT load "
     "unload null not_finished ERROR_LIMIT MALFORMED_FUNCTION_CALL x "
-    "server_shutdown out_of_memory killed preempted quota_exceeded memory_limit server_stopped max_time tool_crashed 停",
+    "server_shutdown out_of_memory killed preempted quota_exceeded memory_limit server_stopped max_time 停",
 }
 
 
