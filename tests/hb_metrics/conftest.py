@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processo
 from tokenizers.models import BPE, WordPiece
 
 from hb_dataset import load_table
-from hb_metrics import measuring
+from hb_metrics.command import measuring
 from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.measurements.generation import work
 from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages

@@ -16,7 +16,8 @@ import hb_metrics.collect.scoring.dialogue
 import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page  # noqa: F401
-from hb_metrics import measure, measuring
+from hb_metrics import measure
+from hb_metrics.command import measuring
 from hb_metrics.collect import machines as shared_files
 from hb_metrics.collect import shards
 from hb_metrics.collect.classifiers import classifier

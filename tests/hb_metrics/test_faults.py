@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset.whole_files import remove_leftovers, write_text
-from hb_metrics import measure, measuring
+from hb_metrics import measure
+from hb_metrics.command import measuring
 from hb_metrics.collect import shards
 from hb_metrics.collect.engines import local
 from hb_metrics.collect.scoring import scoring_shards

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from hb_metrics import arguments as module
+from hb_metrics.command import arguments as module
 from hb_metrics.command.arguments import asked_measurements, default_settings, parse_arguments, settings_of
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.dialogue.options import DialogueOptions
