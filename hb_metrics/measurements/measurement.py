@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from hb_metrics.layout.parts import Report, Section
 from hb_metrics.measurements.settings import Settings
+from hb_metrics.run.typed_json import to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,7 +162,7 @@ class Measurement:
 
         `run.results` contains at least the run's record.
         """
-        return self.module("compute").compute(run)
+        return to_json(self.module("compute").compute(run))
 
     def figures(self, results: Mapping[str, Any]) -> "list[Figure]":
         """Returns the figures of a run. Comparisons match figures of different runs by their names."""

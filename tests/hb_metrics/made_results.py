@@ -380,6 +380,7 @@ def regard_of(
             "num_seeds": num_seeds,
             "num_continuations": len(rows) + 7,
             "num_blank": 7,
+            "num_truncated": 0,
             "num_cut_for_classifier": 2,
             "num_unanswered": 0,
             "structures": kinds,

@@ -15,11 +15,11 @@ import pytest
 
 from hb_dataset.whole_files import remove_leftovers, write_text
 from hb_metrics import measure
-from hb_metrics.command import measuring
 from hb_metrics.collect import shards
 from hb_metrics.collect.engines import local
 from hb_metrics.collect.scoring import scoring_shards
 from hb_metrics.collect.shards import fill_shards, plan_row_shards
+from hb_metrics.command import measuring
 from hb_metrics.measurements.dialogue.work import DIALOGUE
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
 from hb_metrics.run.finished_run import read_run

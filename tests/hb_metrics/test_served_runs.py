@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics.command import measuring
 from hb_metrics.collect.engines import served as engine
 from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.command import measuring
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.models.served import client
 from hb_metrics.models.served.probe import QUESTIONS

@@ -1,7 +1,7 @@
 """Computes the results of `decisions` from the run's tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,9 +39,9 @@ class Cells(NamedTuple):
     num_answers: np.ndarray
 
 
-def compute(run: Run) -> dict[str, Any]:
+def compute(run: Run) -> Decisions:
     prompts, answers = read_answers(run)
-    return asdict(decisions(prompts, answers, run.confidence_level, run.results["run"]["settings"]["seed"]))
+    return decisions(prompts, answers, run.confidence_level, run.results["run"]["settings"]["seed"])
 
 
 def decisions(

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics.command import measuring
 from hb_metrics.collect.judges.rubric import NO_ANSWER, RUBRICS, read_rubric, recorded_rubric
 from hb_metrics.collect.judges.served import _tried
+from hb_metrics.command import measuring
 from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
