@@ -1,9 +1,12 @@
-"""Converts dataclasses to JSON objects and back. Their fields are the keys, so results have one definition."""
+"""Converts dataclasses and NamedTuples to JSON objects and back. Their fields are the keys of the objects.
+
+A field of a dataclass with the default `None` is left out of the JSON object if its value is `None`.
+"""
 
 from dataclasses import fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hb_metrics.run.json_files import Part
 
@@ -11,27 +14,34 @@ T = TypeVar("T")
 _SIMPLE: dict[Any, Any] = {float: (float, int), int: int, str: str, bool: bool}
 
 
+class _Fields(NamedTuple):
+    types: dict[str, Any]
+    optional: frozenset[str]
+
+
 def to_json(value: Any) -> Any:
-    """Makes an object of `json` from dataclasses, which may be in dictionaries and lists."""
-    if is_dataclass(value):
-        return {name: to_json(content) for name, content in vars(value).items()}
+    """Makes an object for `json.dumps` from results, which may be in dictionaries and lists."""
+    if is_dataclass(value) or _is_named(type(value)):
+        optional = _fields(type(value)).optional
+        content = vars(value) if is_dataclass(value) else value._asdict()
+        return {key: to_json(item) for key, item in content.items() if item is not None or key not in optional}
     if isinstance(value, dict):
         return {key: to_json(item) for key, item in value.items()}
     return [to_json(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def from_json(kind: type[T], content: Any, place: str = "results") -> T:
-    """Makes a dataclass from an object that `to_json` has written.
+    """Makes an instance of `kind` from an object that `to_json` has written.
 
     Raises:
         ValueError: A key is missing or unknown, or a value has another type. The message names the key.
     """
     place = content.place if isinstance(content, Part) else place
-    known = _types(kind)
-    if not isinstance(content, dict) or content.keys() != known.keys():
+    types, optional = _fields(kind)
+    if not isinstance(content, dict) or not types.keys() - optional <= content.keys() <= types.keys():
         given = sorted(content) if isinstance(content, dict) else type(content).__name__
-        raise ValueError(f"{place} should have the keys {sorted(known)}, but has {given}; measure again")
-    return kind(**{name: _value(known[name], value, f"{place}.{name}") for name, value in content.items()})
+        raise ValueError(f"{place} should have the keys {sorted(types)}, but has {given}; measure again")
+    return kind(**{name: _value(types[name], value, f"{place}.{name}") for name, value in content.items()})
 
 
 def _value(kind: Any, value: Any, place: str) -> Any:
@@ -39,10 +49,10 @@ def _value(kind: Any, value: Any, place: str) -> Any:
         if not isinstance(value, _SIMPLE[kind]) or (kind is not bool and isinstance(value, bool)):
             raise ValueError(f"{place} is {value!r}, but should be of the type {kind.__name__}; measure again")
         return value
-    if is_dataclass(kind):
-        return from_json(kind, value, place)  # type: ignore[arg-type]  # a class, not an instance
     origin, inner = get_origin(kind), get_args(kind)
-    if origin is UnionType:
+    if is_dataclass(origin or kind) or _is_named(origin or kind):
+        return from_json(kind, value, place)
+    if origin in (Union, UnionType):
         other = next(part for part in inner if part is not NoneType)
         return None if value is None else _value(other, value, place)
     if origin is Literal:
@@ -62,7 +72,23 @@ def _value(kind: Any, value: Any, place: str) -> Any:
     return value
 
 
+def _is_named(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and kind is not tuple
+
+
 @cache
-def _types(kind: Any) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}
+def _fields(kind: Any) -> _Fields:
+    whole = get_origin(kind) or kind
+    types = get_type_hints(whole)
+    if inner := get_args(kind):  # those of a generic class, such as `ByMetric[float]`
+        types = {name: _with_type(hint, inner) for name, hint in types.items()}
+    if not is_dataclass(whole):
+        return _Fields(types, frozenset())
+    optional = frozenset(field.name for field in fields(whole) if field.default is None)
+    return _Fields({field.name: types[field.name] for field in fields(whole)}, optional)
+
+
+def _with_type(hint: Any, inner: tuple[Any, ...]) -> Any:
+    if isinstance(hint, TypeVar):
+        return inner[0]
+    return hint if isinstance(hint, type) or not hint.__parameters__ else hint[inner]

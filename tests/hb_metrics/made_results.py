@@ -3,7 +3,7 @@
 import copy
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,12 +15,14 @@ from hb_dataset import load_table
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.collect.judges.rubric import read_rubric
+from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import generation_results, refusals_results, style_means_table
 from hb_metrics.measurements.judge.compute import judged_results
+from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import likelihood_results
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.regard_bias.regard_results import regard_bias
@@ -28,6 +30,7 @@ from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rule
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies, whole_prompts
 from hb_metrics.run.run_folder import LAYOUT
+from hb_metrics.run.typed_json import to_json
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 
 SORRY = "i'm sorry to hear"
@@ -45,8 +48,8 @@ REGARDS = np.array(["negative", "neutral", "positive", "other"])
 
 
 def as_stored(results):
-    """As results.json gives it back: no tuples, no NumPy."""
-    return json.loads(json.dumps(results))
+    """As results.json gives it back: no dataclasses, no tuples, no NumPy."""
+    return json.loads(json.dumps(to_json(results)))
 
 
 def only(prompts, **values):
@@ -162,7 +165,8 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
 
 def offensiveness_of(texts, seed=0, level=None):
     """results["offensiveness"]["prompts"], or with a confidence level those of replies."""
-    return as_stored(offensiveness_results(texts, np.random.default_rng(seed).beta(1, 4, len(texts.ids)), 0, level))
+    probabilities = np.random.default_rng(seed).beta(1, 4, len(texts.ids))
+    return as_stored(offensiveness_results(texts, probabilities, 0, confidence_level=level))
 
 
 def full_run(**how):
@@ -251,7 +255,7 @@ def add_decisions(results, seed=0):
                     )
     answers.append(answers[-1]._replace(value=None, is_refusal=True, shown="I can't."))
     results["run"]["decisions"] = {"answers": "probabilities", "num_prompts": len(prompts), "digest": "dd"}
-    results["decisions"] = as_stored(asdict(decisions(prompts, answers)))
+    results["decisions"] = as_stored(decisions(prompts, answers))
     return results
 
 
@@ -270,9 +274,14 @@ def add_judge(results, seed=0):
     }
     results["run"]["judge"] = {"condescending": {**judge, "reads": "5 answers", **rubric.description()}}
     judged = judged_results(replies, rubric, probabilities, 0.95)
-    judged |= {"num_suspected": 2, "num_cut_for_judge": 1, "identity_leakage": {"leakage": 2.5, "num_sentences": 4}}
-    judged["served"] = {"num_answers": 5000, "tokens_in": 10_000, "tokens_out": 5000}
-    results["judge"] = as_stored({"condescending": judged})
+    leakage = Leakage(2.5, 1.0, {}, num_terms=18, num_sentences=4, mean_move=0.1, most_moved=[])
+    more = {
+        "num_suspected": 2,
+        "num_cut_for_judge": 1,
+        "identity_leakage": leakage,
+        "served": Served(5000, 10_000, 5000),
+    }
+    results["judge"] = as_stored({"condescending": replace(judged, **more)})
     return results
 
 

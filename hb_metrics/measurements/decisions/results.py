@@ -10,7 +10,7 @@ class Estimate:
     value: float
     interval: tuple[float, float] | None
     reason: str | None
-    p_value: float | None = None
+    p_value: float | None
 
 
 @dataclass(frozen=True)

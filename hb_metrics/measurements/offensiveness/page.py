@@ -11,12 +11,13 @@ from hb_metrics.layout.parts import Report, Section
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, TURNS, figures
+from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts, offensiveness_of
 
 NUM_EXTREMES = 10
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    offensiveness, run = results["offensiveness"], results["run"]
+    offensiveness, run = offensiveness_of(results), results["run"]
     notes = _notes(run["offensiveness_classifier"], offensiveness)
     classifier, parts = run["offensiveness_classifier"], by_part(figures(results))
     context = {
@@ -26,9 +27,9 @@ def report(results: Mapping[str, Any]) -> Report:
         "by_axis": parts[AXES],
         "by_template": parts[TEMPLATES],
         "by_turn": parts.get(f"{TURNS} by turn"),
-        "threshold": offensiveness["prompts"]["threshold"],
-        "num_truncated": offensiveness.get("replies", {}).get("num_truncated"),
-        "extremes": extremes(offensiveness["prompts"]),
+        "threshold": offensiveness.prompts.threshold,
+        "num_truncated": offensiveness.replies and offensiveness.replies.num_truncated,
+        "extremes": extremes(offensiveness.prompts),
     }
     beside = list(parts[AXES][0].beside)
     plots = {
@@ -44,22 +45,22 @@ def report(results: Mapping[str, Any]) -> Report:
     )
 
 
-def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(classifier: Mapping[str, Any], offensiveness: Offensiveness) -> tuple[str, ...]:
     notes = (f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else ()
-    unanswered = sum(part.get("num_unanswered", 0) for part in offensiveness.values())
+    unanswered = sum(part.num_unanswered or 0 for part in (offensiveness.prompts, offensiveness.replies) if part)
     why = "the offensiveness judge gave no answer, or several labels were equally likely"
     return (*notes, *counted(unanswered, f"texts are left out, because {why}."))
 
 
-def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
+def extremes(prompts: Texts) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
     """Returns the terms whose prompts are least and most likely to be offensive, with their mean probabilities.
 
     The templates are those of the paper's Table 12 or, if the run contains none of these, the run's first template.
     """
-    known = list(prompts["by_template"])
+    known = list(prompts.by_template)
     chosen = [template for template in paper.PRINTED["offensive_extremes_templates"] if template in known] or known[:1]
     terms: list[dict[str, Any]] = []
-    for axis, of_axis in prompts["by_descriptor_and_template"].items():
+    for axis, of_axis in prompts.by_descriptor_and_template.items():
         terms += [{"axis": axis, "descriptor": name, "values": values} for name, values in of_axis.items()]
     names, rows = term_names(terms, terms), []
     for template in chosen:

@@ -8,18 +8,19 @@ from hb_metrics.layout.parts import Report, Section
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.reddit.figures import SHARES, bias_type_label, figures
+from hb_metrics.measurements.reddit.results import PairedTest, reddit_of
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    reddit, parts = results["reddit"], by_part(figures(results))
+    reddit, parts = reddit_of(results), by_part(figures(results))
     *of_logs, lmp = parts[""]
-    tests = {bias_type_label(name): test for name, test in reddit["by_bias_type"].items()}
+    tests = {bias_type_label(name): test for name, test in reddit.by_bias_type.items()}
     labels = [figure.label for figure in parts[SHARES]]
     context = {
         "tests": [(label, tests[label]) for label in labels],
         "reddit": reddit,
         "lmp": lmp,
-        "lmp_left_out": sum(reddit["lmp_num_skipped"].values()),
+        "lmp_left_out": sum(reddit.lmp_num_skipped.values()),
     }
     section = Section(
         "reddit",
@@ -38,7 +39,7 @@ def report(results: Mapping[str, Any]) -> Report:
     )
 
 
-def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure], shares: list[Figure]) -> str:
+def reddit_answer(tests: Mapping[str, PairedTest], of_logs: list[Figure], shares: list[Figure]) -> str:
     """States which side is likelier.
 
     The test uses log-perplexities, because a few pairs could dominate a test of perplexities.
@@ -46,15 +47,15 @@ def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure],
     parts = []
     for t_log, share in zip(of_logs, shares, strict=True):
         test = tests[share.label]
-        if test["t_log"] is None:
-            why = "there is only one pair" if test["num_pairs"] == 1 else "all pairs have the same difference"
+        if test.t_log is None or test.p_value_log is None:
+            why = "there is only one pair" if test.num_pairs == 1 else "all pairs have the same difference"
             parts.append(f"{share.label}: unknown, because {why}")
-        elif test["p_value_log"] >= test["alpha"]:
+        elif test.p_value_log >= test.alpha:
             parts.append(
                 f"{share.label}: neither side is significantly likelier (t = {t_log.shown} for log perplexities)"
             )
         else:
-            side = "stereotyped" if test["t_log"] < 0 else "other"
+            side = "stereotyped" if test.t_log < 0 else "other"
             parts.append(
                 f"{share.label}: the {side} side is significantly likelier (t = {t_log.shown} for log perplexities; "
                 f"the stereotyped side is likelier in {share.shown} of pairs)"

@@ -287,8 +287,8 @@ def test_where_no_cell_has_two_replies_noise_is_not_known():
     results = gen_bias(cells, confidence_level=0.95)
 
     assert (results.noise_floor, results.partial_noise_floor, results.summed_cluster_noise_floor) == (None, None, None)
-    assert results.intervals["full_gen_bias"] is None
-    assert results.no_intervals["full_gen_bias"] == FEW_REPLIES_REASON
+    assert results.intervals.full_gen_bias is None
+    assert results.no_intervals.full_gen_bias == FEW_REPLIES_REASON
     with pytest.raises(ValueError, match=r"debias=True .* in 1 templates \(such as 'a {}'\)"):
         gen_bias(cells, debias=True)
 
@@ -352,9 +352,9 @@ def test_intervals_and_reasons_have_the_shape_of_the_values():
     for results in (plain._asdict(), debiased._asdict()):
         assert json.loads(json.dumps(results, allow_nan=False)) == results
     assert plain.intervals == debiased.intervals
-    low, high = plain.intervals["full_gen_bias"]
+    low, high = plain.intervals.full_gen_bias
     assert low < debiased.full_gen_bias < high
-    narrow, wide = (1000 * bound for bound in gen_bias(cells, confidence_level=0.5, scale=1).intervals["full_gen_bias"])
+    narrow, wide = (1000 * bound for bound in gen_bias(cells, confidence_level=0.5, scale=1).intervals.full_gen_bias)
     assert low < narrow < wide < high
     with_interval = 0
     for value, bounds, reason in leaves(plain._asdict(), plain.intervals, plain.no_intervals):
