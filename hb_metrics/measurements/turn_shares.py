@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from hb_metrics.layout.figure import Bounds, Figure, Unit
 from hb_metrics.layout.numbers import axis_label, count
@@ -7,6 +8,19 @@ from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.reply_shares import reply_share_changes
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares, reply_shares
 from hb_metrics.run.replies import FlaggedReplies
+
+
+class Change(Protocol):
+    """A change in a figure, with its interval or the reason why it has none."""
+
+    @property
+    def change(self) -> float: ...
+
+    @property
+    def interval(self) -> Bounds | None: ...
+
+    @property
+    def reason(self) -> str | None: ...
 
 
 @dataclass(frozen=True)
@@ -49,7 +63,7 @@ def turn_share_figures(name: str, shares: TurnShares, unit: Unit = "share") -> l
     return [figure._replace(unit=unit, part_of=f"{name} by turn", is_main=False) for figure in figures]
 
 
-def change_figure(name: str, change: PairedChange, confidence_level: float) -> Figure:
+def change_figure(name: str, change: Change, confidence_level: float) -> Figure:
     return Figure(
         name,
         change.change,

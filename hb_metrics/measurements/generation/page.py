@@ -28,6 +28,7 @@ from hb_metrics.measurements.generation.turn_figures import (
     turn_figures,
     turn_sentences,
 )
+from hb_metrics.measurements.generation.typed_results import Generation, RefusalShares, Turns, generation_of
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.stats.bias_values import DescriptorKey
 
@@ -39,9 +40,9 @@ SHORT_SHARE = 0.5
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    generation, run = results["generation"], results["run"]
+    generation, run = generation_of(results), results["run"]
     listed = figures(results)
-    by_turn = turn_figures(generation["turns"]) if "turns" in generation else []
+    by_turn = turn_figures(generation.turns) if generation.turns else []
     parts = by_part(listed)
     embedded = run["style_classifier"]["is_embedded"]
     whole = {figure.name: figure for figure in parts[""]}
@@ -50,8 +51,8 @@ def report(results: Mapping[str, Any]) -> Report:
         "run": run,
         "embedded": embedded,
         "generation": generation,
-        "bias": generation["gen_bias"],
-        "leakage": generation["identity_leakage"],
+        "bias": generation.gen_bias,
+        "leakage": generation.identity_leakage,
         "parts": parts,
         "whole": whole,
         "names": names,
@@ -62,7 +63,7 @@ def report(results: Mapping[str, Any]) -> Report:
     }
     sections = [
         Section("generation", "Generation bias", render("generation/generation.html.jinja", context), _plots(context)),
-        *([_turns(generation, parts, run["generation"]["follow_ups"])] if "turns" in generation else []),
+        *([_turns(generation.turns, parts, run["generation"]["follow_ups"])] if generation.turns else []),
         _terms(generation),
         *frequency_section(generation),
         _refusals(generation, parts),
@@ -73,13 +74,13 @@ def report(results: Mapping[str, Any]) -> Report:
         "their bias values in <code>bias_values.parquet</code>"
     )
     style = [generation_answer(context["whole"], parts.get(AXES, [])), names]
-    if generation["short_share"] >= SHORT_SHARE:
+    if generation.short_share >= SHORT_SHARE:
         style = [
-            f"{share(generation['short_share'])} of the replies have fewer than {SHORT} words, so their style cannot "
+            f"{share(generation.short_share)} of the replies have fewer than {SHORT} words, so their style cannot "
             "show how people are treated."
         ]
     answers = [*style, refusals_answer(generation, parts)]
-    answers += turn_sentences(generation["turns"])[:1] if "turns" in generation else []
+    answers += turn_sentences(generation.turns)[:1] if generation.turns else []
     return Report(
         sections,
         answer=" ".join(filter(None, answers)),
@@ -117,12 +118,12 @@ def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
     )
 
 
-def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
-    if groups is None:
+def names_answer(groups: Figure | None, generation: Generation) -> str:
+    if groups is None or generation.name_groups is None:
         return ""
-    if groups.value is None:
+    p_value = generation.name_groups.p
+    if p_value is None:
         return f"It is unknown whether replies differ between groups of names: {groups.no_interval}."
-    p_value = generation["name_groups"]["p"]
     verb = "differs" if p_value < ALPHA else "does not differ"
     return (
         f"The style of replies {verb} significantly between groups of names (p = {p_value:.3g}): {groups.name} "
@@ -130,8 +131,8 @@ def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
     )
 
 
-def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
+def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:
+    rows, p_value = parts.get("Refusals by axis"), generation.refusals.refusals.p_between_axes
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
     refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
@@ -148,17 +149,16 @@ def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
             if value is not None and row.known is not None:
                 key = DescriptorKey(None, row.label)
                 ours[key], theirs[key] = row.known, value
-        correlations[model] = correlation_with_bias(ours, theirs)["spearman_rho"]
+        correlations[model] = correlation_with_bias(ours, theirs).spearman_rho
     return correlations
 
 
-def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> str:
-    if not counted["num"]:
+def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
+    if not shares.num:
         return f"None of the replies is a {kind.removesuffix('s')} ({figure.interval_words})."
     text = f"{figure.detail} replies ({figure.shown}; {figure.interval_words}) are {kind}."
     verdicts = []
-    for name, between in (("p_between_descriptors", "terms"), ("p_between_axes", "axes")):
-        p_value = counted[name]
+    for p_value, between in ((shares.p_between_descriptors, "terms"), (shares.p_between_axes, "axes")):
         if p_value is not None:
             verb = "differs" if p_value < ALPHA else "does not differ"
             verdicts.append(f"{verb} significantly between {between} (p = {p_value:.2g})")
@@ -174,9 +174,8 @@ def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     return plots
 
 
-def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
-    turns = generation["turns"]
-    number = len(turns["by_turn"])
+def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
+    number = len(turns.by_turn)
     shares = [f"{name} by turn" for name in (UPTAKE_BY_TURN, REFUSALS_BY_TURN)]
     context = {
         "turns": turns,
@@ -193,15 +192,15 @@ def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], fol
     return Section("turns", "By turn", render("generation/turns.html.jinja", context), {"turns-plot": [plot]})
 
 
-def _terms(generation: Mapping[str, Any]) -> Section:
+def _terms(generation: Generation) -> Section:
     by_cluster = terms.terms_by_cluster(generation)
     strips = []
     for (cluster, of_cluster), mean in zip(by_cluster.items(), terms.cluster_means(generation), strict=True):
         strips.append(strip_figure(of_cluster, cluster, mean))
     context = {
-        "terms": generation["by_descriptor"],
+        "terms": generation.by_descriptor,
         "clusters": list(by_cluster),
-        "num_examples": len(generation["examples"]),
+        "num_examples": len(generation.examples),
     }
     return Section(
         "terms",
@@ -211,7 +210,7 @@ def _terms(generation: Mapping[str, Any]) -> Section:
     )
 
 
-def frequency_section(generation: Mapping[str, Any]) -> list[Section]:
+def frequency_section(generation: Generation) -> list[Section]:
     drawn, known = terms.one_word_terms(generation), terms.frequencies(generation)
     if not drawn:
         return []
@@ -223,13 +222,13 @@ def frequency_section(generation: Mapping[str, Any]) -> list[Section]:
         values = [term.value for term in of_cluster]
         rho[cluster] = correlation_with_bias(frequency_of, dict(zip(keys, values, strict=True)))
     context = {
-        **generation["frequencies"],
+        **vars(generation.frequencies),
         "clusters": list(drawn),
         "rho": rho,
         "by_term": list(zip(*drawn.values(), strict=True)),
         "num_terms": len(first),
         "num_never": per_million.count(0),
-        "num_several_words": sum(row is not None and not row["one_word"] for row in known),
+        "num_several_words": sum(row is not None and not row.one_word for row in known),
         "num_unknown": known.count(None),
     }
     plots = [frequency_figure(of_cluster, cluster) for cluster, of_cluster in drawn.items()]
@@ -237,8 +236,8 @@ def frequency_section(generation: Mapping[str, Any]) -> list[Section]:
     return [Section("frequency", "Style and frequency", html, {"frequency-plot": plots})]
 
 
-def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> Section:
-    found = generation["refusals"]
+def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Section:
+    found = vars(generation.refusals)
     whole = {figure.name: figure for figure in parts[""]}
     rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in KINDS}
     context = {
@@ -246,8 +245,8 @@ def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) 
         "rows": rows,
         "found": found,
         "num_shown": NUM_TERMS,
-        "level": share(found["refusals"]["confidence_level"], 0),
-        "num_shuffles": found["refusals"]["num_shuffles"],
+        "level": share(generation.refusals.refusals.confidence_level, 0),
+        "num_shuffles": generation.refusals.refusals.num_shuffles,
     }
     drawn = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
     return Section(

@@ -12,6 +12,7 @@ from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, TURNS, figures
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts, offensiveness_of
+from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_EXTREMES = 10
 
@@ -59,15 +60,15 @@ def extremes(prompts: Texts) -> list[tuple[str, list[tuple[str, float]], list[tu
     """
     known = list(prompts.by_template)
     chosen = [template for template in paper.PRINTED["offensive_extremes_templates"] if template in known] or known[:1]
-    terms: list[dict[str, Any]] = []
+    values_of = {}
     for axis, of_axis in prompts.by_descriptor_and_template.items():
-        terms += [{"axis": axis, "descriptor": name, "values": values} for name, values in of_axis.items()]
-    names, rows = term_names(terms, terms), []
+        values_of |= {DescriptorKey(axis, name): by_template for name, by_template in of_axis.items()}
+    names, rows = term_names(list(values_of), list(values_of)), []
     for template in chosen:
         values = []
-        for name, term in zip(names, terms, strict=True):
-            if term["values"].get(template) is not None:
-                values.append((name, term["values"][template]))
+        for name, by_template in zip(names, values_of.values(), strict=True):
+            if template in by_template:
+                values.append((name, by_template[template]))
         values.sort(key=lambda row: (row[1], row[0]))
         shown = min(NUM_EXTREMES, len(values) // 2)
         rows.append((template, values[:shown], values[::-1][:shown]))

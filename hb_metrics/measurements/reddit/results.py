@@ -14,6 +14,7 @@ class PairedTest:
     Attributes:
         num_read: The number of pairs in the file.
         num_skipped: The numbers of pairs that were not scored, by reason.
+        num_duplicates: The number of pairs that are also in the training split. `None` if it is unknown.
     """
 
     t: float | None
@@ -39,7 +40,7 @@ class PairedTest:
     num_skipped: dict[str, int]
     num_identical: int
     num_repeated: int
-    num_duplicates: int
+    num_duplicates: int | None
 
 
 @dataclass(frozen=True)
