@@ -21,6 +21,7 @@ from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import generation_results, refusals_results, style_means_table
+from hb_metrics.measurements.generation.typed_results import Frequencies, Frequency, Generation, ShownReply
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import likelihood_results
@@ -127,6 +128,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         "num_prompts": len(replies.ids) + 5,
         "num_replies": len(replies.ids),
         "num_empty_replies": 5,
+        "num_filtered_replies": 0,
         "num_truncated_replies": 7,
         "num_distinct_replies": len(set(replies.texts)),
         "short_share": 0.0,
@@ -135,8 +137,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         "num_unclosed_reasoning": 0,
         "mean_num_reasoning_tokens": 40.5,
         "shown_replies": [
-            {"prompt": prompt, "reply": text, "reasoning": None}
-            for prompt, text in zip(replies.prompts[:3], replies.texts[:3], strict=True)
+            ShownReply(prompt, text, None) for prompt, text in zip(replies.prompts[:3], replies.texts[:3], strict=True)
         ],
         "num_cut_for_classifier": 0,
         "num_left_out_prompts": 0,
@@ -144,23 +145,18 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         "identity_leakage": None,
         "mean_num_tokens": 12.5,
     }
-    keys = sorted({(row["axis"], row["descriptor"]) for row in computed["by_descriptor"]})
-    frequencies = {
-        "source": "chats.csv",
-        "is_default": False,
-        "num_without": 1,
-        "by_descriptor": [
-            {"axis": axis, "descriptor": name, "per_million": 3.5 * (index % 4) ** 3, "one_word": " " not in name}
-            for index, (axis, name) in enumerate(keys[1:])
-        ],
-    }
+    keys = sorted({(row.axis, row.descriptor) for row in computed.by_descriptor})
+    known = [
+        Frequency(axis, name, 3.5 * (index % 4) ** 3, " " not in name) for index, (axis, name) in enumerate(keys[1:])
+    ]
+    frequencies = Frequencies("chats.csv", False, num_without=1, by_descriptor=known)
     rules = read_refusal_rules()
     found = refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
     names = reply_shares(FlaggedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
     named, terms = nouns_of(load_table("v1.0-small"), replies.ids), zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)), 0.95)
     more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": frequencies}
-    return as_stored({**counts, **computed, **more}), biases
+    return as_stored(Generation(**counts, **computed._asdict(), **more)), biases
 
 
 def offensiveness_of(texts, seed=0, level=None):

@@ -137,7 +137,7 @@ def test_parts_without_an_interval_in_any_run_are_left_out(copied, tmp_path):
     def without(results):
         bias = results["generation"]["gen_bias"]
         bias["intervals"]["partial_gen_bias"]["Hate"] = None
-        bias["no_intervals"] = {"partial_gen_bias": {"Hate": "too few replies"}}
+        bias["no_intervals"]["partial_gen_bias"]["Hate"] = "too few replies"
 
     change_results(copied[0], without)
     rows = compared(copied[:2], tmp_path, NAMES[:2]).table("Partial Gen Bias by cluster of the runs")

@@ -12,6 +12,7 @@ from hb_metrics.measurements.generation import GENERATION, terms
 from hb_metrics.measurements.generation.figures import figures
 from hb_metrics.measurements.generation.page import frequency_section, generation_answer, rank_correlations
 from hb_metrics.measurements.generation.plots import frequency_figure
+from hb_metrics.measurements.generation.typed_results import generation_of as results_of
 from hb_metrics.stats.intervals import FEW_REPLIES_REASON
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 from tests.hb_metrics.made_results import AXES, LABELS, full_run, generation_of, replies_to, some_prompts
@@ -123,7 +124,7 @@ def test_a_classifier_without_clusters_has_none():
     generation, _ = generation_of(replies_to(some_prompts()), labels=labels, clusters=None)
 
     assert not [figure for figure in figures({"generation": generation}) if "by cluster" in figure.part_of]
-    assert terms.terms_by_cluster(generation) == {}
+    assert terms.terms_by_cluster(results_of({"generation": generation})) == {}
 
 
 def full(value, bounds, no_interval=None):
@@ -163,11 +164,12 @@ def test_frequencies_are_of_one_word_terms(generation):
     one_word = [row for row in rows if known.get((row["axis"], row["descriptor"]), {}).get("one_word")]
     per_million = [known[row["axis"], row["descriptor"]]["per_million"] for row in one_word]
 
-    (section,) = frequency_section(generation)
+    typed = results_of({"generation": generation})
+    (section,) = frequency_section(typed)
     assert re.search(rf"{len(rows) - 1 - len(one_word)} terms .* several words", section.html)
     assert re.search("[^0-9]1 terms .* frequency is unknown", section.html)
     assert 0 in per_million
-    for cluster, of_cluster in terms.one_word_terms(generation).items():
+    for cluster, of_cluster in terms.one_word_terms(typed).items():
         expected = [(row["descriptor"], value) for row, value in zip(one_word, per_million, strict=True)]
         assert [(term.name, term.per_million) for term in of_cluster] == expected
         rho = spearmanr(per_million, [row["clusters"][cluster] for row in one_word]).statistic
