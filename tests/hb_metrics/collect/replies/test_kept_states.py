@@ -21,6 +21,7 @@ from tests.hb_metrics.collect.test_architectures import longrope
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer, small_model
 
 TURNS = 3
+THINKING = ("thoughts", "rewriting")
 SAMPLE = Decoding(sample=True, temperature=1.5, top_k=40, max_new_tokens=8)
 # Numbers the messages from the last to the first, so each turn changes all of them.
 REWRITING = "{% for message in messages %}{{ loop.revindex ~ message.content }}{% endfor %}"
@@ -33,7 +34,7 @@ CHANGES = {  # the changes take effect at the second turn
 
 
 def model_and_tokenizer(name):
-    if name in ("thoughts", "rewriting"):  # the template leaves thoughts out of later turns
+    if name in THINKING:  # the template leaves thoughts out of later turns
         tokenizer = chat_tokenizer("r1")
         tokenizer.chat_template = REWRITING if name == "rewriting" else tokenizer.chat_template
         model = untrained_model(tokenizer)
@@ -49,7 +50,9 @@ def model_and_tokenizer(name):
 
 def first_turn(name, decoding=SAMPLE):
     table = load_table("v1.0").take(np.arange(0, 300_000, 30_000))
-    requests = make_requests(table, decoding=decoding, max_reasoning_tokens=40 if name == "thoughts" else None)
+    requests = make_requests(
+        table, decoding=decoding, max_reasoning_tokens=40 if name in ("thoughts", "rewriting") else None
+    )
     return with_follow_ups(requests, table["template"].to_pylist(), TURNS)
 
 
