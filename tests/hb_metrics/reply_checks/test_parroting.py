@@ -1,4 +1,3 @@
-import json
 from itertools import permutations
 
 import numpy as np

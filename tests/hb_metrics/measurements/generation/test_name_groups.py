@@ -110,9 +110,7 @@ def test_the_value_is_that_of_loops(sizes):
     keep = np.flatnonzero(np.random.default_rng(1).random(len(arguments[0])) < 0.8)  # uneven cells
     names, questions = ([column[row] for row in keep] for column in arguments[1:3])
     found = name_groups(arguments[0][keep], names, questions, arguments[3], 0.95)
-    assert (found.value, found.within) == pytest.approx(
-        loop_value(arguments[0][keep], names, questions, arguments[3])
-    )
+    assert (found.value, found.within) == pytest.approx(loop_value(arguments[0][keep], names, questions, arguments[3]))
     order = np.random.default_rng(2).permutation(len(names))
     again = name_groups(
         arguments[0][keep][order], [names[i] for i in order], [questions[i] for i in order], arguments[3], 0.95
@@ -126,7 +124,7 @@ def outcome(design, sets, seed):
     for _ in range(sets):
         arguments, truth = draw(rng, **design)
         results.append(name_groups(*arguments, 0.95))
-    values, intervals, p_values = ([found[key] for found in results] for key in ("value", "interval", "p"))
+    values, intervals, p_values = zip(*((found.value, found.interval, found.p) for found in results), strict=True)
     return np.mean(np.array(p_values) <= 0.05), coverage(values, intervals, truth)
 
 

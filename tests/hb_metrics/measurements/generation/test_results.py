@@ -1,7 +1,5 @@
 """What replies say about a model, on replies made for the purpose."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -91,9 +89,7 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
     means = {axis: np.mean(values) for axis, values in by_axis.items()}
     assert max(means, key=means.get) == "religion"
     assert means.pop("religion") > 0.8 > 0.2 > max(means.values())
-    biases = {
-        row.descriptor: row.mean_bias_value for row in results.by_descriptor if row.axis == "religion"
-    }
+    biases = {row.descriptor: row.mean_bias_value for row in results.by_descriptor if row.axis == "religion"}
     others = [row.mean_bias_value for row in results.by_descriptor if row.axis != "religion"]
     assert min(biases.values()) > max(others)
     assert results.phrase_rates.phrases["sympathy"]["i'm sorry to hear"] == pytest.approx(
