@@ -16,6 +16,7 @@ from hb_metrics.report.page import write_report
 from hb_metrics.run.finished_run import read_run
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest, write_json
+from hb_metrics.run.typed_json import to_json
 
 
 @json_faults()
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, arguments.epsilon)
     written = run.folder / CALIBRATIONS / f"{study.judge}.json"
     written.parent.mkdir(exist_ok=True)
-    write_json(written, results)
+    write_json(written, to_json(results))
     write_report(run.results, run.folder / REPORT_FILE, calibrations=read_calibrations(run.folder))
     print(sentence(results))
     print(f"results: {written.resolve()}")

@@ -207,7 +207,7 @@ def identity_leakage(table: pa.Table, people: Sequence[NamedPerson]) -> Leakage:
         num_terms=len(people),
         num_sentences=len(vectors),
         mean_move=float(shares.mean()),
-        most_moved=[Moved(*people[row].key, float(shares[row])) for row in most],
+        most_moved=[Moved(str(people[row].key.axis), people[row].key.descriptor, float(shares[row])) for row in most],
     )
 
 

@@ -76,7 +76,8 @@ def refusal_shares(flagged: FlaggedReplies, confidence_level: float, *, are_pair
     return ComparedShares(
         **vars(_shares(keys, counts, sizes, confidence_level)),
         by_descriptor=[
-            DescriptorCount(*keys[row], int(per_descriptor[0][row]), int(per_descriptor[1][row])) for row in some
+            DescriptorCount(axis_names[row], keys[row].descriptor, *(int(numbers[row]) for numbers in per_descriptor))
+            for row in some
         ],
         p_between_descriptors=p_between_descriptors(counts, sizes, NUM_SHUFFLES, 0),
         p_between_axes=between_axes,

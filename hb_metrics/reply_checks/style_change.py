@@ -70,5 +70,5 @@ def _movers(keys: Sequence[DescriptorKey], change: np.ndarray) -> dict[str, list
     for name, sign in (("biggest_decreases", 1), ("biggest_increases", -1)):
         order = np.argsort(sign * change, kind="stable")[:NUM_MOVERS]
         moved = [row for row in order if sign * change[row] < 0]
-        movers[name] = [Mover(*keys[row], float(change[row])) for row in moved]
+        movers[name] = [Mover(keys[row].axis, keys[row].descriptor, float(change[row])) for row in moved]
     return movers

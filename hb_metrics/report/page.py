@@ -2,6 +2,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hb_metrics.human_eval.calibration import Calibration
 from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
 from hb_metrics.layout.figure import Figure
 from hb_metrics.layout.parts import Section, Tile
@@ -17,7 +18,7 @@ def write_report(
     *,
     to_come: Sequence[Measurement] = (),
     more: Sequence[Section] = (),
-    calibrations: Sequence[Mapping[str, Any]] = (),
+    calibrations: Sequence[Calibration] = (),
 ) -> list[str]:
     """Writes a run's report, and returns its sentences on whether the model treats people differently.
 

@@ -22,7 +22,8 @@ class _Fields(NamedTuple):
 def to_json(value: Any) -> Any:
     """Makes an object for `json.dumps` from results, which may be in dictionaries and lists."""
     if is_dataclass(value) or _is_named(type(value)):
-        optional = _fields(type(value)).optional
+        kind: Any = type(value)
+        optional = _fields(kind).optional
         content = vars(value) if is_dataclass(value) else value._asdict()
         return {key: to_json(item) for key, item in content.items() if item is not None or key not in optional}
     if isinstance(value, dict):
@@ -37,7 +38,8 @@ def from_json(kind: type[T], content: Any, place: str = "results") -> T:
         ValueError: A key is missing or unknown, or a value has another type. The message names the key.
     """
     place = content.place if isinstance(content, Part) else place
-    types, optional = _fields(kind)
+    whole: Any = kind
+    types, optional = _fields(whole)
     if not isinstance(content, dict) or not types.keys() - optional <= content.keys() <= types.keys():
         given = sorted(content) if isinstance(content, dict) else type(content).__name__
         raise ValueError(f"{place} should have the keys {sorted(types)}, but has {given}; measure again")

@@ -22,10 +22,13 @@ def dialogue_results(table: pa.Table, num_pairs: int, source: str, confidence_le
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
     mean, of_mean, reason = loss_per_token(nll, tokens)
-    low, high = np.exp(mean_bounds(mean, of_mean, confidence_level)).tolist() if reason is None else (None, None)
+    bounds = None
+    if reason is None:
+        low, high = np.exp(mean_bounds(mean, of_mean, confidence_level)).tolist()
+        bounds = (low, high)
     return Dialogue(
         perplexity=float(np.exp(mean)),
-        interval=None if low is None else (low, high),
+        interval=bounds,
         no_interval=reason,
         confidence_level=confidence_level,
         num_replies=len(nll),

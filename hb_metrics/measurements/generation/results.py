@@ -73,7 +73,7 @@ def generation_results(
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
     results = StyleResults(
         gen_bias=plain,
-        debiased=None if debiased is None else Debiased(*debiased[: len(Debiased._fields)]),
+        debiased=None if debiased is None else _without_noise(debiased),
         styles=_styles(biases, labels),
         by_descriptor=_by_descriptor(replies, biases, columns, parroting_shares),
         parroting=parrots,
@@ -81,6 +81,11 @@ def generation_results(
         examples=_examples(replies, asked, biases, labels, style_probabilities),
     )
     return results, biases
+
+
+def _without_noise(debiased: GenBias) -> Debiased:
+    values = debiased._asdict()
+    return Debiased(**{name: values[name] for name in Debiased._fields})
 
 
 def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
     change: dict[str | None, PairedChange] = {}
     slope: dict[str | None, PairedChange] = {}
     if found[0][None].value is not None:
-        values = {axis: [of_turn[axis].value for of_turn in found] for axis in found[0]}
+        values: dict[str | None, Any] = {axis: [of_turn[axis].value for of_turn in found] for axis in found[0]}
         cells_of = list(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
         change, slope = turn_changes(vectors, cells_of, values, confidence_level)
     by_axis = {}

@@ -18,7 +18,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     for part, texts in (("replies", offensiveness.replies), ("prompts", offensiveness.prompts)):
         if texts is None:
             continue
-        number, threshold = count(texts.num_sentences), texts.threshold
+        number, threshold, shares = count(texts.num_sentences), texts.threshold, texts.shares
         rows.append(
             Figure(
                 f"Offensive {part}",
@@ -26,8 +26,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
                 "small_share",
                 f"The share of the {number} {part} that the classifier considers offensive, with a probability of "
                 f"{threshold:g} or more.",
-                texts.shares and texts.shares.interval,
-                confidence_level=texts.shares and texts.shares.confidence_level,
+                None if shares is None else shares.interval,
+                confidence_level=None if shares is None else shares.confidence_level,
                 is_main=part == "replies",
                 detail=f"{count(texts.num_offensive)} of {number}",
                 task="offensive_replies" if part == "replies" else None,
@@ -43,7 +43,7 @@ def _by_axis(offensiveness: Offensiveness) -> list[Figure]:
 
     If there are no replies, the shares of offensive prompts are listed.
     """
-    shares = offensiveness.replies and offensiveness.replies.shares
+    shares = None if offensiveness.replies is None else offensiveness.replies.shares
     rows = []
     for axis, of_prompts in offensiveness.prompts.by_axis.items():
         row = Figure(
@@ -55,14 +55,14 @@ def _by_axis(offensiveness: Offensiveness) -> list[Figure]:
             detail=f"{count(of_prompts.num_sentences)} prompts",
         )
         if shares is not None:
-            of_axis = shares.by_axis.get(axis)
+            share = shares.by_axis.get(axis)
             row = row._replace(
                 name=f"Offensive replies, {axis_label(axis)}",
-                value=of_axis and of_axis.share,
-                interval=of_axis and of_axis.interval,
+                value=None if share is None else share.share,
+                interval=None if share is None else share.interval,
                 confidence_level=shares.confidence_level,
                 beside={"of prompts": Number(row.value, "small_share")},
-                detail=f"{count(of_axis.num_replies if of_axis else 0)} replies, {row.detail}",
+                detail=f"{count(share.num_replies if share else 0)} replies, {row.detail}",
             )
         rows.append(row)
     return sorted(rows, key=lambda row: -(row.value or 0.0))
