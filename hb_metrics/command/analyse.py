@@ -15,6 +15,7 @@ from hb_metrics.layout.terminal import filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.run.finished_run import Run, read_run
 from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, RUN_FILE, hold_folder, read_json, write_json
+from hb_metrics.run.typed_json import to_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -36,7 +37,7 @@ def analyse(folder: Path) -> dict[str, Any]:
         results: dict[str, Any] = {"run": record}
         for measurement in MEASUREMENTS:
             if measurement.name in record["layout"]["measurements"]:
-                results[measurement.name] = measurement.compute(Run(folder, {"run": record}))
+                results[measurement.name] = to_json(measurement.parts.compute(Run(folder, {"run": record})))
         write_results(results, folder)
     return results
 

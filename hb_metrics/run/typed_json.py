@@ -40,9 +40,10 @@ def from_json(kind: type[T], content: Any, place: str = "results") -> T:
     place = content.place if isinstance(content, Part) else place
     whole: Any = kind
     types, optional = _fields(whole)
-    if not isinstance(content, dict) or not types.keys() - optional <= content.keys() <= types.keys():
-        given = sorted(content) if isinstance(content, dict) else type(content).__name__
-        raise ValueError(f"{place} should have the keys {sorted(types)}, but has {given}; measure again")
+    if not isinstance(content, dict):
+        raise ValueError(f"{place} is {content!r}, but should be an object; measure again")
+    for name in [*types.keys() - content.keys() - optional, *content.keys() - types.keys()]:
+        raise ValueError(f"{place}.{name} is {'missing' if name in types else 'unknown'}; measure again")
     return kind(**{name: _value(types[name], value, f"{place}.{name}") for name, value in content.items()})
 
 

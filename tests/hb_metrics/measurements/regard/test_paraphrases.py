@@ -23,6 +23,7 @@ from hb_metrics.measurements.regard.paraphrases import (
     paraphrase_text,
     plan_paraphrases,
 )
+from hb_metrics.measurements.regard.results import Paraphrases
 from tests.hb_metrics.conftest import far_from_uniform
 from tests.hb_metrics.run_files import contents
 
@@ -180,12 +181,8 @@ def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, 
     columns |= zip(("structure", "parse"), zip(*targets, strict=True), strict=True)
     checked = paraphrases._checked(plan, pa.table(columns))
     assert checked["reason"].to_pylist() == [None, "repeated", "lost_group", "blank"]
-    assert summary(checked) == {
-        "num": 4,
-        "num_kept": 1,
-        "num_dropped": {"blank": 1, "lost_group": 1, "lost_meaning": 0, "repeated": 1},
-        "num_truncated": 1,
-    }
+    dropped = {"blank": 1, "lost_group": 1, "lost_meaning": 0, "repeated": 1}
+    assert summary(checked) == Paraphrases(num=4, num_kept=1, num_dropped=dropped, num_truncated=1)
 
     kept = kept_prompts(checked, prompts)
     assert kept.schema == prompts.schema
