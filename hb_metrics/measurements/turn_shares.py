@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from hb_metrics.layout.figure import Bounds, Figure, Unit
 from hb_metrics.layout.numbers import axis_label, count
@@ -10,17 +9,19 @@ from hb_metrics.reply_checks.refusal_shares import ComparedShares, Share, Shares
 from hb_metrics.run.replies import FlaggedReplies
 
 
-class Change(Protocol):
-    """A change in a figure, with its interval or the reason why it has none."""
+@dataclass(frozen=True)
+class TurnChange:
+    """A change from the first turn to the last, or a slope per turn (see `PairedChange`)."""
+
+    first: float
+    second: float
+    interval: Bounds | None
+    relative_interval: Bounds | None
+    reason: str | None
 
     @property
-    def change(self) -> float: ...
-
-    @property
-    def interval(self) -> Bounds | None: ...
-
-    @property
-    def reason(self) -> str | None: ...
+    def change(self) -> float:
+        return self.second - self.first
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def turn_share_figures(name: str, shares: TurnShares, unit: Unit = "share") -> l
     return [figure._replace(unit=unit, part_of=f"{name} by turn", is_main=False) for figure in figures]
 
 
-def change_figure(name: str, change: Change, confidence_level: float) -> Figure:
+def change_figure(name: str, change: PairedChange | TurnChange, confidence_level: float) -> Figure:
     return Figure(
         name,
         change.change,

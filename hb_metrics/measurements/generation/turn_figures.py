@@ -1,7 +1,7 @@
 from hb_metrics.layout.figure import PLAIN, Figure, Number
 from hb_metrics.layout.numbers import axis_label, bias, counted, share
-from hb_metrics.measurements.generation.typed_results import NameGroups, TurnChange, Turns, TurnValue
-from hb_metrics.measurements.turn_shares import change_figure, turn_share_figures
+from hb_metrics.measurements.generation.typed_results import NameGroups, Turns, TurnValue
+from hb_metrics.measurements.turn_shares import TurnChange, change_figure, turn_share_figures
 
 BY_TURN = "Full Gen Bias by turn"
 UPTAKE_BY_TURN, REFUSALS_BY_TURN = "Replies that name the term", "Refusals"

@@ -11,8 +11,8 @@ from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.layout.figure import pair
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.results import match_refusals, served_counts
-from hb_metrics.measurements.generation.typed_results import AxisTurns, NameGroups, TurnChange, Turns, TurnValue
-from hb_metrics.measurements.turn_shares import turn_shares
+from hb_metrics.measurements.generation.typed_results import AxisTurns, NameGroups, Turns, TurnValue
+from hb_metrics.measurements.turn_shares import TurnChange, turn_shares
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from hb_metrics.identity_leakage.leakage import Leakage
-from hb_metrics.measurements.turn_shares import TurnShares
+from hb_metrics.measurements.turn_shares import TurnChange, TurnShares
 from hb_metrics.reply_checks.parroting import Parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates
 from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares
@@ -170,21 +170,6 @@ class TurnValue:
     interval: Bounds | None
     is_wide: bool
     no_interval: str | None
-
-
-@dataclass(frozen=True)
-class TurnChange:
-    """A change from the first turn to the last, or a slope per turn (see `PairedChange`)."""
-
-    first: float
-    second: float
-    interval: Bounds | None
-    relative_interval: Bounds | None
-    reason: str | None
-
-    @property
-    def change(self) -> float:
-        return self.second - self.first
 
 
 @dataclass(frozen=True)
