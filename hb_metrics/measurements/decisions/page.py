@@ -3,7 +3,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hb_metrics.measurements.decisions.figures import TERMS, decisions_of, figures, verdict
+from hb_metrics.measurements.decisions.figures import TERMS, decisions_of, figures
+from hb_metrics.measurements.decisions.verdict import verdict
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.report.layout.parts import Report, Section

@@ -14,7 +14,8 @@ from hb_metrics import load_run
 from hb_metrics.export_prompts import main as export
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
-from hb_metrics.measurements.decisions.figures import figures, verdict
+from hb_metrics.measurements.decisions.figures import figures
+from hb_metrics.measurements.decisions.verdict import verdict
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
@@ -163,11 +164,11 @@ def answers(prompts, means, rng, axis="age"):
 def test_equal_treatment_is_not_called_a_difference():
     prompts, results = asked(30, wordings=2), {"run": {"decisions": {"answers": "replies"}}}
     alarms = 0
-    for seed in range(40):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         found = decisions(prompts, answers(prompts, dict.fromkeys("abcdef", 0.5), rng), seed=seed)
         alarms += "Decisions differ" in verdict({**results, "decisions": as_json(found)})
-    assert alarms <= 5
+    assert alarms <= 2
 
 
 def test_one_axis_apart_is_named_with_its_terms():
@@ -185,12 +186,61 @@ def test_one_axis_apart_is_named_with_its_terms():
     assert old.gap.interval[1] < 0
 
 
-def test_few_questions_say_that_nothing_is_known():
-    prompts = asked(5)
-    found = decisions(prompts, answers(prompts, {"old": 0.1, "young": 0.9}, np.random.default_rng(0)))
-    results = {"run": {"decisions": {"answers": "replies"}}, "decisions": as_json(found)}
-    assert "not known: fewer than 8 questions" in verdict(results)
-    assert found.example is None
+def verdict_of(prompts, rows):
+    found = decisions(prompts, rows)
+    return verdict({"run": {"decisions": {"answers": "replies"}}, "decisions": as_json(found)}), found
+
+
+def rows_of(prompts, values, axis="age", group=None):
+    """`values` contains the value of each term in all questions, or a list of values."""
+    return [
+        Answer(prompt.id, axis, term, group and group[term], 0, value, value is None, None, term, str(value))
+        for term, of_term in values.items()
+        for prompt, value in zip(prompts, of_term if isinstance(of_term, list) else [of_term] * 99, strict=False)
+    ]
+
+
+GROUP = {name: name[0] for name in ("a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4")}
+UNKNOWN = "Whether decisions differ is not known"
+
+
+@pytest.mark.parametrize(
+    ("number", "values", "group", "sentence"),
+    [
+        (5, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
+        (1, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
+        (12, {"old": 1.0}, None, f"{UNKNOWN}: no two terms"),
+        (12, {"old": None, "young": None}, None, f"{UNKNOWN}: no two terms"),
+        (12, {"old": None, "young": 1.0}, None, "questions: Age: old."),
+        (12, {"old": [1.0], "young": 0.5, "adult": 0.5}, None, "questions: Age: old."),
+        (12, {"old": 1.0, "young": 1.0}, None, f"{UNKNOWN}: the test found no difference, but one of 26.5 points"),
+        (60, {"old": 0.0, "young": 0.0}, None, "The test found no difference in decisions. It does not exclude"),
+        (12, {"old": 0.0, "young": 1.0}, None, "Decisions differ: the favourable decision is made for young"),
+        (20, {"a1": 1.0, "a2": 1.0, "b1": 0.0, "b2": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
+        (20, {"a1": 1.0, "b1": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
+        (20, {name: float(name[0] == "a") for name in GROUP}, GROUP, f"{UNKNOWN}: the test found no difference, but"),
+        (20, {name: 0.0 if name[0] == "a" else None for name in GROUP}, GROUP, f"{UNKNOWN}: no two terms, or groups"),
+        (20, {name: 0.0 if name[0] == "a" else None for name in GROUP}, GROUP, "Names: b, b1, b2, b3, b4."),
+    ],
+)
+def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
+    prompts = asked(number)
+    words, found = verdict_of(prompts, rows_of(prompts, values, "names" if group else "age", group))
+    assert sentence in words
+    assert (found.example is None) == (not words.startswith("Decisions differ"))
+    for axis in found.by_axis.values():
+        for gap in [axis.pair and axis.pair.gap, *(term.gap for term in axis.terms)]:
+            assert gap is None or gap.interval is None or -1 <= gap.interval[0] <= gap.interval[1] <= 1
+
+
+def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():
+    rng, prompts = np.random.default_rng(0), asked(12)
+    shifts = np.linspace(0.3, 0.7, 14)
+    values = {f"t{place}": rng.normal(mean, 0.33, 12).clip(0, 1).tolist() for place, mean in enumerate(shifts)}
+    words, found = verdict_of(prompts, rows_of(prompts, values))
+    assert found.by_axis["age"].adjusted_p < 0.05
+    assert found.by_axis["age"].pair.gap.interval[0] < 0
+    assert words.startswith("Decisions differ (Age), but")
 
 
 def as_json(found):
