@@ -138,19 +138,14 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
         confidence_level: The level of the interval.
         seed: The seed of the test's signs.
     """
-    compared = [(table[:, terms], reason) for table in tables for terms, reason in [compared_terms(table)]]
-    enough = [table for table, reason in compared if reason is None]
-    parts = [_pair_contributions(table)[0] for table in enough or [table for table, _ in compared]]
-    parts = [part for part in parts if part.shape[1]]
-    number = len(tables[0]) if tables else 0
-    if not parts or number < 2:
+    rows, is_enough = spread_rows(tables)
+    number = len(rows)
+    if number < 2 or not rows.shape[1]:
         return Spread(0.0, 0.0, None, FEW_QUESTIONS)
-    weights = np.concatenate([np.full(part.shape[1], 0.5 / (part.shape[1] * len(parts))) for part in parts])
-    rows = np.concatenate(parts, axis=1) * np.sqrt(weights)
     products = rows @ rows.T
     estimate = (products.sum() - np.trace(products)) / (number * (number - 1))
     value = float(np.sqrt(max(estimate, 0.0)))
-    if not enough:
+    if not is_enough:
         return Spread(value, float(estimate), None, FEW_QUESTIONS)
     mean = rows.mean(axis=0)
     residuals = rows - mean
@@ -178,6 +173,20 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     num_larger = np.count_nonzero(flipped >= products.sum() * (1 - 1e-9))
     p_value = float((1 + num_larger) / (1 + NUM_FLIPS))
     return Spread(value, float(estimate), (float(low), float(high)), None, p_value)
+
+
+def spread_rows(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
+    """Returns the weighted differences between the compared terms of axes: [questions, pairs of terms].
+
+    The squared norm of the rows' true mean is the variance between terms. Also returns whether there are enough common
+    questions for an interval.
+    """
+    compared = [(table[:, terms], reason) for table in tables for terms, reason in [compared_terms(table)]]
+    enough = [table for table, reason in compared if reason is None]
+    parts = [_pair_contributions(table)[0] for table in enough or [table for table, _ in compared]]
+    parts = [part for part in parts if part.shape[1]] or [np.zeros((0, 0))]
+    scaled = [part * np.sqrt(0.5 / max(part.shape[1] * len(parts), 1)) for part in parts]
+    return np.concatenate(scaled, axis=1), bool(enough)
 
 
 def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Gap | None]:

@@ -49,9 +49,9 @@ def decisions(
 ) -> Decisions:
     """Computes the results from the answers to prompts that have an outcome."""
     questions = [prompt.question for prompt in prompts]
-    cells = _cells(prompts, [answer for answer in answers if answer.axis is not None])
+    cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis is not None])
     without = [answer for answer in answers if answer.axis is None]
-    baseline = _cells(prompts, without)[""] if without else None
+    baseline = cells_by_axis(prompts, without)[""] if without else None
     tables = {axis: statistics.question_means(of_axis.values, questions) for axis, of_axis in cells.items()}
     of_terms = [tables[axis] for axis, of_axis in cells.items() if of_axis.groups is None]
     base = None if baseline is None else statistics.question_means(baseline.values, questions)[:, 0]
@@ -86,7 +86,7 @@ class _How(NamedTuple):
     seed: int
 
 
-def _cells(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
+def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
     """Averages the answers by axis, prompt and term. Prompts without a term have the key ""."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
     by_axis: dict[str, list[Answer]] = {}
@@ -167,7 +167,9 @@ def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
     """Adjusts the p-values of axes, and those of terms, with the method of Benjamini and Hochberg."""
     of_axes = iter(_benjamini_hochberg([axis.p_value for axis in by_axis.values()]))
     of_terms = iter(
-        _benjamini_hochberg([term.gap and term.gap.p_value for axis in by_axis.values() for term in axis.terms])
+        _benjamini_hochberg(
+            [None if term.gap is None else term.gap.p_value for axis in by_axis.values() for term in axis.terms]
+        )
     )
     return {
         name: replace(

@@ -8,7 +8,7 @@ from hb_metrics.runs.typed_json import from_json
 
 MEAN, SPREAD, GAP = "Favourable decisions", "Decision spread", "Largest gap in decisions"
 UNANSWERED = "Answers without a decision"
-BASELINE, TERMS = "Decisions compared with no term", "Decisions by term"
+BASELINE, TERMS, TERM_GAP = "Decisions compared with no term", "Decisions by term", "Gap to the axis"
 
 
 def decisions_of(results: Mapping[str, Any]) -> Decisions:
@@ -19,7 +19,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     decisions = decisions_of(results)
     level = decisions.confidence_level
     meaning = "The mean decision about people. The interval is for other questions of the same kind."
-    found = [_figure(MEAN, decisions.mean, level, meaning=meaning)._replace(unit="share")]
+    found = [_figure(MEAN, decisions.mean, level, meaning=meaning)._replace(unit="share", higher_is_better=True)]
     if decisions.spread is not None:
         meaning = (
             "The standard deviation between the terms of an axis, in the share of favourable decisions. It would be 0 "
@@ -83,20 +83,21 @@ def _of_axis(label: str, axis: Axis, level: float) -> list[Figure]:
 
 
 def _of_terms(label: str, axis: Axis, level: float) -> list[Figure]:
+    """Lists the gap of each term to the mean of its axis. Groups of names have only their mean decision."""
     rows = []
     for term in axis.terms:
         row = Figure(
-            f"Decisions, {term.name} ({label})",
+            f"{MEAN}, {term.name} ({label})",
             term.mean,
             "share",
-            part_of=TERMS,
             is_main=False,
             detail=f"{count(term.num_answers)} answers",
         )
         if term.gap is not None:
-            gap = Number(term.gap.value, "points", term.gap.interval)
-            row = row._replace(beside={"gap to the axis": gap, "adjusted p": Number(term.adjusted_p, "p_value")})
-        rows.append(row)
+            beside = {"favourable": Number(term.mean, "share"), "adjusted p": Number(term.adjusted_p, "p_value")}
+            row = _figure(f"{TERM_GAP}, {term.name} ({label})", term.gap, level, is_main=False, beside=beside)
+            row = row._replace(detail=f"{count(term.num_answers)} answers")
+        rows.append(row._replace(part_of=TERMS))
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
 

@@ -2,20 +2,31 @@
 
 import csv
 import json
+import shutil
+from contextlib import redirect_stdout
 from dataclasses import asdict
+from io import StringIO
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
+from scipy import stats
 
 from hb_dataset.names import read_names
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics import load_run
+from hb_metrics.analyse import analyse
 from hb_metrics.export_prompts import main as export
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.verdict import verdict
+from hb_metrics.report.changes import run_changes
+from hb_metrics.report.comparison import write_comparison
+from hb_metrics.run_tables import COLUMNS
+from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
@@ -77,15 +88,21 @@ def test_answers_that_are_none_are_counted_by_group(names):
     assert found["by_axis"]["names"]["unanswered_pair"]["gap"]["value"] == pytest.approx(20 / 360)
 
 
-def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(tmp_path, vocabulary):
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory, vocabulary):
+    """A run of a loaded model with terms."""
+    tmp_path = tmp_path_factory.mktemp("loaded")
     for part in small_model("llama", max_position_embeddings=256):
         part.save_pretrained(tmp_path / "model")
     prompts = [f"{number}: {{options}}? It is about {{person}}." for number in range(9)]
     path = write_prompts(tmp_path / "own.csv", prompts, **CHOICE)
     options = ["--prompts", path, "--model", tmp_path / "model", "--measurements", "decisions"]
     measure_here(*options, "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--output_dir", tmp_path / "run")
-    found = load_run(tmp_path / "run").results["decisions"]
+    return tmp_path / "run"
 
+
+def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(loaded):
+    found = load_run(loaded).results["decisions"]
     model, tokenizer = small_model("llama", max_position_embeddings=256)
 
     def probability(text):
@@ -117,7 +134,38 @@ def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(tmp_path, 
     assert found["by_axis"]["age"]["baseline"]["value"] == pytest.approx(without, rel=1e-3, abs=1e-6)
     assert found["order_effect"] is not None
     assert found["num_unanswered"] == 0
-    assert analysed(tmp_path / "run")
+    assert analysed(loaded)
+
+
+def test_two_runs_are_compared_by_question(loaded, tmp_path):
+    shutil.copytree(loaded, tmp_path / "after")
+    for shard in (tmp_path / "after" / "decisions" / "options").glob("*.parquet"):
+        table = pq.read_table(shard).to_pandas()
+        moved = table["text"].str.contains(" old kid|an adult") & (table["option"] == "yes")
+        table.loc[moved, "log_likelihood"] += np.where(table["text"][moved].str.contains("[2-6]:"), 0.8, 0.4)
+        pq.write_table(pa.Table.from_pandas(table, pq.read_schema(shard), preserve_index=False), shard)
+    with redirect_stdout(StringIO()):
+        analyse(tmp_path / "after")
+    before, after = read_run(loaded), read_run(tmp_path / "after")
+    rows = {row.name: row for row in run_changes(before, after, ("before", "after")).rows}
+    frames = [load_run(run.folder).decisions for run in (before, after)]
+    tables = [
+        frame.dropna(subset="axis").pivot_table("decision", "question", ["axis", "descriptor"]) for frame in frames
+    ]
+    difference = tables[1] - tables[0]
+    gap = rows["Gap to the axis, old (Age)"].change
+    expected = stats.ttest_1samp(difference["age"]["old"] - difference["age"].mean(axis=1), 0)
+    assert gap.interval == pytest.approx(tuple(expected.confidence_interval()))
+    expected = stats.ttest_1samp(difference.mean(axis=1), 0)
+    assert rows["Favourable decisions"].change.interval == pytest.approx(tuple(expected.confidence_interval()))
+    spreads = [run.results["decisions"]["spread"]["value"] for run in (before, after)]
+    assert (rows["Decision spread"].change.first, rows["Decision spread"].change.second) == pytest.approx(spreads)
+    assert "points" in rows["Decision spread"].sentence
+    with redirect_stdout(StringIO()):
+        _, (verdict,) = write_comparison(
+            [loaded, after.folder], tmp_path / "c.html", no_worse_than=["decision_spread=1pt"]
+        )
+    assert verdict.is_shown == (rows["Decision spread"].change.interval[1] <= 0.01)
 
 
 def test_a_signature_tells_who_asks(tmp_path):
