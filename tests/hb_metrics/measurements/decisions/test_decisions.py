@@ -149,6 +149,7 @@ def test_two_runs_are_compared_by_question(loaded, tmp_path):
     before, after = read_run(loaded), read_run(tmp_path / "after")
     rows = {row.name: row for row in run_changes(before, after, ("before", "after")).rows}
     frames = [load_run(run.folder).decisions for run in (before, after)]
+    assert frames[0].columns.tolist() == [column.name for column in COLUMNS["decisions"]]
     tables = [
         frame.dropna(subset="axis").pivot_table("decision", "question", ["axis", "descriptor"]) for frame in frames
     ]
