@@ -1,10 +1,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.layout.figure import Figure, Number
+from hb_metrics.layout.numbers import axis_label, count
 from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate, Pair
-from hb_metrics.report.layout.figure import Figure, Number
-from hb_metrics.report.layout.numbers import axis_label, count
-from hb_metrics.runs.typed_json import from_json
+from hb_metrics.run.typed_json import from_json
 
 MEAN, SPREAD, GAP = "Favourable decisions", "Decision spread", "Largest gap in decisions"
 UNANSWERED = "Answers without a decision"

@@ -1,5 +1,6 @@
 import numpy as np
 
+from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.measurements.decisions.compute import Cells, cells_by_axis
 from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP
@@ -7,9 +8,8 @@ from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.decision_changes import gap_change, spread_change
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON
-from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import Run
-from hb_metrics.runs.run_record import cue_of
+from hb_metrics.run.finished_run import Run
+from hb_metrics.run.run_record import cue_of
 from hb_metrics.stats import decisions as statistics
 
 

@@ -2,10 +2,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_dataset.names import NAMES_AXIS
+from hb_metrics.layout.figure import Figure, Number
+from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.figures import GAP, SPREAD, decisions_of, figures
 from hb_metrics.measurements.decisions.results import Decisions, differs
-from hb_metrics.report.layout.figure import Figure, Number
-from hb_metrics.report.layout.numbers import axis_label
 from hb_metrics.stats.decisions import MIN_NAMES, MIN_QUESTIONS
 
 LARGE = 0.2  # if a larger difference is possible, then whether decisions differ is not known

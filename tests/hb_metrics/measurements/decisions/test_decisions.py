@@ -17,16 +17,16 @@ from scipy import stats
 from hb_dataset.names import read_names
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics import load_run
-from hb_metrics.analyse import analyse
-from hb_metrics.export_prompts import main as export
+from hb_metrics.command.analyse import analyse
+from hb_metrics.command.export_prompts import main as export
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.verdict import verdict
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
+from hb_metrics.run.finished_run import read_run
 from hb_metrics.run_tables import COLUMNS
-from hb_metrics.runs.finished_run import read_run
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
