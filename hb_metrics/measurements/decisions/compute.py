@@ -10,6 +10,7 @@ from scipy import stats
 from hb_dataset.names import NAMES_AXIS
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics.measurements.decisions.answers import Answer, read_answers
+from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
     Answered,
     Axis,
@@ -41,7 +42,18 @@ class Cells(NamedTuple):
 
 def compute(run: Run) -> dict[str, Any]:
     prompts, answers = read_answers(run)
-    return asdict(decisions(prompts, answers, run.confidence_level, run.results["run"]["settings"]["seed"]))
+    found = decisions(prompts, answers, run.confidence_level, run.results["run"]["settings"]["seed"])
+    cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis not in (None, NAMES_AXIS)])
+    questions = [prompt.question for prompt in prompts]
+    tables = {
+        axis: (of_axis.names, statistics.question_means(of_axis.values, questions)) for axis, of_axis in cells.items()
+    }
+    buckets = {(answer.axis or "", answer.term or ""): answer.group for answer in answers}
+    compared = {
+        name: Estimate(each.value, each.interval, each.reason)
+        for name, each in predictions(run, tables, buckets).items()
+    }
+    return asdict(replace(found, predictions=compared))
 
 
 def decisions(
@@ -77,6 +89,7 @@ def decisions(
         order_effect=_order_effect(prompts, answers, how),
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(prompts, answers, by_axis),
+        predictions={},
     )
 
 

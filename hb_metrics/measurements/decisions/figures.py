@@ -7,7 +7,7 @@ from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate,
 from hb_metrics.run.typed_json import from_json
 
 MEAN, SPREAD, GAP = "Favourable decisions", "Decision spread", "Largest gap in decisions"
-UNANSWERED = "Answers without a decision"
+PREDICTION, UNANSWERED = "Correlation of decisions with", "Answers without a decision"
 BASELINE, TERMS, TERM_GAP = "Decisions compared with no term", "Decisions by term", "Gap to the axis"
 
 
@@ -47,6 +47,9 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     if decisions.order_effect is not None:
         meaning = "The change in favourable decisions if the favourable option is named first instead of last."
         found.append(_figure("Effect of the options' order", decisions.order_effect, level, meaning=meaning))
+    for name, estimate in decisions.predictions.items():
+        meaning = "The correlation of decisions with these scores over terms, without the noise of both."
+        found.append(_figure(f"{PREDICTION} {name}", estimate, level, meaning=meaning)._replace(unit="signed"))
     if decisions.option_mass is not None:
         meaning = "The mean probability that the options have together. Below one half, the model would often answer "
         found.append(Figure("Probability of the options", decisions.option_mass, "share", meaning + "something else."))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Estimate:
     """A value with its interval, or with the reason why it has none."""
 
-    value: float
+    value: float | None
     interval: tuple[float, float] | None
     reason: str | None
     p_value: float | None = None
@@ -104,6 +104,7 @@ class Decisions:
         by_topic: The spread in the questions of each topic.
         by_wording: The spread in the first wordings of all questions, in the second ones, and so on.
         order_effect: The mean change of the decision if the favourable option stands first instead of last.
+        predictions: The correlation of decisions with each score of the same run, over terms.
         option_mass: The mean probability that the options have together, if decisions are probabilities.
     """
 
@@ -120,6 +121,7 @@ class Decisions:
     order_effect: Estimate | None
     option_mass: float | None
     example: Example | None
+    predictions: dict[str, Estimate]
 
 
 def differs(axis: Axis, level: float = 0.05) -> bool:

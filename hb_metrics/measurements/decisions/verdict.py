@@ -4,7 +4,7 @@ from typing import Any
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.measurements.decisions.figures import GAP, SPREAD, decisions_of, figures
+from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, decisions_of, figures
 from hb_metrics.measurements.decisions.results import Decisions, differs
 from hb_metrics.stats.decisions import MIN_NAMES, MIN_QUESTIONS
 
@@ -68,3 +68,22 @@ def _no_difference(decisions: Decisions, by_name: Mapping[str, Figure]) -> str:
         axes = ", ".join(label for label, other in unknown if other == reason)
         answer += f" Not known for {axes}: {reason}."
     return answer
+
+
+def prediction_sentences(results: Mapping[str, Any]) -> list[str]:
+    """States whether the scores of terms show how the model decides about them."""
+    sentences = []
+    for figure in figures(results):
+        name = figure.name.removeprefix(f"{PREDICTION} ")
+        if name == figure.name:
+            continue
+        if figure.interval is None:
+            sentences.append(f"Whether {name} show how the model decides is not known: {figure.no_interval}.")
+        elif figure.interval[0] <= 0 <= figure.interval[1]:
+            sentences.append(f"It was not shown that {name} predict decisions: their correlation is {figure.words}.")
+        else:
+            more = "more" if figure.interval[0] > 0 else "less"
+            sentences.append(
+                f"Terms with higher {name} get favourable decisions {more} often: the correlation is {figure.words}."
+            )
+    return sentences
