@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from collections import Counter
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from io import StringIO
@@ -15,17 +16,21 @@ import torch
 from scipy import stats
 
 from hb_dataset.names import read_names
-from hb_dataset.own_prompts import Choice, OwnPrompt
+from hb_dataset.own_prompts import Choice, OwnPrompt, read_own_prompts
 from hb_metrics import load_run
 from hb_metrics.command.analyse import analyse
+from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import main as export
+from hb_metrics.command.planning import wanted_measurements
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.verdict import verdict
+from hb_metrics.measurements.decisions.work import _quick_sample
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.finished_run import read_run
+from hb_metrics.stats.decisions import MIN_QUESTIONS
 from hb_metrics.run_tables import COLUMNS
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
@@ -189,6 +194,22 @@ def test_wrong_uses_are_refused(tmp_path, save_small_model, vocabulary):
     model = ["--model", save_small_model("gpt2"), "--measurements", "decisions", "--vocabulary_dir", vocabulary]
     assert "add generation to --measurements" in refusal(*model, "--prompts", numbers)
     assert "add the column outcome" in refusal(*model, "--prompts", plain)
+
+
+def test_a_quick_run_asks_eight_questions_about_people():
+    prompts = _quick_sample(read_own_prompts("decisions"))
+    assert len({prompt.topic for prompt in prompts}) == MIN_QUESTIONS
+    # The favourable option is "yes" and "no", and is named first and last, equally often.
+    kinds = Counter((prompt.outcome.favourable, row // 2 % 2) for row, prompt in enumerate(prompts))
+    assert set(kinds.values()) == {2}
+    for options, is_there in (
+        ({}, True),
+        ({"cue": "system"}, False),
+        ({"dataset_config": "v1.0-intersections"}, False),
+    ):
+        wanted = wanted_measurements(settings_of({"quick": True, **options}))
+        assert ("decisions" in [measurement.name for measurement in wanted]) == is_there
+    assert "decisions" not in [measurement.name for measurement in wanted_measurements(settings_of({}))]
 
 
 def asked(number, *, options=("yes", "no"), wordings=1):
