@@ -30,8 +30,8 @@ from hb_metrics.measurements.decisions.work import _quick_sample
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.finished_run import read_run
-from hb_metrics.stats.decisions import MIN_QUESTIONS
 from hb_metrics.run_tables import COLUMNS
+from hb_metrics.stats.decisions import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
@@ -205,7 +205,7 @@ def test_a_quick_run_asks_eight_questions_about_people():
     for options, is_there in (
         ({}, True),
         ({"cue": "system"}, False),
-        ({"dataset_config": "v1.0-intersections"}, False),
+        ({"dataset_config": "next-intersections"}, False),
     ):
         wanted = wanted_measurements(settings_of({"quick": True, **options}))
         assert ("decisions" in [measurement.name for measurement in wanted]) == is_there
