@@ -20,6 +20,7 @@ from hb_metrics.measurements.generation.results import (
     style_means_table,
 )
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
+from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.run.finished_run import (
@@ -74,6 +75,9 @@ def compute(run: Run) -> dict[str, Any]:
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
+    refusal_shares = refusals_results(replies, refusals, rules, level, are_pairs=are_pairs)
+    for kind, found in (("refusals", refusals.refusals), ("disclaimers", refusals.disclaimers)):
+        refusal_shares[kind]["groups"] = group_shares(FlaggedReplies(replies, found >= 0), prompts, level)
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
     kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
     is_of_names = has_names(prompts)
@@ -90,7 +94,7 @@ def compute(run: Run) -> dict[str, Any]:
         "uptake": reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
         "nouns": noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
         **({"name_groups": groups_of_names(prompts, replies, vectors, level)} if is_of_names else {}),
-        "refusals": refusals_results(replies, refusals, rules, level, are_pairs=are_pairs),
+        "refusals": refusal_shares,
         "frequencies": _frequencies(run, prompts),
         **({} if len(tables) == 1 else {"turns": turn_results(run, prompts, tables, replies, rules, forms)}),
     }

@@ -5,6 +5,7 @@ from hb_metrics.layout import paper
 from hb_metrics.layout.figure import PLAIN, Figure, Number, pair, reply_share, shares_by_axis
 from hb_metrics.layout.numbers import axis_label, bias, counted, share
 from hb_metrics.measurements.generation.turn_figures import names_figure, turn_figures
+from hb_metrics.measurements.group_shares import group_figures
 
 AXES = "Full Gen Bias by axis"
 NOUNS = "Bias between nouns by gender"
@@ -35,6 +36,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         *shares_by_axis(UPTAKE, generation["uptake"]),
         *shares_by_axis("Refusals", generation["refusals"]["refusals"]),
         *shares_by_axis("Disclaimers", generation["refusals"]["disclaimers"]),
+        *group_figures("Refusals", generation["refusals"]["refusals"].get("groups")),
+        *group_figures("Disclaimers", generation["refusals"]["disclaimers"].get("groups")),
         *(turn_figures(generation["turns"]) if "turns" in generation else []),
     ]
 

@@ -8,6 +8,7 @@ from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.judges.prompt import talks_to_judge
 from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric
 from hb_metrics.identity_leakage.leakage import identity_leakage, people_in
+from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.finished_run import (
     Run,
@@ -33,7 +34,10 @@ def compute(run: Run) -> dict[str, Any]:
     for name, judge in run.results["run"]["judge"].items():
         rubric, folder = recorded_rubric(judge), run.folder / JUDGE / name
         labels = stored_shards(folder, ("truncated",))
-        found = judged_results(replies, rubric, read_vectors(folder).values, run.confidence_level)
+        probabilities = read_vectors(folder).values
+        found = judged_results(replies, rubric, probabilities, run.confidence_level)
+        flagged = flagged_replies(replies, rubric, probabilities)
+        found["groups"] = None if flagged is None else group_shares(flagged, prompts, run.confidence_level)
         found["num_cut_for_judge"] = sum(labels["truncated"].to_pylist())
         found["num_suspected"] = num_suspected
         leakage = read_run_table(run.folder / LEAKAGE / f"{JUDGE}-{name}.parquet")
@@ -46,6 +50,18 @@ def compute(run: Run) -> dict[str, Any]:
     return measured
 
 
+def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray) -> FlaggedReplies | None:
+    """Returns the replies with a single likeliest label, flagged if it is the rubric's counted label, if there is one.
+
+    `probabilities` are those of `judged_results`.
+    """
+    if rubric.figure is None:
+        return None
+    found = verdicts(probabilities[:, :-1])
+    flags = found[found >= 0] == rubric.labels.index(rubric.figure)
+    return FlaggedReplies(answered_replies(replies, found >= 0), flags)
+
+
 def judged_results(
     replies: Replies, rubric: Rubric, probabilities: np.ndarray, confidence_level: float
 ) -> dict[str, Any]:
@@ -56,11 +72,10 @@ def judged_results(
     this label, excluding replies in which several labels tie for the highest probability. `debiased` is `None` if the
     sampling noise is unknown.
     """
-    answered, found, shares = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1]), None
+    answered, found = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1])
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]
-    if rubric.figure is not None:
-        flags = found[found >= 0] == rubric.labels.index(rubric.figure)
-        shares = refusal_shares(FlaggedReplies(answered_replies(replies, found >= 0), flags), confidence_level)
+    flagged = flagged_replies(replies, rubric, probabilities)
+    shares = None if flagged is None else refusal_shares(flagged, confidence_level)
     cells = CellSums(rubric.labels, keep_replies=True)
     cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
     plain, debiased = plain_and_debiased(cells, confidence_level)

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.layout.figure import Figure, pair, reply_share, shares_by_axis
+from hb_metrics.measurements.group_shares import group_figures
 
 
 def gate_name(rubric: str) -> str:
@@ -47,4 +48,4 @@ def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
         "labels.",
         gate=gate_name(name),
     )
-    return [whole, *found, *shares_by_axis(whole.name, shares)]
+    return [whole, *found, *shares_by_axis(whole.name, shares), *group_figures(whole.name, judged.get("groups"))]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import reply_shares
@@ -33,6 +34,9 @@ def compute(run: Run) -> dict[str, Any]:
         if name in ("prompts", "turn 1"):
             level = None if name == "prompts" else run.confidence_level  # prompts are not a sample
             results = offensiveness_results(kept, offensive, sum(shards["truncated"].to_pylist()), level)
+            if name == "turn 1":
+                flags = FlaggedReplies(kept, offensive >= results["threshold"])
+                results["groups"] = group_shares(flags, prompts, run.confidence_level)
             results |= {"num_unanswered": int((~answered).sum())} if is_judged else {}
             measured["prompts" if name == "prompts" else "replies"] = results
         if name != "prompts":

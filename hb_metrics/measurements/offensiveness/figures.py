@@ -4,6 +4,7 @@ from typing import Any
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, Number, pair
 from hb_metrics.layout.numbers import axis_label, count, slot
+from hb_metrics.measurements.group_shares import group_figures
 from hb_metrics.measurements.turn_shares import turn_share_figures
 
 TURNS = "Offensive replies"
@@ -36,6 +37,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             )
         )
     found += [*_by_axis(offensiveness), *_by_template(offensiveness["prompts"])]
+    found += group_figures("Offensive replies", offensiveness.get("replies", {}).get("groups"))
     return found + (
         turn_share_figures(TURNS, offensiveness["turns"], "small_share") if "turns" in offensiveness else []
     )
