@@ -2,16 +2,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hb_dataset.own_prompts import (
-    SHIPPED,
-    Choice,
-    OwnPrompt,
-    baseline_person,
-    default_noun_rows,
-    own_prompt_table,
-    own_rows,
-    read_own_prompts,
-)
+from hb_dataset.filled_prompts import baseline_person, default_noun_rows, own_prompt_table
+from hb_dataset.own_prompts import SHIPPED, Choice, OwnPrompt, own_rows, read_own_prompts
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.replies.cues import check_cue
 from hb_metrics.collect.scoring.options import OptionPlan, plan_options
