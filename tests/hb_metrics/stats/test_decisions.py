@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from hb_metrics.stats import decisions
 from hb_metrics.stats.decisions import (
@@ -36,6 +36,24 @@ def test_the_spread_is_that_of_an_analysis_of_variance():
     found = spread_between(tables, seed=0)
     assert found.variance == pytest.approx(np.mean(components))
     assert found.value == pytest.approx(np.sqrt(np.mean(components)))
+
+
+def test_the_spread_is_that_of_a_mixed_model():
+    """Restricted maximum likelihood with random terms, and an effect of each question."""
+    table = made(8, questions=12, terms=5)
+    questions, terms = table.shape
+    effects, same_term = np.kron(np.eye(questions), np.ones((terms, 1))), np.tile(np.eye(terms), (questions, 1))
+
+    def loss(logs):
+        of_terms, of_residuals = np.exp(logs)
+        covariance = of_terms * same_term @ same_term.T + of_residuals * np.eye(table.size)
+        weights = np.linalg.inv(covariance)
+        information = effects.T @ weights @ effects
+        rest = table.ravel() - effects @ np.linalg.solve(information, effects.T @ weights @ table.ravel())
+        return np.linalg.slogdet(covariance)[1] + np.linalg.slogdet(information)[1] + rest @ weights @ rest
+
+    of_terms, _ = np.exp(optimize.minimize(loss, [-3.0, -3.0], method="Nelder-Mead", options={"xatol": 1e-6}).x)
+    assert spread_between([table], seed=0).value == pytest.approx(np.sqrt(of_terms), rel=1e-4)
 
 
 def test_the_test_counts_all_signs():
