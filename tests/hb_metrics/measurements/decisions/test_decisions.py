@@ -26,7 +26,7 @@ from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
 from hb_metrics.measurements.decisions.verdict import verdict
-from hb_metrics.measurements.decisions.work import _quick_sample
+from hb_metrics.measurements.decisions.work import quick_sample
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.finished_run import read_run
@@ -200,7 +200,7 @@ def test_wrong_uses_are_refused(tmp_path, save_small_model, vocabulary):
 
 
 def test_a_quick_run_asks_eight_questions_about_people():
-    prompts = _quick_sample(read_own_prompts("decisions"))
+    prompts = quick_sample(read_own_prompts("decisions"))
     assert len({prompt.topic for prompt in prompts}) == MIN_QUESTIONS
     # The favourable option is "yes" and "no", and is named first and last, equally often.
     kinds = Counter((prompt.outcome.favourable, row // 2 % 2) for row, prompt in enumerate(prompts))
