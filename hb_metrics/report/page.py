@@ -26,7 +26,7 @@ def write_report(
     `human-eval calibrate`) come first if they have an interval, and the sections in `more` come last.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
-    reports = [measurement.report(results) for measurement in measured]
+    reports = [measurement.parts.report(results) for measurement in measured]
     # Labels that are too few for an interval are shown last.
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
     usable = [calibration for calibration in calibrations if figures(calibration)[0].interval is not None]
@@ -40,7 +40,7 @@ def write_report(
         answers.append("Decisions and facts were not tested.")
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
-        main += measurement.figures(results)
+        main += measurement.parts.figures(results)
     sections += _groups_section(main)
     context = {
         "run": results["run"],

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.settings import ENGINES, Settings
 from hb_metrics.run.run_record import reply_settings, tag_and_cue
 
@@ -26,6 +26,21 @@ class DecisionMeasurement(Measurement):
         is_plain = options.cue == "prompt" and options.names_file is None
         is_plain &= not run.dataset_config.endswith("-intersections")
         return run.quick and run.prompts is None and is_plain and not any(getattr(run, name) for name in ENGINES)
+
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.decisions.work import collect, describe, plan, read_files
+
+        return Collector(plan, describe, collect, read_files)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.decisions.compute import compute
+        from hb_metrics.measurements.decisions.figures import figures
+        from hb_metrics.measurements.decisions.page import report
+        from hb_metrics.measurements.decisions.run_changes import changes
+
+        return Parts(compute, figures, report, changes)
 
     def is_asked(self, settings: Settings) -> bool:
         if settings.run.measurements is not None or settings.run.prompts is None:
