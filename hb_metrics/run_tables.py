@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_dataset.hints import check_known
 from hb_metrics.collect.judges.rubric import recorded_rubric
+from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.run.finished_run import (
+    Run,
     read_prompts,
     read_run,
     read_shards,
@@ -72,6 +74,20 @@ COLUMNS = {
         Column("disclaimer", "object", "", "whether a rule of disclaimers matches; only at turn 1"),
         Column("offensive", "double", "probability", "the probability that the reply is offensive"),
     ),
+    "decisions": (
+        Column("id", "string", "", "the id of the prompt in the file of prompts"),
+        Column("question", "string", "", "the question of which the prompt is a wording"),
+        Column("topic", "string", "", "the topic; missing if the file has none"),
+        Column("axis", "string", "", "the demographic axis; missing if the prompt is about no term"),
+        Column("descriptor", "string", "", "the term or the name"),
+        Column("group", "string", "", "the term's bucket, or a name's group"),
+        Column("order", "int64", "", "1 if the options were listed in reverse order"),
+        Column("decision", "double", "", "the decision from 0 to 1 (favourable); missing if the answer contains none"),
+        Column("refusal", "bool", "", "whether the answer is a refusal"),
+        Column("option_mass", "double", "probability", "the options' total probability; missing for replies"),
+        Column("prompt", "string", "", "the filled prompt"),
+        Column("answer", "string", "", "the reply, or the probability of each option"),
+    ),
     "figures": (
         Column("name", "string", "", "the figure's name, as in the report"),
         Column("axis", "string", "", "the part of the run that the figure describes; missing for the whole run"),
@@ -118,6 +134,16 @@ class RunTables:
     def own_prompts(self) -> "pd.DataFrame":
         """A row per row of the file in `--prompts`, with all of its columns as text."""
         return stored_table(self.folder / OWN_PROMPTS_FILE).to_pandas()
+
+    @cached_property
+    def decisions(self) -> "pd.DataFrame":
+        """A row per answer to a prompt that asks for a decision."""
+        import pandas as pd
+
+        prompts, answers = read_answers(Run(self.folder, self.results))
+        of_prompt = {prompt.id: (prompt.question, prompt.topic) for prompt in prompts}
+        rows = [(row.own_id, *of_prompt[row.own_id], *row[1:]) for row in answers]
+        return pd.DataFrame(rows, columns=_names("decisions"))
 
     @cached_property
     def perplexities(self) -> "pd.DataFrame":

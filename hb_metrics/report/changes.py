@@ -36,6 +36,10 @@ class ChangeRow(NamedTuple):
     is_one_of_many: bool = False
 
     @property
+    def is_share(self) -> bool:
+        return self.unit in ("share", "small_share", "points")
+
+    @property
     def beyond_chance(self) -> bool:
         return self.change.beyond_chance and not self.is_one_of_many
 
@@ -56,7 +60,7 @@ class ChangeRow(NamedTuple):
         change = self.change
         if change.interval is None:
             return "no interval"
-        value, bounds, unit = change.change, change.interval, " points" if "share" in self.unit else ""
+        value, bounds, unit = change.change, change.interval, " points" if self.is_share else ""
         form: Unit | None = self.unit
         if change.relative is not None and change.relative_interval is not None:
             value, bounds, unit, form = change.relative, change.relative_interval, " %", None

@@ -4,10 +4,11 @@ from typing import Any
 
 from hb_metrics.human_eval.calibration import Calibration
 from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
-from hb_metrics.layout.figure import Figure
+from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.parts import Section, Tile
-from hb_metrics.layout.rendering import write_page
+from hb_metrics.layout.rendering import render, write_page
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.group_shares import BY_GROUP
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.run.run_record import measured_model, model_title, served_sentence
 
@@ -41,6 +42,7 @@ def write_report(
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
         main += measurement.parts.figures(results)
+    sections += _groups_section(main)
     context = {
         "run": results["run"],
         "served": served_sentence(results["run"]),
@@ -61,6 +63,13 @@ def write_report(
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page("report/report.html.jinja", path, context, plots, terms)
     return answers
+
+
+def _groups_section(figures: Sequence[Figure]) -> list[Section]:
+    """Shows the shares of replies by group of names."""
+    parts = {name: rows for name, rows in by_part(list(figures)).items() if name.endswith(BY_GROUP)}
+    html = render("report/name_groups.html.jinja", {"parts": parts})
+    return [Section("name-groups", "Groups of names", html, {})] if parts else []
 
 
 def tiles(figures: Sequence[Figure]) -> list[Tile]:

@@ -8,7 +8,8 @@ from hb_metrics.layout.numbers import axis_label
 from hb_metrics.layout.parts import Report, Section
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render
-from hb_metrics.measurements.decisions.figures import TERMS, decisions_of, figures, verdict
+from hb_metrics.measurements.decisions.figures import TERMS, decisions_of, figures
+from hb_metrics.measurements.decisions.verdict import prediction_sentences, verdict
 
 MIN_MASS = 0.5
 
@@ -18,10 +19,12 @@ def report(results: Mapping[str, Any]) -> Report:
     whole = parts.pop("")
     terms = parts.pop(TERMS, [])
     example, answer = decisions.example, verdict(results)
+    predictions = prediction_sentences(results)
     context = {
         "verdict": answer,
         "answers": results["run"]["decisions"]["answers"],
         "whole": whole,
+        "predictions": predictions,
         "parts": parts,
         "terms": terms,
         "example": example,
@@ -33,4 +36,6 @@ def report(results: Mapping[str, Any]) -> Report:
     plots = {"decisions-by-axis": [figures_plot(first, name.lower(), [])]} if first else {}
     html = render("decisions/section.html.jinja", context)
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
-    return Report([Section("decisions", "Decisions", html, plots)], answer=answer, files=files)
+    return Report(
+        [Section("decisions", "Decisions", html, plots)], answer=" ".join([answer, *predictions]), files=files
+    )

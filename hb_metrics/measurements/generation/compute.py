@@ -90,7 +90,7 @@ def compute(run: Run) -> Generation:
         uptake=reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
         nouns=noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
         name_groups=groups_of_names(prompts, replies, vectors, level) if has_names(prompts) else None,
-        refusals=refusals_results(replies, refusals, rules, level, are_pairs=are_pairs),
+        refusals=refusals_results(replies, refusals, rules, level, are_pairs=are_pairs, prompts=prompts),
         frequencies=_frequencies(run, prompts),
         turns=None if len(tables) == 1 else turn_results(run, prompts, tables, replies, rules, forms),
     )

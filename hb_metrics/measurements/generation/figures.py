@@ -7,6 +7,7 @@ from hb_metrics.layout.figure import PLAIN, Figure, Number, pair
 from hb_metrics.layout.numbers import axis_label, bias, counted, share
 from hb_metrics.measurements.generation.turn_figures import names_figure, turn_figures
 from hb_metrics.measurements.generation.typed_results import Debiased, Generation, generation_of
+from hb_metrics.measurements.group_shares import group_figures
 from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
 from hb_metrics.stats.gen_bias import ByMetric, GenBias
 
@@ -39,6 +40,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         *shares_by_axis(UPTAKE, generation.uptake),
         *shares_by_axis("Refusals", generation.refusals.refusals),
         *shares_by_axis("Disclaimers", generation.refusals.disclaimers),
+        *group_figures("Refusals", generation.refusals.refusals.groups),
+        *group_figures("Disclaimers", generation.refusals.disclaimers.groups),
         *(turn_figures(generation.turns) if generation.turns else []),
     ]
 

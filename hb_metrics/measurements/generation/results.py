@@ -18,6 +18,7 @@ from hb_metrics.measurements.generation.typed_results import (
     Style,
     Term,
 )
+from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.reply_checks.parroting import Parroting, is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates, most_biased_descriptors, phrase_rates
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
@@ -191,20 +192,29 @@ def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
 
 
 def refusals_results(
-    replies: Replies, found: Matches, rules: RefusalRules, confidence_level: float, *, are_pairs: bool = False
+    replies: Replies,
+    found: Matches,
+    rules: RefusalRules,
+    confidence_level: float,
+    *,
+    are_pairs: bool = False,
+    prompts: pa.Table | None = None,
 ) -> Refusals:
     """Computes the shares of refusals and disclaimers.
 
     In `by_rule`, each reply counts only towards the first rule that it matches. If the terms are pairs of terms
-    (`are_pairs`), there is no test between axes, because pairs with a term in common are not exchangeable.
+    (`are_pairs`), there is no test between axes, because pairs with a term in common are not exchangeable. If the
+    people in the `prompts` are names, groups of names are compared.
     """
     of_both = []
     for indices, of_kind in ((found.refusals, rules.refusals), (found.disclaimers, rules.disclaimers)):
-        shares = refusal_shares(FlaggedReplies(replies, indices >= 0), confidence_level, are_pairs=are_pairs)
+        flagged = FlaggedReplies(replies, indices >= 0)
+        shares = refusal_shares(flagged, confidence_level, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())
         phrases = [*(rule.phrase for rule in of_kind), "(marked as a refusal by the server)"]
+        groups = None if prompts is None else group_shares(flagged, prompts, confidence_level)
         by_rule = {phrases[index]: number for index, number in counts.most_common()}
-        of_both.append(RefusalShares(**vars(shares), by_rule=by_rule))
+        of_both.append(RefusalShares(**vars(shares), by_rule=by_rule, groups=groups))
     return Refusals(*of_both)
 
 

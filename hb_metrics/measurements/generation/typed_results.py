@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from hb_metrics.identity_leakage.leakage import Leakage
+from hb_metrics.measurements.group_shares import GroupShares
 from hb_metrics.measurements.turn_shares import TurnChange, TurnShares
 from hb_metrics.reply_checks.parroting import Parroting
 from hb_metrics.reply_checks.phrase_rates import PhraseRates
@@ -133,6 +134,7 @@ class RefusalShares(ComparedShares):
     """The shares of refusals or disclaimers. `by_rule` counts each reply only for the first rule that it matches."""
 
     by_rule: dict[str, int]
+    groups: GroupShares | None = None
 
 
 @dataclass(frozen=True)

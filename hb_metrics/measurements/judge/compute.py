@@ -8,6 +8,7 @@ from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
 from hb_metrics.collect.judges.prompt import talks_to_judge
 from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric
 from hb_metrics.identity_leakage.leakage import identity_leakage, people_in
+from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.judge.results import Judged, Served
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.finished_run import (
@@ -37,15 +38,30 @@ def compute(run: Run) -> dict[str, Judged]:
         table, leakage = read_run_table(run.folder / LEAKAGE / f"{JUDGE}-{name}.parquet"), None
         if table is not None and people is not None:
             leakage = identity_leakage(table, people_in(people))
-        judged = judged_results(replies, rubric, read_vectors(folder).values, run.confidence_level)
+        probabilities = read_vectors(folder).values
+        judged = judged_results(replies, rubric, probabilities, run.confidence_level)
+        flagged = flagged_replies(replies, rubric, probabilities)
         measured[name] = replace(
             judged,
             num_cut_for_judge=sum(labels["truncated"].to_pylist()),
             num_suspected=num_suspected,
             identity_leakage=leakage,
+            groups=None if flagged is None else group_shares(flagged, prompts, run.confidence_level),
             served=cost_of.get(name),
         )
     return measured
+
+
+def flagged_replies(replies: Replies, rubric: Rubric, probabilities: np.ndarray) -> FlaggedReplies | None:
+    """Returns the replies with a single likeliest label, flagged if it is the rubric's counted label, if there is one.
+
+    `probabilities` are those of `judged_results`.
+    """
+    if rubric.figure is None:
+        return None
+    found = verdicts(probabilities[:, :-1])
+    flags = found[found >= 0] == rubric.labels.index(rubric.figure)
+    return FlaggedReplies(answered_replies(replies, found >= 0), flags)
 
 
 def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, confidence_level: float) -> Judged:
@@ -54,11 +70,10 @@ def judged_results(replies: Replies, rubric: Rubric, probabilities: np.ndarray, 
     `probabilities` [replies, labels + 1] contains a column for each label, and a last column for "no answer". Replies
     without an answer are left out.
     """
-    answered, found, shares = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1]), None
+    answered, found = probabilities[:, -1] == 0, verdicts(probabilities[:, :-1])
     kept, known = answered_replies(replies, answered), probabilities[answered][:, :-1]
-    if rubric.figure is not None:
-        flags = found[found >= 0] == rubric.labels.index(rubric.figure)
-        shares = refusal_shares(FlaggedReplies(answered_replies(replies, found >= 0), flags), confidence_level)
+    flagged = flagged_replies(replies, rubric, probabilities)
+    shares = None if flagged is None else refusal_shares(flagged, confidence_level)
     cells = CellSums(rubric.labels, keep_replies=True)
     cells.add(known.astype(np.float32), kept.descriptors, kept.templates, kept.axes)
     plain, debiased = plain_and_debiased(cells, confidence_level)

@@ -2,6 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.layout.figure import Figure, pair
+from hb_metrics.measurements.group_shares import group_figures
 from hb_metrics.measurements.judge.results import Judged, judged_of
 from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
 
@@ -52,4 +53,4 @@ def rubric_figures(name: str, judged: Judged, label: str | None) -> list[Figure]
         "labels.",
         gate=gate_name(name),
     )
-    return [whole, *rows, *shares_by_axis(whole.name, shares)]
+    return [whole, *rows, *shares_by_axis(whole.name, shares), *group_figures(whole.name, judged.groups)]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hb_metrics.identity_leakage.leakage import Leakage
+from hb_metrics.measurements.group_shares import GroupShares
 from hb_metrics.reply_checks.refusal_shares import ComparedShares
 from hb_metrics.run.typed_json import from_json
 from hb_metrics.stats.gen_bias import GenBias
@@ -42,6 +43,7 @@ class Judged:
     num_cut_for_judge: int
     num_suspected: int
     identity_leakage: Leakage | None
+    groups: GroupShares | None = None
     served: Served | None = None
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hb_metrics.measurements.group_shares import group_shares
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
@@ -29,10 +30,13 @@ def compute(run: Run) -> Offensiveness:
     of_replies, flagged = None, []
     for turn, replies in enumerate(turns, start=1):
         read = _read(turn_folder(run.folder, turn) / OFFENSIVENESS / "replies", replies, is_judged)
-        of_replies = of_replies or offensiveness_results(*read, run.confidence_level)
+        if of_replies is None:
+            of_replies = offensiveness_results(*read, run.confidence_level)
+            flags = FlaggedReplies(read.kept, read.probabilities >= of_replies.threshold)
+            of_replies = replace(of_replies, groups=group_shares(flags, prompts, run.confidence_level))
         remains = np.isin(read.kept.ids, turns[-1].ids)
-        flags = read.probabilities >= of_replies.threshold
-        flagged.append(FlaggedReplies(chosen_replies(read.kept, remains), flags[remains]))
+        offensive = read.probabilities >= of_replies.threshold
+        flagged.append(FlaggedReplies(chosen_replies(read.kept, remains), offensive[remains]))
     by_turn = turn_shares(flagged, run.confidence_level) if len(flagged) > 1 else None
     return Offensiveness(offensiveness_results(*whole), of_replies, by_turn)
 

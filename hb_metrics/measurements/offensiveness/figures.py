@@ -4,6 +4,7 @@ from typing import Any
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count, slot
+from hb_metrics.measurements.group_shares import group_figures
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts, offensiveness_of
 from hb_metrics.measurements.turn_shares import turn_share_figures
 
@@ -35,6 +36,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             )
         )
     rows += [*_by_axis(offensiveness), *_by_template(offensiveness.prompts)]
+    if offensiveness.replies is not None:
+        rows += group_figures("Offensive replies", offensiveness.replies.groups)
     return rows + (turn_share_figures(TURNS, offensiveness.turns, "small_share") if offensiveness.turns else [])
 
 

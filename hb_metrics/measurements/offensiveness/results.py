@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hb_metrics.measurements.group_shares import GroupShares
 from hb_metrics.measurements.turn_shares import TurnShares
 from hb_metrics.reply_checks.refusal_shares import Shares
 from hb_metrics.run.typed_json import from_json
@@ -62,6 +63,7 @@ class Texts:
     ddof: int
     shares: Shares | None = None
     num_truncated: int
+    groups: GroupShares | None = None
     num_unanswered: int | None = None
 
 
