@@ -4,7 +4,7 @@ from typing import Any
 from hb_metrics.report.layout.figure import Figure, Number, pair
 from hb_metrics.report.layout.numbers import axis_label, count, fixed
 from hb_metrics.report.layout.parts import Section
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.rendering import section
 
 _LEVEL = 0.95
 _NO_RATE: Mapping[str, Any] = {"value": None, "interval": None}  # replaces the rate if no reply has the verdict
@@ -22,8 +22,8 @@ def calibration_section(results: Mapping[str, Any]) -> Section:
         "agreement": [_agreement("people", people), _agreement("judge and one", with_people)],
         "alternative": results["alternative_annotator"],
     }
-    html = render("human_eval/calibration.html.jinja", context)
-    return Section(f"people-{results['judge']}", f"People's labels: {results['label']}", html, {})
+    id, title = f"people-{results['judge']}", f"People's labels: {results['label']}"
+    return section(id, title, "human_eval/calibration.html.jinja", context)
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:

@@ -7,7 +7,7 @@ from hb_metrics.human_eval.pairs import REASONS
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Section
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.rendering import section
 from hb_metrics.runs.run_folder import read_json
 
 
@@ -41,7 +41,7 @@ def human_evaluation_section(results: Mapping[str, Any]) -> Section:
         "classifiers": [run["offensiveness_classifier"] for run in results["runs"]],
         "few": results["num_raters"] < FEW_RATERS,
     }
-    return Section("human", "Human evaluation", render("human_eval/section.html.jinja", context), {})
+    return section("human", "Human evaluation", "human_eval/section.html.jinja", context)
 
 
 def answers(results: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file. It is listed in
 `MEASUREMENTS`. docs/architecture.md describes the other modules in its folder. They are imported only when needed,
-because some import torch or plotly. `compute` reads the run's tables, and `figures` and `report` read results.json.
+because some import torch. `compute` reads the run's tables, and `figures` and `report` read results.json.
 None of the three needs a model.
 """
 

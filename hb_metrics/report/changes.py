@@ -175,11 +175,11 @@ def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> 
 
     Figures that have no interval in any run are left out. If no figure has an interval, all figures are shown.
     """
-    from hb_metrics.report.layout.rendering import render
+    from hb_metrics.report.layout.rendering import section
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
     context = {"compared": compared, "header": HEADER, "verdicts": verdicts, "with_interval": with_interval}
-    return Section("changes", "Changes", render("report/changes.html.jinja", context), {})
+    return section("changes", "Changes", "report/changes.html.jinja", context)
 
 
 def changes_markdown(changes: RunChanges) -> str:

@@ -8,7 +8,7 @@ from hb_metrics.report.changes import RunChanges, changes_section, comparable_fi
 from hb_metrics.report.layout.figure import Figure, by_part, joined_names, missing_intervals
 from hb_metrics.report.layout.parts import Section, Tile
 from hb_metrics.report.layout.plots import runs_plot
-from hb_metrics.report.layout.rendering import render, write_page
+from hb_metrics.report.layout.rendering import section, write_page
 from hb_metrics.report.layout.terminal import figure_lines
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
@@ -99,9 +99,8 @@ def write_comparison(
         "sections": sections,
         "readings": [details.reading for details in detailed if details.reading is not None],
     }
-    figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
     terms = next((details.terms for details in detailed if details.terms is not None), None)
-    write_page("report/comparison.html.jinja", path, context, figures, terms)
+    write_page("report/comparison.html.jinja", path, context, terms)
     return sides, judged
 
 
@@ -146,9 +145,9 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
             "notes": notes,
             "meanings": meanings,
         }
-        drawn = {f"runs-{measurement.name}": [plot for _, plot in plots]} if plots else {}
-        html = render("report/overview.html.jinja", context)
-        sections.append(Section(f"overview-{measurement.name}", measurement.title, html, drawn))
+        drawn = {f"runs-{measurement.name}": [plot for _, plot in plots]}
+        name = f"overview-{measurement.name}"
+        sections.append(section(name, measurement.title, "report/overview.html.jinja", context, drawn))
     return sections
 
 

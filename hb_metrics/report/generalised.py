@@ -2,7 +2,7 @@ from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.report.layout.parts import Section
 from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.rendering import section
 from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_prompts
 from hb_metrics.stats.generalising import Over
 
@@ -53,6 +53,5 @@ def generalised_section(run: Run, over: Over) -> Section:
         "choices": [part for part, _ in plots],
         "reasons": missing_intervals(others),
     }
-    html = render("report/generalised.html.jinja", context)
-    drawn = {"generalised-plot": [plot for _, plot in plots]} if plots else {}
-    return Section("generalised", f"For {_WORDS[over]}", html, drawn)
+    drawn = {"generalised-plot": [plot for _, plot in plots]}
+    return section("generalised", f"For {_WORDS[over]}", "report/generalised.html.jinja", context, drawn)

@@ -56,9 +56,8 @@ def write_report(
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],
     }
-    plots = {id: plots for section in sections for id, plots in section.figures.items()}
     terms = next((report.terms for report in reports if report.terms is not None), None)
-    write_page("report/report.html.jinja", path, context, plots, terms)
+    write_page("report/report.html.jinja", path, context, terms)
     return answers
 
 

@@ -114,10 +114,9 @@ def sides_markdown(sides: Sides) -> str:
 
 
 def sides_section(sides: Sides) -> Section:
-    from hb_metrics.report.layout.rendering import render
+    from hb_metrics.report.layout.rendering import section
 
-    html = render("report/sides.html.jinja", {"sides": sides, "reading": READING})
-    return Section("sides", "Bias and side effects", html, {})
+    return section("sides", "Bias and side effects", "report/sides.html.jinja", {"sides": sides, "reading": READING})
 
 
 def _cells(row: ChangeRow | None) -> tuple[str, str]:

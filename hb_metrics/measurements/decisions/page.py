@@ -6,9 +6,9 @@ from markupsafe import Markup
 from hb_metrics.measurements.decisions.figures import TERMS, decisions_of, figures, verdict
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.parts import Report
 from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.rendering import section
 
 MIN_MASS = 0.5
 
@@ -31,6 +31,6 @@ def report(results: Mapping[str, Any]) -> Report:
     }
     name, first = next(iter(parts.items()))
     plots = {"decisions-by-axis": [figures_plot(first, name.lower(), [])]} if first else {}
-    html = render("decisions/section.html.jinja", context)
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
-    return Report([Section("decisions", "Decisions", html, plots)], answer=answer, files=files)
+    sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context, plots)]
+    return Report(sections, answer=answer, files=files)

@@ -16,7 +16,7 @@ from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
 from hb_metrics.measurements.generation.cue_agreement import CueReplies, cue_agreement, group_agreement
 from hb_metrics.report.layout.figure import Figure, missing_intervals
 from hb_metrics.report.layout.parts import Section
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.rendering import section
 from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_reply_table, read_vectors
 from hb_metrics.runs.replies import nonempty_replies
 from hb_metrics.runs.run_folder import STYLES
@@ -51,7 +51,7 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
         shown = figure._replace(interval=agreement.interval, no_interval=agreement.reason, confidence_level=level)
         figures.append(shown._replace(part_of="Agreement of directions by pair of cues"))
     context = {"figures": figures, "missing": missing_intervals(figures)}
-    return [Section("overview-cues", "Cues", render("generation/cues.html.jinja", context), {})] if figures else []
+    return [section("overview-cues", "Cues", "generation/cues.html.jinja", context)] if figures else []
 
 
 def differ_in_cue_alone(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

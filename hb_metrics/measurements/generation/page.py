@@ -13,7 +13,7 @@ from hb_metrics.measurements.generation.figures import (
     style_figures,
 )
 from hb_metrics.measurements.generation.notes import notes
-from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure, turns_figure
+from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
 from hb_metrics.measurements.generation.results import SHORT
 from hb_metrics.measurements.generation.turn_figures import (
     BY_TURN,
@@ -27,8 +27,8 @@ from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.report.layout.figure import PLAIN, Figure, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import share
 from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.plots import Plot, figures_plot
+from hb_metrics.report.layout.rendering import render, section
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # the maximum number of axes that the answer names
@@ -61,12 +61,12 @@ def report(results: Mapping[str, Any]) -> Report:
         "styles": style_figures(generation, NUM_STYLES),
     }
     sections = [
-        Section("generation", "Generation bias", render("generation/generation.html.jinja", context), _plots(context)),
+        section("generation", "Generation bias", "generation/generation.html.jinja", context, _plots(context)),
         *([_turns(generation, parts, run["generation"]["follow_ups"])] if "turns" in generation else []),
         _terms(generation),
         *frequency_section(generation),
         _refusals(generation, parts),
-        Section("checks", "Reply checks", render("generation/checks.html.jinja", context), {}),
+        section("checks", "Reply checks", "generation/checks.html.jinja", context),
     ]
     files = Markup(
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
@@ -165,7 +165,7 @@ def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> s
     return f"{text} The share of {kind} {' and '.join(verdicts)}." if verdicts else text
 
 
-def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def _plots(context: Mapping[str, Any]) -> dict[str, list[Plot]]:
     plots = {"styles-plot": [figures_plot(context["styles"], "part of Full Gen Bias ×1000", [PLAIN])]}
     if AXES in context["parts"]:
         plots["gen-bias-by-axis"] = [figures_plot(context["parts"][AXES], "Full Gen Bias ×1000", [PLAIN])]
@@ -189,8 +189,8 @@ def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], fol
         "shares": [(name, parts[name]) for name in shares],
         "no_intervals": missing_intervals(turn_figures(turns)),
     }
-    plot = turns_figure(parts[BY_TURN])
-    return Section("turns", "By turn", render("generation/turns.html.jinja", context), {"turns-plot": [plot]})
+    plot = figures_plot(parts[BY_TURN], "Full Gen Bias ×1000", [PLAIN], is_sorted=False)
+    return section("turns", "By turn", "generation/turns.html.jinja", context, {"turns-plot": [plot]})
 
 
 def _terms(generation: Mapping[str, Any]) -> Section:
@@ -203,12 +203,7 @@ def _terms(generation: Mapping[str, Any]) -> Section:
         "clusters": list(by_cluster),
         "num_examples": len(generation["examples"]),
     }
-    return Section(
-        "terms",
-        "Terms by style",
-        render("generation/terms.html.jinja", context),
-        {"terms-plot": strips} if strips else {},
-    )
+    return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
 
 
 def frequency_section(generation: Mapping[str, Any]) -> list[Section]:
@@ -233,8 +228,8 @@ def frequency_section(generation: Mapping[str, Any]) -> list[Section]:
         "num_unknown": known.count(None),
     }
     plots = [frequency_figure(of_cluster, cluster) for cluster, of_cluster in drawn.items()]
-    html = render("generation/frequency.html.jinja", context)
-    return [Section("frequency", "Style and frequency", html, {"frequency-plot": plots})]
+    drawn = {"frequency-plot": plots}
+    return [section("frequency", "Style and frequency", "generation/frequency.html.jinja", context, drawn)]
 
 
 def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> Section:
@@ -250,9 +245,4 @@ def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) 
         "num_shuffles": found["refusals"]["num_shuffles"],
     }
     drawn = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
-    return Section(
-        "refusals",
-        "Refusals",
-        render("generation/refusals.html.jinja", context),
-        {"refusals-by-axis": drawn},
-    )
+    return section("refusals", "Refusals", "generation/refusals.html.jinja", context, {"refusals-by-axis": drawn})

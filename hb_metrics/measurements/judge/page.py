@@ -5,8 +5,8 @@ from markupsafe import Markup
 
 from hb_metrics.measurements.judge.figures import rubric_figures
 from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.parts import Report
+from hb_metrics.report.layout.rendering import section
 
 # This judge is better than the embedded judge, and many machines have enough memory for it (licence: Apache-2.0).
 _BETTER = "--judge_model Qwen/Qwen2.5-7B-Instruct"
@@ -20,7 +20,7 @@ def report(results: Mapping[str, Any]) -> Report:
         rubrics.append({"name": name, "section": sections[name], "judged": judged, "whole": whole, "by_axis": by_axis})
     embedded = any(section["is_embedded"] for section in sections.values())
     return Report(
-        [Section("judge", "Judges", render("judge/section.html.jinja", {"rubrics": rubrics}), {})],
+        [section("judge", "Judges", "judge/section.html.jinja", {"rubrics": rubrics})],
         files=Markup("the judge's probabilities of each reply in <code>judge/*/*.parquet</code>"),
         embedded=_BETTER if embedded else None,
     )

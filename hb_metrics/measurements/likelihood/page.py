@@ -9,9 +9,9 @@ from hb_metrics.measurements.likelihood.plots import perplexity_figure
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import Figure, by_part
 from hb_metrics.report.layout.numbers import axis_label, count
-from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.parts import Report
 from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.rendering import render, section
 from hb_metrics.runs.run_record import measure_of
 
 NUM_EXTREMES = 3
@@ -51,7 +51,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "perplexities-plot": [perplexity_figure(perplexity, template, measure) for template in templates],
     }
     return Report(
-        [Section("likelihood", "Likelihood Bias", render("likelihood/section.html.jinja", context), plots)],
+        [section("likelihood", "Likelihood Bias", "likelihood/section.html.jinja", context, plots)],
         answer=likelihood_answer(parts[""], bias, measure),
         reading=render("likelihood/reading.html.jinja", context),
         files=Markup("the {} of each sentence in <code>perplexities/*.parquet</code>").format(measure),

@@ -8,9 +8,9 @@ from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, TURNS
 from hb_metrics.report.layout import paper
 from hb_metrics.report.layout.figure import by_part
 from hb_metrics.report.layout.numbers import counted, term_names
-from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.parts import Report
 from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.rendering import render, section
 
 NUM_EXTREMES = 10
 
@@ -36,7 +36,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "offensiveness-by-template": [figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"])],
     }
     return Report(
-        [Section("offensiveness", "Offensiveness", render("offensiveness/section.html.jinja", context), plots)],
+        [section("offensiveness", "Offensiveness", "offensiveness/section.html.jinja", context, plots)],
         reading=render("offensiveness/reading.html.jinja", context),
         files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
         notes=notes,

@@ -5,9 +5,9 @@ from markupsafe import Markup
 
 from hb_metrics.measurements.reddit.figures import SHARES, bias_type_label, figures
 from hb_metrics.report.layout.figure import Figure, by_part
-from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.parts import Report
 from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.rendering import render, section
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -21,17 +21,18 @@ def report(results: Mapping[str, Any]) -> Report:
         "lmp": lmp,
         "lmp_left_out": sum(reddit["lmp_num_skipped"].values()),
     }
-    section = Section(
+    of_run = section(
         "reddit",
         "Language Model Bias",
-        render("reddit/section.html.jinja", context),
+        "reddit/section.html.jinja",
+        context,
         {
             "reddit-t": [figures_plot(of_logs, "← stereotyped side likelier   t of logs   other side likelier →")],
             "reddit-share": [figures_plot(parts[SHARES], "pairs in which the stereotyped side is likelier")],
         },
     )
     return Report(
-        [section],
+        [of_run],
         answer=reddit_answer(tests, of_logs, parts[SHARES]),
         reading=render("reddit/reading.html.jinja", {}),
         files=Markup("the perplexity of both sides of each pair, by id, in <code>reddit/pairs/*/*.parquet</code>"),

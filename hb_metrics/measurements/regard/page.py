@@ -8,9 +8,9 @@ from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group
 from hb_metrics.regard_bias.structure_results import ALL_PAIRS, K
 from hb_metrics.report.layout.figure import Figure, Number, by_part, missing_intervals
 from hb_metrics.report.layout.numbers import count, counted
-from hb_metrics.report.layout.parts import Report, Section
+from hb_metrics.report.layout.parts import Report
 from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.report.layout.rendering import render, section
 
 UNDECIDED = "undecided"
 
@@ -50,7 +50,7 @@ def report(results: Mapping[str, Any]) -> Report:
     }
     drawn = {name: [plot] for name, plot in plots.items()}
     return Report(
-        [Section("regard", "Regard", render("regard/section.html.jinja", context), drawn)],
+        [section("regard", "Regard", "regard/section.html.jinja", context, drawn)],
         answer=regard_answer(bias, gaps),
         reading=render("regard/reading.html.jinja", {}),
         files=Markup("the continuations and their regard in <code>regard/</code>"),

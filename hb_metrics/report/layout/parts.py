@@ -11,16 +11,11 @@ class Tile(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A section of a page.
-
-    `id` is the id of the section's heading, for the table of contents. `figures` maps the id of each HTML element to
-    its Plotly figures. If an element has several figures, readers choose the one to show.
-    """
+    """A section of a page. `id` is the id of its heading, for the table of contents."""
 
     id: str
     title: str
     html: "Markup"
-    figures: dict[str, list[dict[str, Any]]]
 
 
 class Report(NamedTuple):

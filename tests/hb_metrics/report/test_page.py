@@ -117,10 +117,10 @@ def test_a_browser_draws_plots_and_terms_can_be_chosen(results, page, folder, tm
     with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
         browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         browser.open(folder / "report.html")
-        for plot in page.figures():
-            browser.wait(f"document.querySelector('#{plot} .main-svg') !== null")
         browser.run(CHOOSING)
-        browser.wait("document.getElementById('terms-plot').textContent.includes('probability of Confusion')")
+        shown = "document.querySelector('#terms-plot > :not([hidden])')"
+        assert "probability of Confusion" in browser.run(f"{shown}.textContent")
+        assert browser.run(f"{shown}.querySelector('svg').getBoundingClientRect().width") > 300
         html = browser.run("document.documentElement.outerHTML")
         assert browser.of("Runtime.exceptionThrown") == []
 
