@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.report.layout.figure import Figure
-from hb_metrics.runs.run_record import measured_model
+from hb_metrics.run.run_record import measured_model
 from hub_scripts.published_dataset import SPLIT, PublishedDataset
 
 EVAL_FILE = "eval.yaml"

@@ -15,19 +15,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from hb_metrics.layout.parts import Report, Section
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.report.layout.parts import Report, Section
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.inference.classifiers.classifier import Classifier
-    from hb_metrics.inference.engines.engine import Ability, Engine
-    from hb_metrics.inference.models.loading import LoadedModel
-    from hb_metrics.inference.processes import PartialState
+    from hb_metrics.collect.classifiers.classifier import Classifier
+    from hb_metrics.collect.engines.engine import Ability, Engine
+    from hb_metrics.layout.figure import Figure
+    from hb_metrics.models.loading import LoadedModel
+    from hb_metrics.models.processes import PartialState
     from hb_metrics.paired_changes.paired_change import PairedChange
-    from hb_metrics.report.layout.figure import Figure
-    from hb_metrics.runs.finished_run import Run
+    from hb_metrics.run.finished_run import Run
     from hb_metrics.stats.generalising import Generalised, Over
 
 
@@ -53,8 +53,8 @@ class Task:
         return self.engine.loaded
 
     def classifier_options(self) -> dict[str, Any]:
-        from hb_metrics.inference.judges.judge import JudgeSource, load_judge
-        from hb_metrics.runs.run_folder import JUDGE
+        from hb_metrics.collect.judges.judge import JudgeSource, load_judge
+        from hb_metrics.run.run_folder import JUDGE
 
         run, device = self.settings.run, self.state.device
         source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed, self.folder / JUDGE)

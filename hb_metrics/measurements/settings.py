@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from hb_dataset.hints import check_known
 from hb_dataset.table_files import parse_json
-from hb_metrics.inference.served.addresses import check_address
+from hb_metrics.models.served.addresses import check_address
 
 T = TypeVar("T")
 

@@ -6,12 +6,12 @@ from typing import NamedTuple
 from scipy import special
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
+from hb_metrics.layout.figure import Figure, Unit, missing_intervals, written, written_change
+from hb_metrics.layout.numbers import MISSING, fixed, share
+from hb_metrics.layout.parts import Section
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
-from hb_metrics.report.layout.figure import Figure, Unit, missing_intervals, written, written_change
-from hb_metrics.report.layout.numbers import MISSING, fixed, share
-from hb_metrics.report.layout.parts import Section
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.run.finished_run import Run
 from hb_metrics.stats.clusters import quantile
 
 HEADER = ("Figure", "before", "after", "change", "interval", "in words")
@@ -175,7 +175,7 @@ def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> 
 
     Figures that have no interval in any run are left out. If no figure has an interval, all figures are shown.
     """
-    from hb_metrics.report.layout.rendering import section
+    from hb_metrics.layout.rendering import section
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
     context = {"compared": compared, "header": HEADER, "verdicts": verdicts, "with_interval": with_interval}

@@ -3,19 +3,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hb_metrics.human_eval.section import human_evaluation_section, read_results
+from hb_metrics.layout.figure import Figure, by_part, joined_names, missing_intervals
+from hb_metrics.layout.parts import Section, Tile
+from hb_metrics.layout.plots import runs_plot
+from hb_metrics.layout.rendering import section, write_page
+from hb_metrics.layout.terminal import figure_lines
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import RunChanges, changes_section, comparable_figures, run_changes
-from hb_metrics.report.layout.figure import Figure, by_part, joined_names, missing_intervals
-from hb_metrics.report.layout.parts import Section, Tile
-from hb_metrics.report.layout.plots import runs_plot
-from hb_metrics.report.layout.rendering import section, write_page
-from hb_metrics.report.layout.terminal import figure_lines
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import Sides, both_sides, sides_section
-from hb_metrics.runs.finished_run import Run, read_run
-from hb_metrics.runs.run_folder import flat_record, run_digest
-from hb_metrics.runs.run_record import tag_of
+from hb_metrics.run.finished_run import Run, read_run
+from hb_metrics.run.run_folder import flat_record, run_digest
+from hb_metrics.run.run_record import tag_of
 
 UNMEASURED = "not measured"
 

@@ -1,9 +1,9 @@
+from hb_metrics.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.layout.parts import Section
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import section
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
-from hb_metrics.report.layout.parts import Section
-from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import section
-from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_prompts
+from hb_metrics.run.finished_run import Run, has_pairs_of_terms, read_prompts
 from hb_metrics.stats.generalising import Over
 
 _WORDS = {

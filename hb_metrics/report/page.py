@@ -3,12 +3,12 @@ from pathlib import Path
 from typing import Any
 
 from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
+from hb_metrics.layout.figure import Figure
+from hb_metrics.layout.parts import Section, Tile
+from hb_metrics.layout.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.report.layout.figure import Figure
-from hb_metrics.report.layout.parts import Section, Tile
-from hb_metrics.report.layout.rendering import write_page
-from hb_metrics.runs.run_record import measured_model, model_title, served_sentence
+from hb_metrics.run.run_record import measured_model, model_title, served_sentence
 
 
 def write_report(

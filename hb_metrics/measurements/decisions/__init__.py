@@ -8,7 +8,7 @@ from typing import Any
 
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.runs.run_record import reply_settings, tag_and_cue
+from hb_metrics.run.run_record import reply_settings, tag_and_cue
 
 
 class DecisionMeasurement(Measurement):

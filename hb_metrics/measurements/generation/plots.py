@@ -1,8 +1,7 @@
 from collections.abc import Sequence
 
-from hb_metrics.measurements.generation.terms import Term
-from hb_metrics.report.layout.numbers import axis_label, share
-from hb_metrics.report.layout.plots import (
+from hb_metrics.layout.numbers import axis_label, share
+from hb_metrics.layout.plots import (
     Axis,
     Dot,
     Mark,
@@ -16,6 +15,7 @@ from hb_metrics.report.layout.plots import (
     spread,
     tick_label,
 )
+from hb_metrics.measurements.generation.terms import Term
 
 NUM_NAMED = 6
 _NEVER = 12  # the percentage of the plot's width that is reserved for terms that never occur

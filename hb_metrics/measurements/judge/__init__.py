@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from hb_metrics.measurements.judge.options import JudgeOptions
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.runs.run_record import reply_settings
+from hb_metrics.run.run_record import reply_settings
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.judges.rubric import Rubric
+    from hb_metrics.collect.judges.rubric import Rubric
     from hb_metrics.measurements.settings import Settings
 
 
@@ -23,7 +23,7 @@ class Judge(Measurement):
         return settings.of(JudgeOptions).judge is not None
 
     def read_files(self, settings: "Settings", prompts: Any = None) -> "list[Rubric]":
-        from hb_metrics.inference.judges.rubric import read_rubric, shipped_rubrics
+        from hb_metrics.collect.judges.rubric import read_rubric, shipped_rubrics
 
         names = settings.of(JudgeOptions).judge
         if not names:

@@ -5,7 +5,7 @@ from typing import Any
 
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.runs.run_record import measure_of
+from hb_metrics.run.run_record import measure_of
 
 
 class Likelihood(Measurement):

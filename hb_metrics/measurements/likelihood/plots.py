@@ -1,7 +1,7 @@
 from typing import Any
 
-from hb_metrics.report.layout.numbers import axis_label, count
-from hb_metrics.report.layout.plots import Dot, Mark, Plot, Row, rows_plot, shortened
+from hb_metrics.layout.numbers import axis_label, count
+from hb_metrics.layout.plots import Dot, Mark, Plot, Row, rows_plot, shortened
 
 
 def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -> Plot:

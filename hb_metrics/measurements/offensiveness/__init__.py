@@ -5,7 +5,7 @@ from typing import Any
 
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
-from hb_metrics.runs.run_record import classifier_name, public_name, reply_settings, tag_and_cue
+from hb_metrics.run.run_record import classifier_name, public_name, reply_settings, tag_and_cue
 
 
 class Offensiveness(Measurement):

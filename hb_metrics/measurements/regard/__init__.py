@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.regard.options import RegardOptions
-from hb_metrics.runs.run_record import classifier_name
+from hb_metrics.run.run_record import classifier_name
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.settings import Settings

@@ -5,11 +5,11 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
+from hb_metrics.command.report import main
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import generalised as of_generation
-from hb_metrics.report.__main__ import main
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.run_folder import PROMPTS_FILE
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.run_folder import PROMPTS_FILE
 from tests.hb_metrics.pages import check_sound, read_page
 
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from hb_metrics.inference.classifiers.presets import suggested
+from hb_metrics.collect.classifiers.presets import suggested
+from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.report.layout.numbers import axis_label
 from tests.hb_metrics.browser import open_browser
 from tests.hb_metrics.made_results import AXES, full_run, whole_run
 from tests.hb_metrics.pages import HOSTILE, needs_browser, report_page

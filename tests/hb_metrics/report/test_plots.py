@@ -4,12 +4,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from hb_metrics.layout import numbers
+from hb_metrics.layout.figure import PLAIN, Figure, Number
+from hb_metrics.layout.plots import LEFT, Row, figures_plot, rows_plot, runs_plot
 from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
 from hb_metrics.measurements.generation.terms import Term
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
-from hb_metrics.report.layout import numbers
-from hb_metrics.report.layout.figure import PLAIN, Figure, Number
-from hb_metrics.report.layout.plots import LEFT, Row, figures_plot, rows_plot, runs_plot
 
 SVG = "{http://www.w3.org/2000/svg}"
 LABELS = ("<a href='//x'>z</a>", "&lt;b&gt;", "a & <b>b", "</text>", "$\\a$", "𝒳<i")

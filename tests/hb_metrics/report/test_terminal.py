@@ -1,8 +1,8 @@
 """What a run prints: every figure with its interval, in lines that fit the terminal."""
 
+from hb_metrics.layout.terminal import figure_lines, filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import comparable_figures
-from hb_metrics.report.layout.terminal import figure_lines, filled
 from hb_metrics.report.page import write_report
 from tests.hb_metrics.made_results import whole_run
 

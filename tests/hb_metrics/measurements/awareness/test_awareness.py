@@ -15,8 +15,8 @@ from transformers.modeling_outputs import CausalLMOutput
 
 from hb_dataset.awareness import NEED, NEUTRAL, awareness_prompts, read_awareness
 from hb_dataset.yaml_lines import FaultsError
-from hb_metrics.arguments import settings_of
-from hb_metrics.inference.engines.local import LocalEngine
+from hb_metrics.collect.engines.local import LocalEngine
+from hb_metrics.command.arguments import settings_of
 from hb_metrics.measurements import AWARENESS
 from hb_metrics.measurements.awareness import work
 from hb_metrics.measurements.awareness.results import (
@@ -28,7 +28,7 @@ from hb_metrics.measurements.awareness.results import (
 )
 from hb_metrics.measurements.awareness.run_changes import changes, cluster_change
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.run.finished_run import Run
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer
 from tests.hb_metrics.made_results import run_record, some_prompts
 from tests.hb_metrics.pages import report_page

@@ -2,13 +2,13 @@
 
 import pyarrow.parquet as pq
 
+from hb_metrics.layout.figure import by_part
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
 from hb_metrics.measurements.generation.results import refusals_results
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.report.layout.figure import by_part
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.replies import Replies
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.replies import Replies
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
 from tests.hb_metrics.pages import check_sound, read_page
 from tests.hb_metrics.runs_here import measure_here

@@ -3,10 +3,10 @@
 import pytest
 
 from hb_dataset import load_table
+from hb_metrics.layout.figure import by_part
+from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import LIKELIHOOD
 from hb_metrics.measurements.likelihood.page import likelihood_answer, same_length_extremes
-from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.layout.numbers import axis_label
 from tests.hb_metrics.made_results import likelihood_run
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from hb_metrics.layout.figure import by_part
 from hb_metrics.measurements import REDDIT
 from hb_metrics.measurements.reddit.page import reddit_answer
-from hb_metrics.report.layout.figure import by_part
 from tests.hb_metrics.made_results import reddit_run, reddit_test
 
 

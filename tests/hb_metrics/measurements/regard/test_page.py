@@ -2,11 +2,11 @@
 
 import pytest
 
+from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.measurements import REGARD
 from hb_metrics.measurements.regard.page import verdict_sentences
 from hb_metrics.report.comparison import comparison_warnings, differing_settings
-from hb_metrics.report.layout.figure import Figure, Number, by_part
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.run.finished_run import Run
 from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
 from tests.hb_metrics.pages import HOSTILE, report_page
 
