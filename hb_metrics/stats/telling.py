@@ -25,19 +25,12 @@ class Telling(NamedTuple):
     reason: str | None
 
 
-def telling(vectors: np.ndarray, terms: np.ndarray, templates: np.ndarray, confidence_level: float) -> Telling:
-    """Computes how often style tells a reply's term from another term of the run.
+def telling(shares: np.ndarray, confidence_level: float) -> Telling:
+    """Computes how often style tells a reply's term from another term of the run, from `right_shares`.
 
     The interval is for other replies to other terms of the same kind. It comes from a jackknife over terms, because
     the pairs of a term depend on each other. It is symmetric in log-odds, so it stays between 0 and 1.
-
-    Args:
-        vectors: Style probabilities: [replies, styles].
-        terms: The code of each reply's term, from 0.
-        templates: The code of each reply's template, from 0.
-        confidence_level: The level of the interval.
     """
-    shares = right_shares(vectors, terms, templates)
     known = ~np.isnan(shares)
     rows, sizes = np.where(known, shares, 0).sum(axis=1), known.sum(axis=1)
     rows, sizes = rows[sizes > 0], sizes[sizes > 0]
@@ -56,7 +49,13 @@ def telling(vectors: np.ndarray, terms: np.ndarray, templates: np.ndarray, confi
 
 
 def right_shares(vectors: np.ndarray, terms: np.ndarray, templates: np.ndarray) -> np.ndarray:
-    """Returns the share of right answers for each pair of terms: [terms, terms], symmetric, NaN where unknown."""
+    """Returns the share of right answers for each pair of terms: [terms, terms], symmetric, NaN where unknown.
+
+    Args:
+        vectors: Style probabilities: [replies, styles].
+        terms: The code of each reply's term, from 0.
+        templates: The code of each reply's template, from 0.
+    """
     roots, num_terms, num_templates = np.sqrt(vectors), int(terms.max()) + 1, int(templates.max()) + 1
     sums, counts = np.zeros((num_templates, num_terms, vectors.shape[1])), np.zeros((num_templates, num_terms))
     np.add.at(sums, (templates, terms), roots)
