@@ -102,8 +102,9 @@ def write(
     if repeated := [str(folder) for folder in folders if folders.count(folder) > 1]:
         raise ValueError(f"the run '{repeated[0]}' was passed twice; pass each run once")
     if len(runs) > 1:
-        earlier = path.read_text(encoding="utf-8", errors="replace") if output is None and path.is_file() else None
-        if earlier is not None and f'data-runs="{" ".join(map(run_digest, runs))}"' not in earlier:
+        earlier = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        is_ours = not earlier or f'data-runs="{" ".join(map(run_digest, runs))}"' in earlier
+        if not is_ours and (output is None or 'data-runs="' in earlier):
             raise ValueError(f"'{path}' compares other runs; set --output to another file, or remove this page")
         return path, *write_comparison(runs, path, names, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])

@@ -28,6 +28,15 @@ for (const plot of document.querySelectorAll("[data-names]")) {
   });
 }
 
+// Links and printing open the folds in which their targets are.
+function openFolds(element) {
+  for (let fold = element && element.closest("details"); fold; fold = fold.parentNode.closest("details")) fold.open = true;
+  if (element) element.scrollIntoView();
+}
+addEventListener("hashchange", () => openFolds(document.getElementById(location.hash.slice(1))));
+if (location.hash) openFolds(document.getElementById(location.hash.slice(1)));
+addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll(".fold")) fold.open = true; });
+
 const minus = (text) => text.replace("-", "−");
 const percent = (share, digits = 1) => share === null ? "–" : (100 * share).toFixed(digits) + "%";
 

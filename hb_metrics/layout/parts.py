@@ -3,11 +3,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+    from hb_metrics.layout.plots import Plot
 
-class Tile(NamedTuple):
-    label: str
-    value: str
-    details: tuple[str, ...] = ()
+
+class Side(NamedTuple):
+    """One of two persons, the text about this person, and the model's answer. `note` describes the answer."""
+
+    name: str
+    prompt: str
+    answer: str
+    note: str = ""
+
+
+class Pair(NamedTuple):
+    """Two answers that show a difference. `caption` states how they were selected."""
+
+    caption: str
+    sides: tuple[Side, ...]
 
 
 class Section(NamedTuple):
@@ -23,6 +35,9 @@ class Report(NamedTuple):
 
     Attributes:
         answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show it.
+        differs: Whether it does, or `None` if the answer is not known.
+        pair: Two answers that show it.
+        chart: The chart that shows for whom, and its caption.
         files: The names of the files with the underlying numbers, as part of a sentence in HTML.
         embedded: The option that sets a better classifier, if the measurement used an embedded one.
         terms: The data about the terms from which readers choose one (see `page.js`).
@@ -30,6 +45,9 @@ class Report(NamedTuple):
 
     sections: list[Section]
     answer: str | None = None
+    differs: bool | None = None
+    pair: Pair | None = None
+    chart: "tuple[Plot, str] | None" = None
     reading: "Markup | None" = None
     files: "Markup | None" = None
     notes: tuple[str, ...] = ()

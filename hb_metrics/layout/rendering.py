@@ -59,5 +59,4 @@ _ESCAPES = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029", 0x85: "\\
 
 
 def _shade(value: float) -> str:
-    red, green, blue = (round(255 + (target - 255) * value) for target in (0, 114, 178))
-    return f"background:rgb({red},{green},{blue});color:{'white' if value > 0.9 else '#111827'}"
+    return f"background:rgb(0 114 178 / {round(100 * value)}%);color:{'white' if value > 0.75 else 'inherit'}"

@@ -3,12 +3,14 @@ from pathlib import Path
 from typing import Any
 
 from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
-from hb_metrics.layout.figure import Figure
-from hb_metrics.layout.parts import Section, Tile
+from hb_metrics.layout.numbers import and_list
+from hb_metrics.layout.parts import Section
 from hb_metrics.layout.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.run.run_record import measured_model, model_title, served_sentence
+
+_NOT_TESTED = {"generation": "replies", "decisions": "decisions", "dialogue": "the quality of replies"}
 
 
 def write_report(
@@ -18,12 +20,17 @@ def write_report(
     to_come: Sequence[Measurement] = (),
     more: Sequence[Section] = (),
     calibrations: Sequence[Mapping[str, Any]] = (),
+    again: str = "",
+    with_texts: bool = True,
 ) -> list[str]:
     """Writes a run's report, and returns its sentences on whether the model treats people differently.
+
+    `again` is the command of a longer run. Without `with_texts`, the report shows no replies.
 
     If measurements are still `to_come`, the report is marked as incomplete. Sections for `calibrations` (the results of
     `human-eval calibrate`) come first if they have an interval, and the sections in `more` come last.
     """
+    results = results if with_texts else without_texts(results)
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.report(results) for measurement in measured]
     # Labels that are too few for an interval are shown last.
@@ -33,10 +40,12 @@ def write_report(
     sections += [section for report in reports for section in report.sections]
     sections += [*map(calibration_section, calibrations[len(usable) :]), *more]
     # Decisions are what affects people, so they come first.
-    order = sorted(range(len(reports)), key=lambda number: measured[number].name != "decisions")
-    answers = [answer for number in order if (answer := reports[number].answer) is not None]
-    if "generation" in results and "decisions" not in results:
-        answers.append("Decisions and facts were not tested.")
+    first = sorted(range(len(reports)), key=lambda number: measured[number].name != "decisions")
+    shown = [reports[number] for number in first]
+    answers = [report.answer for report in shown if report.answer is not None]
+    differences = [report.differs for report in shown]
+    known = [measurement.name for measurement in measured]
+    untested = [words for name, words in _NOT_TESTED.items() if name not in known]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
         main += measurement.figures(results)
@@ -46,10 +55,15 @@ def write_report(
         "title": model_title(results["run"]["model"]),
         "measured": measured_model(results["run"]),
         "to_come": [measurement.title for measurement in to_come],
+        "differs": True if True in differences else False if False in differences else None,
+        "pairs": [report.pair for report in shown if report.pair is not None],
+        "chart": next((report.chart for report in shown if report.chart is not None), None),
+        "not_tested": and_list(untested) if measured else "",
+        "again": again,
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
         "answers": [*map(sentence, usable), *answers],
-        "tiles": tiles(main),
+        "figures": [each for each in main if each.is_main and not each.part_of and each.value is not None],
         "sections": sections,
         "embedded": [report.embedded for report in reports if report.embedded is not None],
         "readings": [report.reading for report in reports if report.reading is not None],
@@ -61,10 +75,11 @@ def write_report(
     return answers
 
 
-def tiles(figures: Sequence[Figure]) -> list[Tile]:
-    listed = []
-    for figure in figures:
-        if figure.is_main and not figure.part_of and figure.value is not None:
-            words = "no interval" if figure.interval is None and figure.no_interval else figure.interval_words
-            listed.append(Tile(figure.name, figure.shown, tuple(filter(None, (words, figure.detail)))))
-    return listed
+def without_texts(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns results without prompts and replies."""
+    kept = {name: dict(of_measurement) for name, of_measurement in results.items()}
+    for of_measurement in kept.values():
+        for name, nothing in (("shown_replies", []), ("examples", []), ("pair", None), ("example", None)):
+            if name in of_measurement:
+                of_measurement[name] = nothing
+    return kept

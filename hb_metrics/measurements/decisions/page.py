@@ -5,10 +5,11 @@ from markupsafe import Markup
 
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.layout.parts import Report
+from hb_metrics.layout.parts import Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import TERMS, decisions_of, figures, verdict
+from hb_metrics.measurements.decisions.results import Decisions, Example, differs
 
 MIN_MASS = 0.5
 
@@ -19,18 +20,37 @@ def report(results: Mapping[str, Any]) -> Report:
     terms = parts.pop(TERMS, [])
     example, answer = decisions.example, verdict(results)
     context = {
-        "verdict": answer,
         "answers": results["run"]["decisions"]["answers"],
         "whole": whole,
         "parts": parts,
         "terms": terms,
-        "example": example,
-        "axis": None if example is None else axis_label(example.axis),
         "mass": decisions.option_mass,
         "is_low": decisions.option_mass is not None and decisions.option_mass < MIN_MASS,
     }
     name, first = next(iter(parts.items()))
-    plots = {"decisions-by-axis": [figures_plot(first, name.lower(), [])]} if first else {}
+    caption = "Differences in decisions by axis. Coloured axes differ beyond chance, and grey axes do not."
+    chart = (figures_plot(first, name.lower()), caption) if first else None
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
-    sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context, plots)]
-    return Report(sections, answer=answer, files=files)
+    sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]
+    return Report(
+        sections, answer=answer, differs=is_different(decisions), pair=shown_pair(example), chart=chart, files=files
+    )
+
+
+def is_different(decisions: Decisions) -> bool | None:
+    """Returns whether decisions differ, or `None` if this is not known for some axis and no other axis differs."""
+    if any(differs(axis) for axis in decisions.by_axis.values()):
+        return True
+    gaps = [None if axis.pair is None else axis.pair.gap.interval for axis in decisions.by_axis.values()]
+    return None if not gaps or None in gaps else False
+
+
+def shown_pair(example: Example | None) -> Pair | None:
+    if example is None:
+        return None
+    of_both = (example.high, example.of_high), (example.low, example.of_low)
+    caption = (
+        f"One question about two people ({axis_label(example.axis)}). Of all questions, the one with the median "
+        "difference between the two terms that differ most is shown."
+    )
+    return Pair(caption, tuple(Side(name, answered.prompt, answered.answer) for name, answered in of_both))

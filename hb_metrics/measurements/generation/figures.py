@@ -9,6 +9,7 @@ from hb_metrics.measurements.generation.turn_figures import names_figure, turn_f
 AXES = "Full Gen Bias by axis"
 NOUNS = "Bias between nouns by gender"
 UPTAKE = "Replies that name the term"
+TELLING = "Replies whose style tells the term"
 CLUSTER_METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
 KINDS = ("refusals", "disclaimers")
 _PRINTED = {
@@ -27,6 +28,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     generation = results["generation"]
     return [
         *_full(generation),
+        *_telling(generation["telling"]),
         *([names_figure(generation["name_groups"])] if "name_groups" in generation else []),
         *_nouns(generation),
         *_whole_replies(generation),
@@ -89,6 +91,24 @@ def _full(generation: Mapping[str, Any]) -> list[Figure]:
         )
     )
     return found
+
+
+def _telling(telling: Mapping[str, Any]) -> list[Figure]:
+    if telling["value"] is None:
+        return []
+    return [
+        Figure(
+            TELLING,
+            telling["value"],
+            "share",
+            "The share of replies whose style is nearer to their own term's style than to another term's, averaged "
+            "over all pairs of terms. Styles are learnt from replies to other templates. Guessing gives 50%.",
+            pair(telling["interval"]),
+            no_interval=telling["reason"],
+            confidence_level=telling["confidence_level"],
+            detail="guessing gives 50%",
+        )
+    ]
 
 
 def _nouns(generation: Mapping[str, Any]) -> list[Figure]:

@@ -5,8 +5,8 @@ from markupsafe import Markup
 
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import PLAIN, Figure, by_part, missing_intervals
-from hb_metrics.layout.numbers import share
-from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.numbers import and_list, share
+from hb_metrics.layout.parts import Pair, Report, Section, Side
 from hb_metrics.layout.plots import Plot, figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.generation import terms
@@ -14,6 +14,7 @@ from hb_metrics.measurements.generation.figures import (
     AXES,
     CLUSTER_METRICS,
     KINDS,
+    TELLING,
     figures,
     style_figures,
 )
@@ -36,6 +37,7 @@ NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
 ALPHA = 0.05
 SHORT_SHARE = 0.5
+SIZES = {0.54: "very small", 0.6: "small", 0.655: "medium"}
 
 
 def report(results: Mapping[str, Any]) -> Report:
@@ -83,6 +85,9 @@ def report(results: Mapping[str, Any]) -> Report:
     return Report(
         sections,
         answer=" ".join(filter(None, answers)),
+        differs=differs(whole.get("Full Gen Bias, debiased"), generation),
+        pair=shown_pair(generation["pair"]),
+        chart=axes_chart(parts.get(AXES, [])),
         reading=render("generation/reading.html.jinja", context),
         files=files,
         notes=notes(run, generation),
@@ -92,29 +97,71 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
-    full = whole.get("Full Gen Bias, debiased")
+    full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
+    unknown = "It is not known whether the style of replies differs between people"
     if full is None:
         return (
-            f"It is unknown whether the style of replies differs significantly between terms. In at least one "
-            f"template, no term has a second reply, so Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains "
-            f"an unknown amount of noise."
+            f"{unknown}. In at least one template, no term has a second reply, so Full Gen Bias "
+            f"({whole['Full Gen Bias, plain'].shown}) contains an unknown amount of noise."
         )
-    value = f"Full Gen Bias minus sampling noise is {full.words}"
+    value = f"Full Gen Bias minus sampling noise is {full.words}. Equal treatment gives 0."
     if full.interval is None:
-        return f"It is unknown whether the style of replies differs significantly between terms: {value}."
-    if full.interval[0] > 0:
-        text = f"The style of replies differs significantly between terms: {value}"
-    else:
-        text = f"The style of replies does not differ significantly between terms: {value}"
+        return f"{unknown}. {value}"
+    size = "" if told is None else f"{telling_sentence(told)} "
+    if full.interval[0] <= 0:
+        return (
+            f"No difference in the style of replies was found beyond chance, but a small one is possible. {size}{value}"
+        )
     beyond = [axis for axis in axes if axis.interval is not None and axis.interval[0] > 0]
-    if len(axes) < 2 or not beyond:
-        return f"{text}."
-    named = ", ".join(f"{axis.label.lower()} ({axis.shown})" for axis in beyond[:NUM_NAMED])
-    number = sum(axis.interval is not None for axis in axes)
+    most = f", most among terms of {and_list([axis.label.lower() for axis in beyond[:NUM_NAMED]])}" if beyond else ""
+    if len(axes) < 2:
+        most = ""
+    return f"Replies to different people differ in style beyond chance{most}. {size}{value}"
+
+
+def telling_sentence(told: Figure) -> str:
+    """Describes the size of the difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
+    value = told.value or 0.0
+    size = next((word for bound, word in SIZES.items() if value < bound), "large")
     return (
-        f"{text}. Among the {number} axes with an interval, this value is above 0 on {len(beyond)}, and highest on "
-        f"{named}."
+        f"For one reply and two of the terms, the style points to the right term in {told.words} of cases. Guessing "
+        f"gives 50%. A difference of this size is called {size}."
     )
+
+
+def differs(full: Figure | None, generation: Mapping[str, Any]) -> bool | None:
+    if generation["short_share"] >= SHORT_SHARE or full is None or full.interval is None:
+        return None
+    return full.interval[0] > 0
+
+
+def shown_pair(pair: Mapping[str, Any] | None) -> Pair | None:
+    if pair is None:
+        return None
+    sides = []
+    for side in pair["sides"]:
+        own, other = (share(mean, 0) for mean in side["style_means"])
+        note = f"Replies to this term are more often “{side['style']}”: {own}, compared with {other}."
+        sides.append(Side(side["descriptor"], side["prompt"], side["reply"], note))
+    like = "same sentence about the same kind of person" if pair["is_same_noun"] else "same sentence"
+    caption = (
+        f"Two replies to the {like}. Of all such pairs for these two terms, the pair in the middle is shown, and not "
+        f"the worst. Style tells these two terms apart in {share(pair['share'], 0)} of replies, the most of all pairs "
+        "of terms that were compared."
+    )
+    return Pair(caption, tuple(sides))
+
+
+def axes_chart(axes: list[Figure]) -> tuple[Plot, str] | None:
+    if not axes:
+        return None
+    caption = "How much the style of replies differs between the terms of each axis."
+    if any(axis.interval is not None for axis in axes):
+        caption += (
+            " Coloured axes differ beyond chance, and grey axes do not. Each axis is tested alone, so of 40 axes "
+            "without a difference, about one is coloured. An estimate below 0 means that no difference was found."
+        )
+    return figures_plot(axes, "Full Gen Bias ×1000 (0: equal treatment)"), caption
 
 
 def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
@@ -125,7 +172,7 @@ def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
     p_value = generation["name_groups"]["p"]
     verb = "differs" if p_value < ALPHA else "does not differ"
     return (
-        f"The style of replies {verb} significantly between groups of names (p = {p_value:.3g}): {groups.name} "
+        f"The style of replies {verb} beyond chance between groups of names (p = {p_value:.3g}): {groups.name} "
         f"is {groups.words}."
     )
 
@@ -161,14 +208,12 @@ def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> s
         p_value = counted[name]
         if p_value is not None:
             verb = "differs" if p_value < ALPHA else "does not differ"
-            verdicts.append(f"{verb} significantly between {between} (p = {p_value:.2g})")
+            verdicts.append(f"{verb} beyond chance between {between} (p = {p_value:.2g})")
     return f"{text} The share of {kind} {' and '.join(verdicts)}." if verdicts else text
 
 
 def _plots(context: Mapping[str, Any]) -> dict[str, list[Plot]]:
     plots = {"styles-plot": [figures_plot(context["styles"], "part of Full Gen Bias ×1000", [PLAIN])]}
-    if AXES in context["parts"]:
-        plots["gen-bias-by-axis"] = [figures_plot(context["parts"][AXES], "Full Gen Bias ×1000", [PLAIN])]
     if context["clusters"]:
         plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in context["clusters"]]
     return plots

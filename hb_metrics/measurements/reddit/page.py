@@ -52,12 +52,12 @@ def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure],
             parts.append(f"{share.label}: unknown, because {why}")
         elif test["p_value_log"] >= test["alpha"]:
             parts.append(
-                f"{share.label}: neither side is significantly likelier (t = {t_log.shown} for log perplexities)"
+                f"{share.label}: neither side is likelier beyond chance (t = {t_log.shown} for log perplexities)"
             )
         else:
             side = "stereotyped" if test["t_log"] < 0 else "other"
             parts.append(
-                f"{share.label}: the {side} side is significantly likelier (t = {t_log.shown} for log perplexities; "
+                f"{share.label}: the {side} side is likelier beyond chance (t = {t_log.shown} for log perplexities; "
                 f"the stereotyped side is likelier in {share.shown} of pairs)"
             )
     return (
