@@ -10,6 +10,7 @@ from pathlib import Path
 from hb_dataset.command_line import CommandParser
 from hb_dataset.terminal import safe_terminal
 from hb_metrics.command.gates import GATE_STATUS
+from hb_metrics.command.plan import firmer_command
 from hb_metrics.human_eval.calibration import read_calibrations
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.generalised import generalised_section
@@ -66,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="Add wider intervals to the report of one run. They generalise to other terms of the same axes, to other "
         "templates, or to both. No model is needed.",
     )
+    parser.add_argument(
+        "--without_texts", action="store_true", help="Leave prompts and replies out of the report of one run."
+    )
     try:
         path, sides, verdicts = write(**vars(parser.parse_args(argv)))
     except (ValueError, OSError) as error:
@@ -87,6 +91,7 @@ def write(
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
+    without_texts: bool = False,
 ) -> tuple[Path, Sides | None, list[Verdict]]:
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
@@ -96,6 +101,8 @@ def write(
     given = [name for name, value in for_several.items() if value is not None]
     if len(runs) == 1 and given:
         raise ValueError(f"--{given[0]} needs two or more runs, but only one was passed; pass another run")
+    if len(runs) > 1 and without_texts:
+        raise ValueError(f"--without_texts accepts only one run, but {len(runs)} were passed; pass one run at a time")
     if len(runs) > 1 and generalise is not None:
         raise ValueError(f"--generalise accepts only one run, but {len(runs)} were passed; pass one run at a time")
     folders = [folder.resolve() for folder in runs]
@@ -109,7 +116,14 @@ def write(
         return path, *write_comparison(runs, path, names, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])
     more = [] if generalise is None else [generalised_section(run, generalise)]
-    write_report(run.results, path, more=more, calibrations=read_calibrations(run.folder))
+    write_report(
+        run.results,
+        path,
+        more=more,
+        calibrations=read_calibrations(run.folder),
+        again=firmer_command(run.results),
+        with_texts=not without_texts,
+    )
     return path, None, []
 
 

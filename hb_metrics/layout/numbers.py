@@ -98,7 +98,7 @@ def counted(number: int, what: str) -> tuple[str, ...]:
 
 
 def and_list(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _digits(value: float) -> int:

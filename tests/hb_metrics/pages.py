@@ -26,7 +26,7 @@ class Page(HTMLParser):
     def __init__(self, html):
         super().__init__()
         self.elements, self.scripts, self.styles, self.words = [], [], [], ""
-        self.tables, self.tiles, self.open, self.region = defaultdict(list), {}, [], None
+        self.tables, self.open, self.region = defaultdict(list), [], None
         self.plots, self.plot = {}, None
         self.feed(html)
         self.close()
@@ -37,8 +37,8 @@ class Page(HTMLParser):
         if tag not in VOID_ELEMENTS:
             self.open.append(tag)
         self.region = attrs["aria-label"] if attrs.get("role") == "region" else self.region
-        if tag == "figure":
-            self.plot = self.plots.setdefault(attrs.get("id"), [])
+        if tag == "figure" and attrs.get("class") == "plot":
+            self.plot = self.plots.setdefault(attrs["id"], [])
         elif tag == "svg" and attrs.get("class") == "chart":
             self.plot.append([])
         elif tag == "table":
@@ -47,10 +47,6 @@ class Page(HTMLParser):
             self.tables[self.region][-1].append([])
         elif tag in ("th", "td"):
             self.tables[self.region][-1][-1].append("")
-        elif tag == "dt":
-            self.tile = ""
-        elif tag == "dd":
-            self.tiles.setdefault(self.tile, []).append("")
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -65,10 +61,6 @@ class Page(HTMLParser):
         self.words += data
         if {"th", "td"} & set(self.open):
             self.tables[self.region][-1][-1][-1] += data
-        elif "dt" in self.open:
-            self.tile += data
-        elif "dd" in self.open:
-            self.tiles[self.tile][-1] += data
 
     @property
     def text(self):
