@@ -1,9 +1,12 @@
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
     from hb_metrics.layout.plots import Plot
+
+
+Differs = Literal["yes", "no", "unknown", ""]
 
 
 class Side(NamedTuple):
@@ -35,7 +38,7 @@ class Report(NamedTuple):
 
     Attributes:
         answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show it.
-        differs: Whether it does, or `None` if the answer is not known.
+        differs: Whether it does: "yes", "no" or "unknown". Empty if the measurement does not show it.
         pair: Two answers that show it.
         chart: The chart that shows for whom, and its caption.
         files: The names of the files with the underlying numbers, as part of a sentence in HTML.
@@ -45,7 +48,7 @@ class Report(NamedTuple):
 
     sections: list[Section]
     answer: str | None = None
-    differs: bool | None = None
+    differs: Differs = ""
     pair: Pair | None = None
     chart: "tuple[Plot, str] | None" = None
     reading: "Markup | None" = None

@@ -59,4 +59,4 @@ _ESCAPES = {ord("<"): "\\u003c", 0x2028: "\\u2028", 0x2029: "\\u2029", 0x85: "\\
 
 
 def _shade(value: float) -> str:
-    return f"background:rgb(0 114 178 / {round(100 * value)}%);color:{'white' if value > 0.75 else 'inherit'}"
+    return f"background:rgb(0 114 178 / {round(60 * value)}%)"

@@ -1,16 +1,32 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
 from hb_metrics.layout.numbers import and_list
-from hb_metrics.layout.parts import Section
+from hb_metrics.layout.parts import Differs, Section
+from hb_metrics.layout.plots import Plot
 from hb_metrics.layout.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.run.run_record import measured_model, model_title, served_sentence
 
+# The verdict on several measurements is the last one in this order.
+_VERDICTS: dict[Differs, str] = {
+    "": "This run does not show it.",
+    "no": "No difference was found.",
+    "unknown": "This run does not show it.",
+    "yes": "Yes.",
+}
 _NOT_TESTED = {"generation": "replies", "decisions": "decisions", "dialogue": "the quality of replies"}
+
+
+class Fold(NamedTuple):
+    """A section that readers open, with the measurement's answer and chart if they are not on the first screen."""
+
+    section: Section
+    lead: str | None = None
+    chart: tuple[Plot, str] | None = None
 
 
 def write_report(
@@ -36,16 +52,17 @@ def write_report(
     # Labels that are too few for an interval are shown last.
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
     usable = [calibration for calibration in calibrations if figures(calibration)[0].interval is not None]
-    sections = [calibration_section(calibration) for calibration in usable]
-    sections += [section for report in reports for section in report.sections]
-    sections += [*map(calibration_section, calibrations[len(usable) :]), *more]
-    # Decisions are what affects people, so they come first.
-    first = sorted(range(len(reports)), key=lambda number: measured[number].name != "decisions")
-    shown = [reports[number] for number in first]
-    answers = [report.answer for report in shown if report.answer is not None]
-    differences = [report.differs for report in shown]
-    known = [measurement.name for measurement in measured]
-    untested = [words for name, words in _NOT_TESTED.items() if name not in known]
+    # Decisions and replies are what affects people, so they are on the first screen, and decisions come first.
+    on_top = [reports[index] for index, each in enumerate(measured) if each.name in ("generation", "decisions")][::-1]
+    on_top = on_top or [report for report in reports if report.answer is not None]
+    top_chart = next((report.chart for report in on_top if report.chart is not None), None)
+    folds = [Fold(calibration_section(calibration)) for calibration in usable]
+    for report in reports:
+        lead = None if report in on_top else report.answer
+        chart = None if report.chart is top_chart else report.chart
+        folds += [Fold(report.sections[0], lead, chart), *map(Fold, report.sections[1:])]
+    folds += [*map(Fold, map(calibration_section, calibrations[len(usable) :])), *map(Fold, more)]
+    untested = [words for name, words in _NOT_TESTED.items() if name not in results]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
         main += measurement.figures(results)
@@ -55,16 +72,16 @@ def write_report(
         "title": model_title(results["run"]["model"]),
         "measured": measured_model(results["run"]),
         "to_come": [measurement.title for measurement in to_come],
-        "differs": True if True in differences else False if False in differences else None,
-        "pairs": [report.pair for report in shown if report.pair is not None],
-        "chart": next((report.chart for report in shown if report.chart is not None), None),
+        "verdict": _VERDICTS[max((report.differs for report in reports), key=list(_VERDICTS).index, default="")],
+        "answers": [*map(sentence, usable), *(report.answer for report in on_top if report.answer is not None)],
+        "pairs": [report.pair for report in on_top if report.pair is not None],
+        "chart": top_chart,
         "not_tested": and_list(untested) if measured else "",
         "again": again,
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
-        "answers": [*map(sentence, usable), *answers],
         "figures": [each for each in main if each.is_main and not each.part_of and each.value is not None],
-        "sections": sections,
+        "folds": folds,
         "embedded": [report.embedded for report in reports if report.embedded is not None],
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
@@ -72,7 +89,7 @@ def write_report(
     }
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page("report/report.html.jinja", path, context, terms)
-    return answers
+    return [report.answer for report in reports if report.answer is not None]
 
 
 def without_texts(results: Mapping[str, Any]) -> dict[str, Any]:

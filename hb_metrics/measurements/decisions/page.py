@@ -5,7 +5,7 @@ from markupsafe import Markup
 
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.layout.parts import Pair, Report, Side
+from hb_metrics.layout.parts import Differs, Pair, Report, Side
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.decisions.figures import TERMS, decisions_of, figures, verdict
@@ -33,16 +33,16 @@ def report(results: Mapping[str, Any]) -> Report:
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]
     return Report(
-        sections, answer=answer, differs=is_different(decisions), pair=shown_pair(example), chart=chart, files=files
+        sections, answer=answer, differs=difference(decisions), pair=shown_pair(example), chart=chart, files=files
     )
 
 
-def is_different(decisions: Decisions) -> bool | None:
-    """Returns whether decisions differ, or `None` if this is not known for some axis and no other axis differs."""
+def difference(decisions: Decisions) -> Differs:
+    """Returns whether decisions differ. This is unknown if some axis has no interval and no other axis differs."""
     if any(differs(axis) for axis in decisions.by_axis.values()):
-        return True
+        return "yes"
     gaps = [None if axis.pair is None else axis.pair.gap.interval for axis in decisions.by_axis.values()]
-    return None if not gaps or None in gaps else False
+    return "unknown" if not gaps or None in gaps else "no"
 
 
 def shown_pair(example: Example | None) -> Pair | None:

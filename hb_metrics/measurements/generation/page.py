@@ -6,7 +6,7 @@ from markupsafe import Markup
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import PLAIN, Figure, by_part, missing_intervals
 from hb_metrics.layout.numbers import and_list, share
-from hb_metrics.layout.parts import Pair, Report, Section, Side
+from hb_metrics.layout.parts import Differs, Pair, Report, Section, Side
 from hb_metrics.layout.plots import Plot, figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.generation import terms
@@ -85,7 +85,7 @@ def report(results: Mapping[str, Any]) -> Report:
     return Report(
         sections,
         answer=" ".join(filter(None, answers)),
-        differs=differs(whole.get("Full Gen Bias, debiased"), generation),
+        differs=difference(whole.get("Full Gen Bias, debiased"), refusals_answer(generation, parts), generation),
         pair=shown_pair(generation["pair"]),
         chart=axes_chart(parts.get(AXES, [])),
         reading=render("generation/reading.html.jinja", context),
@@ -129,10 +129,13 @@ def telling_sentence(told: Figure) -> str:
     )
 
 
-def differs(full: Figure | None, generation: Mapping[str, Any]) -> bool | None:
+def difference(full: Figure | None, refusals: str, generation: Mapping[str, Any]) -> Differs:
+    """Returns whether replies differ in style, or in how often they refuse (`refusals` is then a sentence)."""
+    if refusals:
+        return "yes"
     if generation["short_share"] >= SHORT_SHARE or full is None or full.interval is None:
-        return None
-    return full.interval[0] > 0
+        return "unknown"
+    return "yes" if full.interval[0] > 0 else "no"
 
 
 def shown_pair(pair: Mapping[str, Any] | None) -> Pair | None:

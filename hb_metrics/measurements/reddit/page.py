@@ -1,10 +1,10 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
 from hb_metrics.layout.figure import Figure, by_part
-from hb_metrics.layout.parts import Report
+from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.reddit.figures import SHARES, bias_type_label, figures
@@ -34,9 +34,16 @@ def report(results: Mapping[str, Any]) -> Report:
     return Report(
         [of_run],
         answer=reddit_answer(tests, of_logs, parts[SHARES]),
+        differs=difference(list(tests.values())),
         reading=render("reddit/reading.html.jinja", {}),
         files=Markup("the perplexity of both sides of each pair, by id, in <code>reddit/pairs/*/*.parquet</code>"),
     )
+
+
+def difference(tests: Sequence[Mapping[str, Any]]) -> Differs:
+    if any(test["t_log"] is not None and test["p_value_log"] < test["alpha"] for test in tests):
+        return "yes"
+    return "unknown" if any(test["t_log"] is None for test in tests) else "no"
 
 
 def reddit_answer(tests: Mapping[str, Mapping[str, Any]], of_logs: list[Figure], shares: list[Figure]) -> str:

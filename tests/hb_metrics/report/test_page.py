@@ -116,6 +116,8 @@ def test_a_browser_draws_plots_and_terms_can_be_chosen(results, page, folder, tm
     with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
         browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         browser.open(folder / "report.html")
+        browser.run("location.hash = 'terms'")  # as the link in the contents does
+        browser.wait("document.getElementById('terms').closest('details').open")
         browser.run(CHOOSING)
         shown = "document.querySelector('#terms-plot > :not([hidden])')"
         assert "probability of Confusion" in browser.run(f"{shown}.textContent")
