@@ -18,7 +18,7 @@ _VERDICTS: dict[Differs, str] = {
     "unknown": "This run does not show it.",
     "yes": "Yes.",
 }
-_NOT_TESTED = {"generation": "replies", "decisions": "decisions", "dialogue": "the quality of replies"}
+_NOT_TESTED = {"generation": "the style of replies", "decisions": "decisions", "dialogue": "the quality of replies"}
 
 
 class Fold(NamedTuple):

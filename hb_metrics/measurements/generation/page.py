@@ -74,19 +74,22 @@ def report(results: Mapping[str, Any]) -> Report:
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
+    refusals = refusals_answer(generation, parts)
+    differs: Differs = "yes" if refusals else style_differs(whole)
     style = [generation_answer(context["whole"], parts.get(AXES, [])), names]
     if generation["short_share"] >= SHORT_SHARE:
         style = [
             f"{share(generation['short_share'])} of the replies have fewer than {SHORT} words, so their style cannot "
             "show how people are treated."
         ]
-    answers = [*style, refusals_answer(generation, parts)]
+        differs = differs if refusals else "unknown"
+    answers = [*style, refusals]
     answers += turn_sentences(generation["turns"])[:1] if "turns" in generation else []
     return Report(
         sections,
         answer=" ".join(filter(None, answers)),
-        differs=difference(whole.get("Full Gen Bias, debiased"), refusals_answer(generation, parts), generation),
-        pair=shown_pair(generation["pair"]),
+        differs=differs,
+        pair=shown_pair(generation["pair"], differs),
         chart=axes_chart(parts.get(AXES, [])),
         reading=render("generation/reading.html.jinja", context),
         files=files,
@@ -98,56 +101,52 @@ def report(results: Mapping[str, Any]) -> Report:
 
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
     full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
-    unknown = "It is not known whether the style of replies differs between people"
+    size = "" if told is None else f" {telling_sentence(told)}"
     if full is None:
-        return (
-            f"{unknown}. In at least one template, no term has a second reply, so Full Gen Bias "
-            f"({whole['Full Gen Bias, plain'].shown}) contains an unknown amount of noise."
-        )
-    value = f"Full Gen Bias minus sampling noise is {full.words}. Equal treatment gives 0."
-    if full.interval is None:
-        return f"{unknown}. {value}"
-    size = "" if told is None else f"{telling_sentence(told)} "
-    if full.interval[0] <= 0:
-        return (
-            f"No difference in the style of replies was found beyond chance, but a small one is possible. {size}{value}"
-        )
-    beyond = [axis for axis in axes if axis.interval is not None and axis.interval[0] > 0]
-    most = f", most among terms of {and_list([axis.label.lower() for axis in beyond[:NUM_NAMED]])}" if beyond else ""
-    if len(axes) < 2:
-        most = ""
-    return f"Replies to different people differ in style beyond chance{most}. {size}{value}"
+        plain = whole["Full Gen Bias, plain"].shown
+        value = f"Full Gen Bias ({plain}) contains unknown noise: in some template, no term has a second reply."
+    else:
+        value = f"Full Gen Bias minus sampling noise is {full.words}. Equal treatment gives 0."
+    match style_differs(whole):
+        case "yes":
+            beyond = [axis.label.lower() for axis in axes if axis.interval is not None and axis.interval[0] > 0]
+            most = f", most among terms of {and_list(beyond[:NUM_NAMED])}" if beyond and len(axes) > 1 else ""
+            text = f"Replies to different people differ in style beyond chance{most}."
+        case "no":
+            text = "No difference in the style of replies was found beyond chance, but a small one is possible."
+        case _:
+            text = "It is not known whether the style of replies differs between people."
+    return f"{text}{size} {value}"
 
 
 def telling_sentence(told: Figure) -> str:
-    """Describes the size of the difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
-    value = told.value or 0.0
-    size = next((word for bound, word in SIZES.items() if value < bound), "large")
-    return (
-        f"For one reply and two of the terms, the style points to the right term in {told.words} of cases. Guessing "
-        f"gives 50%. A difference of this size is called {size}."
-    )
+    """Describes the size of a difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
+    text = f"For one reply and two of the terms, the style points to the right term in {told.words} of cases"
+    if told.interval is None or told.interval[0] <= 0.5:
+        return f"{text}; guessing gives 50%."
+    size = next((word for bound, word in SIZES.items() if told.value is not None and told.value < bound), "large")
+    return f"{text}; guessing gives 50%. A difference of this size is called {size}."
 
 
-def difference(full: Figure | None, refusals: str, generation: Mapping[str, Any]) -> Differs:
-    """Returns whether replies differ in style, or in how often they refuse (`refusals` is then a sentence)."""
-    if refusals:
-        return "yes"
-    if generation["short_share"] >= SHORT_SHARE or full is None or full.interval is None:
-        return "unknown"
-    return "yes" if full.interval[0] > 0 else "no"
+def style_differs(whole: Mapping[str, Figure]) -> Differs:
+    """Returns whether style differs: by Full Gen Bias or, if it has no interval, by how often style tells the term."""
+    full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
+    if full is not None and full.interval is not None:
+        return "yes" if full.interval[0] > 0 else "no"
+    return "yes" if told is not None and told.interval is not None and told.interval[0] > 0.5 else "unknown"
 
 
-def shown_pair(pair: Mapping[str, Any] | None) -> Pair | None:
+def shown_pair(pair: Mapping[str, Any] | None, differs: Differs) -> Pair | None:
     if pair is None:
         return None
     sides = []
     for side in pair["sides"]:
         own, other = (share(mean, 0) for mean in side["style_means"])
         note = f"Replies to this term are more often “{side['style']}”: {own}, compared with {other}."
-        sides.append(Side(side["descriptor"], side["prompt"], side["reply"], note))
+        sides.append(Side(side["descriptor"], side["prompt"], side["reply"], note if differs == "yes" else ""))
     like = "same sentence about the same kind of person" if pair["is_same_noun"] else "same sentence"
     caption = (
+        f"{'' if differs == 'yes' else 'This example does not show a difference beyond chance. '}"
         f"Two replies to the {like}. Of all such pairs for these two terms, the pair in the middle is shown, and not "
         f"the worst. Style tells these two terms apart in {share(pair['share'], 0)} of replies, the most of all pairs "
         "of terms that were compared."
@@ -156,7 +155,7 @@ def shown_pair(pair: Mapping[str, Any] | None) -> Pair | None:
 
 
 def axes_chart(axes: list[Figure]) -> tuple[Plot, str] | None:
-    if not axes:
+    if all(axis.value is None for axis in axes):
         return None
     caption = "How much the style of replies differs between the terms of each axis."
     if any(axis.interval is not None for axis in axes):
