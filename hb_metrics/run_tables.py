@@ -148,7 +148,7 @@ class RunTables:
 
         rows = []
         for measurement in MEASUREMENTS:
-            for figure in measurement.figures(self.results) if measurement.name in self.results else []:
+            for figure in measurement.parts.figures(self.results) if measurement.name in self.results else []:
                 low, high = figure.interval or (None, None)
                 part = figure.label if figure.part_of else None
                 rows.append((figure.name, part, figure.value, low, high, figure.unit, figure.no_interval))

@@ -62,7 +62,7 @@ def evaluation_results(results: Mapping[str, Any], dataset_id: str) -> dict[str,
                 dataset_revision=version_of(config),
                 notes=_notes(results, measurement, figure),
             )
-            for figure in measurement.figures(results)
+            for figure in measurement.parts.figures(results)
             if figure.task is not None and figure.value is not None
         ]
         if entries:

@@ -36,7 +36,7 @@ def analyse(folder: Path) -> dict[str, Any]:
         results: dict[str, Any] = {"run": record}
         for measurement in MEASUREMENTS:
             if measurement.name in record["layout"]["measurements"]:
-                results[measurement.name] = measurement.compute(Run(folder, {"run": record}))
+                results[measurement.name] = measurement.parts.compute(Run(folder, {"run": record}))
         write_results(results, folder)
     return results
 

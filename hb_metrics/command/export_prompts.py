@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hb_dataset.whole_files import write_atomically, write_text
 from hb_metrics.command.arguments import asked_measurements, parse_arguments
-from hb_metrics.command.planning import read_prompts, wanted_measurements
+from hb_metrics.command.planning import read_files, read_prompts, wanted_measurements
 from hb_metrics.measurements.settings import Settings
 
 if TYPE_CHECKING:
@@ -93,9 +93,10 @@ def requested(settings: Settings, prompts: "pa.Table", after: Path | None = None
                 f"measurement '{measurement.name}' needs the model itself, so it has no prompts to export; remove it "
                 "from --measurements"
             )
+    wanted = wanted_measurements(settings)
+    read_files(settings, prompts, wanted)
     needs: set[str] = set()
-    for measurement in wanted_measurements(settings):
-        measurement.read_files(settings, prompts)
+    for measurement in wanted:
         needs.update(measurement.needs)
     rows: list[dict[str, Any]] = []
     if "replies" in needs:

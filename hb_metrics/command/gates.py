@@ -56,7 +56,7 @@ def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], ga
     figures: dict[str | None, Figure] = {}
     for measurement in measurements:
         if measurement.name in results:
-            figures |= {figure.key: figure for figure in measurement.figures(results)}
+            figures |= {figure.key: figure for figure in measurement.parts.figures(results)}
     sentences = []
     for name, limit in gates.items():
         figure = figures.get(name)

@@ -15,6 +15,7 @@ from hb_metrics.command.planning import (
     default_folder,
     describe_run,
     load,
+    read_files,
     read_prompts,
     wanted_measurements,
 )
@@ -47,7 +48,7 @@ def measure(settings: Settings) -> Path:
     prompts = read_prompts(settings)
     wanted = wanted_measurements(settings)
     check_gates(settings, wanted)
-    files = {measurement.name: measurement.read_files(settings, prompts) for measurement in wanted}
+    files = read_files(settings, prompts, wanted)
 
     from hb_metrics.collect.machines import check_same_folder, check_same_run
     from hb_metrics.models.processes import check_device_map, process_state
@@ -65,7 +66,7 @@ def measure(settings: Settings) -> Path:
         state.print(filled(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}"))
         names = tuple(measurement.name for measurement in measurements)
         task = Task(settings, prompts, engine, state, names, folder)
-        work = {measurement.name: measurement.plan(task, files.get(measurement.name)) for measurement in measurements}
+        work = {each.name: each.collector.plan(task, files.get(each.name)) for each in measurements}
     run = describe_run(task, measurements, work)
     check_same_run(run)
     with hold_folder(folder) if state.is_main_process else nullcontext():
@@ -93,12 +94,12 @@ def _measure(
     for number, measurement in enumerate(measurements, 1):
         task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
         started = time.perf_counter()
-        measurement.collect(task, work[measurement.name])
+        measurement.collector.collect(task, work[measurement.name])
         if task.state.is_main_process:
-            results[measurement.name] = measurement.compute(Run(task.folder, {"run": run}))
+            results[measurement.name] = measurement.parts.compute(Run(task.folder, {"run": run}))
         task.state.print(f"{measurement.title} measured in {time.perf_counter() - started:.0f} s")
         if task.state.is_main_process:
-            figures = comparable_figures([measurement.figures({"run": run, **results})])[0]
+            figures = comparable_figures([measurement.parts.figures({"run": run, **results})])[0]
             print("\n" + "\n".join(figure_lines(figures)), flush=True)
             if not is_finished and number < len(measurements):
                 _report_so_far({"run": run, **results}, measurements[number:], task.folder)

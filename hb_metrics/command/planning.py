@@ -193,7 +193,7 @@ def describe_run(task: Task, measurements: Sequence[Measurement], work: dict[str
     if left_out:
         run["left_out"] = left_out
     for measurement in measurements:
-        run |= measurement.describe(work[measurement.name])
+        run |= measurement.collector.describe(work[measurement.name])
     return {**run, "versions": package_versions()}
 
 
@@ -217,3 +217,9 @@ def wanted_measurements(settings: Settings) -> list[Measurement]:
         [measurement for measurement in MEASUREMENTS if measurement.is_default(settings)] if asked is None else asked
     )
     return [measurement for measurement in MEASUREMENTS if measurement in chosen or measurement.is_asked(settings)]
+
+
+def read_files(settings: Settings, prompts: "pa.Table", measurements: Sequence[Measurement]) -> dict[str, Any]:
+    """Returns, by the name of the measurement, what it reads from files before the model is loaded."""
+    readers = {measurement.name: measurement.collector.read_files for measurement in measurements}
+    return {name: read(settings, prompts) for name, read in readers.items() if read is not None}

@@ -77,7 +77,7 @@ class RunOptions:
     )
     terms: str | None = option(
         None,
-        "Measure only these terms, separated by commas, e.g. 'Deaf,blind,hearing'. They may be any terms of the "
+        "Measure only these terms, separated by commas, e.g. 'Deaf,blind,autistic'. They may be any terms of the "
         "vocabulary, even if --dataset_config is a small config.",
     )
     sample: int | None = option(

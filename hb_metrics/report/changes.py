@@ -10,6 +10,7 @@ from hb_metrics.layout.figure import Figure, Unit, missing_intervals, written, w
 from hb_metrics.layout.numbers import MISSING, and_list, fixed, share
 from hb_metrics.layout.parts import Section
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
 from hb_metrics.run.finished_run import Run
 from hb_metrics.stats.clusters import quantile
@@ -114,10 +115,15 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
     for measurement in MEASUREMENTS:
         if measurement.name not in first.results or measurement.name not in second.results:
             continue
-        paired = measurement.changes(first, second)
+        changes = measurement.parts.changes
+        paired = (
+            FigureChanges({}, "this measurement does not pair the texts of two runs")
+            if changes is None
+            else changes(first, second)
+        )
         if paired.reason is not None:
             missing[measurement.title] = paired.reason
-        figures = comparable_figures([measurement.figures(run.results) for run in (first, second)])
+        figures = comparable_figures([measurement.parts.figures(run.results) for run in (first, second)])
         after = {figure.name: figure for figure in figures[1]}
         for figure in figures[0]:
             other = after.get(figure.name)

@@ -73,7 +73,8 @@ def write_comparison(
     for measurement in MEASUREMENTS:
         overviews += measurement.together(finished)
     shared = [each for each in MEASUREMENTS if each.name in first.results and each.name in second.results]
-    detailed = [measurement.details(first, second, (called[0], called[1])) for measurement in shared]
+    parts = [measurement.parts.details for measurement in shared]
+    detailed = [details(first, second, (called[0], called[1])) for details in parts if details is not None]
     judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]
     sections = [changes_section(changes)]
     sections += [section for details in detailed for section in details.sections]
@@ -110,14 +111,14 @@ def _shown_run(folder: Path) -> Run:
     run = read_run(folder)
     for measurement in MEASUREMENTS:
         if measurement.name in run.results:
-            figure_lines(measurement.figures(run.results))
+            figure_lines(measurement.parts.figures(run.results))
     return run
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:
     sections = []
     for measurement in MEASUREMENTS:
-        found = [measurement.figures(run) if measurement.name in run else [] for run in runs]
+        found = [measurement.parts.figures(run) if measurement.name in run else [] for run in runs]
         if sum(bool(figures) for figures in found) < 2:
             continue
         comparable = comparable_figures(found)

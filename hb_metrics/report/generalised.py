@@ -29,8 +29,9 @@ def generalised_section(run: Run, over: Over) -> Section:
     listed: list[Figure] = []
     others: list[Figure] = []  # with the second interval
     for measurement in MEASUREMENTS:
-        found = measurement.generalise(run, over) if measurement.name in run.results else {}
-        for figure in measurement.figures(run.results) if found else []:
+        generalise = measurement.parts.generalise if measurement.name in run.results else None
+        found = {} if generalise is None else generalise(run, over)
+        for figure in measurement.parts.figures(run.results) if found else []:
             if figure.name in found and figure.value is not None:
                 interval, reason = found[figure.name]
                 listed.append(figure)

@@ -29,7 +29,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     sentences: list[str] = []
     levels: set[float] = set()
     for measurement in MEASUREMENTS:
-        found = [measurement.figures(run) if measurement.name in run else [] for run in results]
+        found = [measurement.parts.figures(run) if measurement.name in run else [] for run in results]
         by_run = []
         for figures in comparable_figures(found):
             main = {figure.name: figure for figure in figures if figure.is_main and figure.value is not None}

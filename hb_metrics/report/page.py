@@ -48,7 +48,7 @@ def write_report(
     """
     results = results if with_texts else without_texts(results)
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
-    reports = [measurement.report(results) for measurement in measured]
+    reports = [measurement.parts.report(results) for measurement in measured]
     # Labels that are too few for an interval are shown last.
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
     usable = [calibration for calibration in calibrations if figures(calibration)[0].interval is not None]
@@ -65,7 +65,7 @@ def write_report(
     untested = [words for name, words in _NOT_TESTED.items() if name not in results]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
-        main += measurement.figures(results)
+        main += measurement.parts.figures(results)
     context = {
         "run": results["run"],
         "served": served_sentence(results["run"]),

@@ -147,7 +147,7 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
         engine = load(asked, process_state().device)
         task = Task(asked, read_prompts(asked), engine, process_state(), ("generation",), run)
-        plan = GENERATION.plan(task, None).plan
+        plan = GENERATION.collector.plan(task, None).plan
         given_ids[tag] = dict(zip(plan.ids, plan.contexts, strict=True))
     recorded = results_of(run)["run"]["generation"]
     assert plan.description() | {"tag_reason": "", "ignored_settings": None} == recorded | {"tag_reason": ""}

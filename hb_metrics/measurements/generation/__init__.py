@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from hb_metrics.layout.parts import Section
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.run.run_record import classifier_name, cue_of, public_name, reply_settings, tag_and_cue
 
 if TYPE_CHECKING:
@@ -21,6 +21,23 @@ class Generation(Measurement):
     needs = ("replies",)
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
     gates = ("parroting_replies",)
+
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.generation.work import collect, describe, plan, read_files
+
+        return Collector(plan, describe, collect, read_files)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.generation.compute import compute
+        from hb_metrics.measurements.generation.details import details
+        from hb_metrics.measurements.generation.figures import figures
+        from hb_metrics.measurements.generation.generalised import generalise
+        from hb_metrics.measurements.generation.page import report
+        from hb_metrics.measurements.generation.run_changes import changes
+
+        return Parts(compute, figures, report, changes, generalise=generalise, details=details)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         return [f"styles classified by {classifier_name(results['run'], 'style_classifier')}", *reply_settings(results)]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.measurements.judge.options import JudgeOptions
-from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.run.run_record import reply_settings
 
 if TYPE_CHECKING:
@@ -18,6 +18,21 @@ class Judge(Measurement):
     words = "the labels that a judge assigns to replies"
     options = JudgeOptions
     needs = ("replies",)
+
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.judge.work import collect, describe, plan
+
+        return Collector(plan, describe, collect, self.read_files)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.judge.compute import compute
+        from hb_metrics.measurements.judge.figures import figures
+        from hb_metrics.measurements.judge.page import report
+        from hb_metrics.measurements.judge.run_changes import changes
+
+        return Parts(compute, figures, report, changes)
 
     def is_asked(self, settings: "Settings") -> bool:
         return settings.of(JudgeOptions).judge is not None

@@ -12,17 +12,19 @@ from hb_metrics.models.served.errors import printable
 from hb_metrics.models.thoughts import Written, read_written
 
 Ending = Literal["ended", "cut", "filtered", "refused", "unknown"]
-# The parts of finish reasons, by what they mean. The first pattern that matches a finish reason counts. The names are
-# those of OpenAI, Azure, Gemini, Anthropic, Bedrock, Cohere, Mistral, DeepSeek, Zhipu, watsonx, vLLM, SGLang, TGI and
-# Ollama. A tool call ends an answer although no tool was offered.
-_ENDINGS: Mapping[str, Ending | Literal["fault"]] = {
-    "filter|safety|sensitive|block|prohibited|recitation|spii|guardrail|armor|moderat|policy|toxic|refus|inspect": (
-        "filtered"
-    ),
-    "error|abort|cancel|fail|fault|resource|time|network|overload|load$|rate_?limit|interrupt|disconnect|malformed"
-    "|not_finished|unfinished|incomplete|^null$|^none$": "fault",
-    "length|max|limit|window": "cut",
-    "stop|eos|(?<![a-z])(?:end|complete|finished|done|normal)|tool|function_call": "ended",
+# What the words of finish reasons mean, in the names of OpenAI, Azure, Gemini, Anthropic, Bedrock, Cohere, Mistral,
+# DeepSeek, Zhipu, watsonx, vLLM, SGLang, TGI and Ollama. A tool call ends an answer although no tool was offered. An
+# "unknown" ending is none of the server's faults: it may come again for the same prompt.
+_FILTERS = re.compile(
+    "filter|safety|sensitive|block|prohibited|recitation|spii|guardrail|armor|moderat|content_?policy|policy_?viol"
+    "|toxic|refus|inspect"
+)
+_WORDS: Mapping[Ending, str] = {
+    "ended": "stop stopped stopping criteria sequence string word eos eot end ended of turn text token complete"
+    " completed finish finished reason done normal success ok tool tools call calls use function",
+    "cut": "finish reason length max maximum token tokens limit reached exceeded model context window output completion"
+    " new size total truncated cut",
+    "unknown": "finish reason other unspecified unknown language pause turn repetition",
 }
 # The fields that may contain a thought. Servers that use several of them repeat the thought in each.
 _THOUGHTS = ("reasoning_content", "reasoning", "thinking", "thought", "reasoning_text", "reasoning_details")
@@ -90,12 +92,13 @@ def read_served_answer(content: Any, *, max_tokens: int) -> ServedAnswer:
 
 
 def _ending(finish_reason: str) -> Ending:
-    for parts, ending in _ENDINGS.items():
-        if re.search(parts, finish_reason.casefold()):
-            if ending == "fault":
-                raise TemporaryFault(f"the answer ended early, with the finish reason {finish_reason!r}")
+    words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\S", finish_reason)} - {"_", "-"}
+    if _FILTERS.search(finish_reason.casefold()):
+        return "filtered"
+    for ending, known in _WORDS.items():
+        if words <= set(known.split()):
             return ending
-    return "unknown"
+    raise TemporaryFault(f"the answer ended early, with the finish reason {finish_reason!r}")
 
 
 def _joined(parts: Iterable[tuple[str, str]], kind: str) -> str:

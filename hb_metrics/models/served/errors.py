@@ -55,8 +55,9 @@ def error_in(answer: Any) -> Any:
     """Returns the error in an answer with status 200, in which routers report their backends' errors."""
     if not isinstance(answer, dict) or not isinstance(answer.get("choices"), list):
         return answer
-    errors = (part["error"] for part in (answer, *answer["choices"]) if isinstance(part, dict) and part.get("error"))
-    return next(errors, None)
+    choices = [choice for choice in answer["choices"] if isinstance(choice, dict)]
+    parts = (answer, *choices, *(choice.get("message") for choice in choices))
+    return next((part["error"] for part in parts if isinstance(part, dict) and part.get("error")), None)
 
 
 def code_of(error: Any) -> int:

@@ -6,16 +6,15 @@ from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.gates import check_gates, exceeded, read_gates
 from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.measurement import Parts
 
 
 class OneFigure:
     name = "one"
 
     def __init__(self, value, interval=None, level=None, form="bias"):
-        self.figure = Figure("One", value, form, "", interval, confidence_level=level, gate="one_figure")
-
-    def figures(self, results):
-        return [self.figure]
+        figure = Figure("One", value, form, "", interval, confidence_level=level, gate="one_figure")
+        self.parts = Parts(None, lambda results: [figure], None)
 
 
 @pytest.mark.parametrize(

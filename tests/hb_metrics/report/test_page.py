@@ -81,7 +81,7 @@ def test_main_figures_and_every_part_are_in_a_table(results, page):
     cells = {cell for tables in page.tables.values() for table in tables for row in table for cell in row}
     words = {" ".join(cell.split()) for cell in cells}
     for measurement in MEASUREMENTS:
-        for figure in measurement.figures(results):
+        for figure in measurement.parts.figures(results):
             if figure.part_of:
                 assert figure.shown in words
                 assert figure.shown_interval in words

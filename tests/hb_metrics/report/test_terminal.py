@@ -13,7 +13,7 @@ def test_lines_fit_and_have_all_figures(tmp_path, monkeypatch):
     for columns in (60, 80, 300):
         monkeypatch.setenv("COLUMNS", str(columns))
         for measurement in MEASUREMENTS:
-            figures = comparable_figures([measurement.figures(results)])[0]
+            figures = comparable_figures([measurement.parts.figures(results)])[0]
             lines = figure_lines(figures)
             text = " ".join(" ".join(lines).split())
             assert text.isascii()

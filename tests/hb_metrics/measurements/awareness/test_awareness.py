@@ -86,7 +86,7 @@ def said(rule, folder, number=NUMBER, **options):
     planned = work.plan(task, None)
     results = {"run": {**run_record(some_prompts()), **work.describe(planned)}}
     work.collect(task, planned)
-    results["awareness"] = json.loads(json.dumps(AWARENESS.compute(Run(folder, results))))
+    results["awareness"] = json.loads(json.dumps(AWARENESS.parts.compute(Run(folder, results))))
     return results
 
 
@@ -171,7 +171,7 @@ def test_thoughts_have_the_runs_limit_and_a_silent_model_is_named(tmp_path):
 
 def test_the_page_has_every_figure(planted, tmp_path):
     page = report_page(planted["hears"].results, tmp_path)
-    for figure in AWARENESS.figures(planted["hears"].results):
+    for figure in AWARENESS.parts.figures(planted["hears"].results):
         assert figure.name in page.text
         assert figure.shown in page.text
 

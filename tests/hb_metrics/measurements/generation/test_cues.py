@@ -107,7 +107,9 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
         assert {row["prompt"].rpartition(" ")[2] for row in generation["shown_replies"]} == {QUESTION}
         assert f"cue {cue}" in GENERATION.figure_settings(results)
         assert GENERATION.variant(results)[-1] == f"cue {cue}"
-        notes = next(figure.notes for figure in GENERATION.figures(results) if figure.name == "Full Gen Bias, plain")
+        notes = next(
+            figure.notes for figure in GENERATION.parts.figures(results) if figure.name == "Full Gen Bias, plain"
+        )
         assert "8 prompts left out that cannot be the cue" in notes
 
 

@@ -29,7 +29,7 @@ def runs(tmp_path_factory):
 
 def details_of(folders):
     """The details of two runs, and their sections as one page."""
-    details = GENERATION.details(*map(read_run, folders), NAMES)
+    details = GENERATION.parts.details(*map(read_run, folders), NAMES)
     return details, Page(f"<main>{''.join(section.html for section in details.sections)}</main>")
 
 

@@ -41,7 +41,7 @@ def test_refusals_of_one_axis_show(tmp_path):
     table = {row[0]: [row[1], row[3].rstrip("*")] for row in page.table("Refusals by axis")[1:]}
     assert table == {"Ability": ["100.0%", "4 of 4"], "Age": ["0.0%", "0 of 4"]}
     assert "4 of 8 replies (50.0%;" in page.text
-    parts = by_part(GENERATION.figures(finished.results))
+    parts = by_part(GENERATION.parts.figures(finished.results))
     for p_value, named in ((0.2, False), (None, False), (0.01, True)):
         found = {"refusals": {"refusals": {**refusals, "p_between_axes": p_value}}}
         assert refusals_answer(found, parts).endswith("most often on ability (100.0%).") == named

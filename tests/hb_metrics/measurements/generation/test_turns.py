@@ -133,7 +133,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert still in html.unescape(page)
     assert changed in page
     assert "turns-plot" in page
-    names = [figure.name for figure in GENERATION.figures(results)]
+    names = [figure.name for figure in GENERATION.parts.figures(results)]
     assert len(set(names)) == len(names)
 
 

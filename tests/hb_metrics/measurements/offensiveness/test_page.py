@@ -12,7 +12,7 @@ from tests.hb_metrics.made_results import AXES, full_run
 def test_figures_are_those_of_the_results():
     results = full_run()
     prompts, replies = (results["offensiveness"][part] for part in ("prompts", "replies"))
-    parts = by_part(OFFENSIVENESS.figures(results))
+    parts = by_part(OFFENSIVENESS.parts.figures(results))
     of_replies, of_prompts = parts[""]
 
     assert (of_replies.value, of_prompts.value) == (replies["offensive_share"], prompts["offensive_share"])

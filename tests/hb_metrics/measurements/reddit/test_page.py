@@ -12,7 +12,7 @@ def test_figures_are_those_of_the_results():
     undefined = reddit_test() | dict.fromkeys(("t", "t_log", "p_value", "p_value_log"))
     results = reddit_run(race=reddit_test(-0.1), gender=undefined, religion1=reddit_test(-0.5))
     tests = results["reddit"]["by_bias_type"]
-    parts = by_part(REDDIT.figures(results))
+    parts = by_part(REDDIT.parts.figures(results))
     *of_logs, lmp = parts[""]
 
     labels = [figure.name.partition(", ")[2] for figure in of_logs]
@@ -40,7 +40,7 @@ def test_figures_are_those_of_the_results():
 )
 def test_the_answer_goes_by_the_test_on_logarithms(change, part):
     results = reddit_run(race=reddit_test(-0.5, **change))
-    parts = by_part(REDDIT.figures(results))
+    parts = by_part(REDDIT.parts.figures(results))
     answer = reddit_answer({"Race": results["reddit"]["by_bias_type"]["race"]}, parts[""][:-1], list(parts.values())[2])
     assert part in answer
 

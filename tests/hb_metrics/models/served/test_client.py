@@ -232,6 +232,10 @@ def test_a_filter_is_not_taken_for_a_fault(status, error):
         (partial(dict, status=500), "HTTP status 500 (a fault)"),
         (partial(dict, status=200, body={"error": {"message": "busy"}}), "an error instead of an answer (busy)"),
         (partial(dict, status=200, body={"choices": [{"error": {"code": 502}}]}), "an error instead of an answer"),
+        (
+            partial(dict, status=200, body={"choices": [{"message": {"error": "x"}}]}),
+            "an error instead of an answer (x)",
+        ),
         (partial(dict, status=200, body=[{"error": "busy"}]), "an error instead of an answer (busy)"),
         (lambda: "other model", f"the answer comes from model 'org/other', but earlier answers came from '{MODEL}'"),
         (lambda: "unfinished", "the answer does not state why it ended"),
