@@ -89,7 +89,7 @@ def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str
 def shown_figures(runs: Sequence[Run], by: str | None) -> list[list[Figure]]:
     shown: list[list[Figure]] = [[] for _ in runs]
     for measurement in MEASUREMENTS:
-        found = [measurement.figures(run.results) if measurement.name in run.results else [] for run in runs]
+        found = [measurement.parts.figures(run.results) if measurement.name in run.results else [] for run in runs]
         for of_run, figures in zip(shown, comparable_figures(found), strict=True):
             for figure in figures:
                 is_wanted = (

@@ -248,7 +248,7 @@ def _terms(generation: Mapping[str, Any]) -> Section:
     context = {
         "terms": generation["by_descriptor"],
         "clusters": list(by_cluster),
-        "num_examples": len(generation["examples"]),
+        "num_examples": sum(map(len, terms.chooser_content(generation)["examples"])),
     }
     return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
 

@@ -3,6 +3,8 @@ from typing import Any, NamedTuple
 
 from hb_metrics.layout.numbers import axis_label
 
+MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
+
 
 class Term(NamedTuple):
     """A term as a point in a plot.
@@ -51,9 +53,12 @@ def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
     index_of = {(row["axis"], row["descriptor"]): index for index, row in enumerate(rows)}
     examples: list[list[Any]] = [[] for _ in rows]
     for example in generation["examples"]:
-        examples[index_of[example["axis"], example["descriptor"]]].append(
-            [example[name] for name in ("why", "prompt", "reply", "style", "style_probability", "parroting")]
-        )
+        shown = [example[name] for name in ("why", "prompt", "reply", "style", "style_probability", "parroting")]
+        examples[index_of[example["axis"], example["descriptor"]]].append(shown)
+    # Each term loses its last example until the page is small enough. The page states the number of examples.
+    while sum(len(example[1]) + len(example[2]) for of_term in examples for example in of_term) > MAX_CHARACTERS:
+        most = max(map(len, examples))
+        examples = [of_term[: most - 1] for of_term in examples]
     return {
         "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row["axis"] for row in rows)},
         "clusters": list(rows[0]["clusters"]) if rows else [],
@@ -63,9 +68,9 @@ def chooser_content(generation: Mapping[str, Any]) -> dict[str, Any]:
                 "axis": row["axis"],
                 "name": row["descriptor"],
                 "replies": row["num_replies"],
-                "bias": row["mean_bias_value"],
-                "clusters": list(row["clusters"].values()),
-                "parroting": row["parroting_share"],
+                "bias": round(row["mean_bias_value"], 5),
+                "clusters": [round(value, 5) for value in row["clusters"].values()],
+                "parroting": round(row["parroting_share"], 4),
                 "perMillion": frequency and frequency["per_million"],
             }
             for row, frequency in zip(rows, frequencies(generation), strict=True)
