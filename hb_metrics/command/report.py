@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.terminal import safe_terminal
-from hb_metrics.command.gates import GATE_STATUS
+from hb_metrics.command.gates import GATE_STATUS, write_gates
 from hb_metrics.command.plan import firmer_command
 from hb_metrics.human_eval.calibration import read_calibrations
 from hb_metrics.report.comparison import write_comparison
@@ -70,8 +70,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--without_texts", action="store_true", help="Leave prompts and replies out of the report of one run."
     )
+    parser.add_argument(
+        "--gates_file", type=Path, help="A JSON file to write: for each margin in --no_worse_than, whether it was kept."
+    )
+    arguments = vars(parser.parse_args(argv))
+    gates_file = arguments.pop("gates_file")
     try:
-        path, sides, verdicts = write(**vars(parser.parse_args(argv)))
+        path, sides, verdicts = write(**arguments)
+        if gates_file is not None:
+            write_gates(gates_file, verdicts)
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     if sides is not None:
