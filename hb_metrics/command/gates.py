@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 GATE_STATUS = 3  # the exit status of a run for which `exceeded` returns a sentence
 
+GATES_FILE = "gates.json"  # in the folder of a run with --fail_above
+
 
 class GateError(Exception): ...
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hb_dataset.own_prompts import own_rows
 from hb_metrics.command.analyse import write_results
-from hb_metrics.command.gates import GateError, check_gates, exceeded, write_gates
+from hb_metrics.command.gates import GATES_FILE, GateError, check_gates, exceeded, write_gates
 from hb_metrics.command.planning import (
     choose_measurements,
     connect,
@@ -83,9 +83,9 @@ def measure(settings: Settings) -> Path:
         state.wait_for_everyone()
     if state.is_main_process:
         failed = {sentence.split()[0]: sentence for sentence in exceeded(results, measurements, gates)}
-        if settings.run.gates_file is not None:
+        if gates:
             shown = {name: f"{name} is not above its limit {limit:g}" for name, limit in gates.items()} | failed
-            write_gates(Path(settings.run.gates_file), [(name not in failed, text) for name, text in shown.items()])
+            write_gates(folder / GATES_FILE, [(name not in failed, text) for name, text in shown.items()])
         if failed:
             raise GateError("\n".join(failed.values()))
     return folder / REPORT_FILE

@@ -14,17 +14,7 @@ _ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
 _OF_LOADED = ("revision", "adapter", "device_map", "dtype", "batch_size")
 # These options do not affect the results.
 CHANGE_NOTHING = frozenset(
-    {
-        "output_dir",
-        "show",
-        "batch_size",
-        "device_map",
-        "concurrency",
-        "base_url",
-        "judge_base_url",
-        "fail_above",
-        "gates_file",
-    }
+    {"output_dir", "show", "batch_size", "device_map", "concurrency", "base_url", "judge_base_url", "fail_above"}
 )
 
 # The options that --quick changes. With 4 replies, a quarter of the runs on the small config have no interval.
@@ -111,9 +101,6 @@ class RunOptions:
         "Upper limits for figures, e.g. full_gen_bias=12,offensive_replies=0.02. The command exits with status 3 if "
         "the upper end of a figure's interval exceeds its limit. For figures that never have an interval, the limit "
         "applies to the value.",
-    )
-    gates_file: str | None = option(
-        None, "A JSON file to write: for each limit in --fail_above, whether the figure passed, and why not."
     )
     output_dir: str | None = option(
         None,
