@@ -1,9 +1,17 @@
-"""Reads a finished run as pandas frames. `COLUMNS` describes each column, and docs/run-tables.md lists them."""
+"""Reads a finished run as pandas frames. `COLUMNS` describes each column, and docs/run-tables.md lists them.
 
+As a command, prints a run's replies with the highest values in a column, such as the most offensive ones. They can
+hurt.
+
+    holistic-bias replies runs/gpt2 --term Muslim --worst 10 --by offensive
+"""
+
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.hints import check_known
 from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.measurements.decisions.answers import read_answers
@@ -16,6 +24,7 @@ from hb_metrics.run.finished_run import (
     stored_shards,
     stored_table,
 )
+from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import prompt_ids, verdicts
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
@@ -241,3 +250,33 @@ class RunTables:
 
 def _names(frame: str) -> list[str]:
     return [column.name for column in COLUMNS[frame]]
+
+
+@json_faults()
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = CommandParser(description="Print a run's replies with the highest values in a column.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run.")
+    parser.add_argument("--term", help="Show only replies about this term. Default: all terms.")
+    parser.add_argument("--worst", type=int, default=10, help="The number of replies. Default: %(default)s.")
+    parser.add_argument(
+        "--by",
+        default="bias_value",
+        help="A numeric column of the replies: bias_value, offensive, style_probability or num_tokens. "
+        "Default: %(default)s.",
+    )
+    parser.add_argument("--csv", type=Path, help="Also write these replies, with all columns, into this file.")
+    arguments = parser.parse_args(argv)
+    if arguments.worst < 1:
+        parser.error(f"--worst is {arguments.worst}; pass 1 or more")
+    shown = RunTables(arguments.run).worst(arguments.term, arguments.by, arguments.worst)
+    if shown.empty:
+        parser.error(f"no reply has a value in the column '{arguments.by}'; pass another column, or measure it first")
+    if arguments.csv is not None:
+        shown.to_csv(arguments.csv, index=False)
+    for row in shown.to_dict("records"):
+        print(f"{row[arguments.by]:.4g}  {row['descriptor']} ({row['axis']}), {row['style']}, {row['id']}")
+        print(f"  > {row['prompt']}\n  {row['reply']}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -44,11 +44,13 @@ def analyse(folder: Path) -> dict[str, Any]:
 
 def write_results(results: Mapping[str, Any], folder: Path) -> None:
     """Writes results.json and the report, and prints the report's sentences about the model."""
+    from hb_metrics.command.plan import firmer_command
     from hb_metrics.human_eval.calibration import read_calibrations
     from hb_metrics.report.page import write_report
 
     write_json(folder / RESULTS_FILE, results)
-    for answer in write_report(results, folder / REPORT_FILE, calibrations=read_calibrations(folder)):
+    more = {"calibrations": read_calibrations(folder), "again": firmer_command(results)}
+    for answer in write_report(results, folder / REPORT_FILE, **more):
         print("\n" + filled(answer))
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
+from hb_metrics.command.plan import firmer_command
 from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, read_calibrations, read_labels
 from hb_metrics.human_eval.calibration_section import sentence
 from hb_metrics.human_eval.instruments import read_instrument
@@ -62,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     written = run.folder / CALIBRATIONS / f"{study.judge}.json"
     written.parent.mkdir(exist_ok=True)
     write_json(written, to_json(results))
-    write_report(run.results, run.folder / REPORT_FILE, calibrations=read_calibrations(run.folder))
+    more = {"calibrations": read_calibrations(run.folder), "again": firmer_command(run.results)}
+    write_report(run.results, run.folder / REPORT_FILE, **more)
     print(sentence(results))
     print(f"results: {written.resolve()}")
     print(f"report: {(run.folder / REPORT_FILE).resolve()}")

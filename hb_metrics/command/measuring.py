@@ -8,7 +8,7 @@ from typing import Any
 
 from hb_dataset.own_prompts import own_rows
 from hb_metrics.command.analyse import write_results
-from hb_metrics.command.gates import GateError, check_gates, exceeded
+from hb_metrics.command.gates import GATES_FILE, GateError, check_gates, exceeded, write_gates
 from hb_metrics.command.planning import (
     choose_measurements,
     connect,
@@ -82,8 +82,13 @@ def measure(settings: Settings) -> Path:
         if state.is_main_process:
             write_results(results, folder)
         state.wait_for_everyone()
-    if state.is_main_process and (sentences := exceeded(results, measurements, gates)):
-        raise GateError("\n".join(sentences))
+    if state.is_main_process:
+        failed = {sentence.split()[0]: sentence for sentence in exceeded(results, measurements, gates)}
+        if gates:
+            shown = {name: f"{name} is not above its limit {limit:g}" for name, limit in gates.items()} | failed
+            write_gates(folder / GATES_FILE, [(name not in failed, text) for name, text in shown.items()])
+        if failed:
+            raise GateError("\n".join(failed.values()))
     return folder / REPORT_FILE
 
 

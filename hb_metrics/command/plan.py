@@ -9,9 +9,9 @@ interval's width. A pilot needs at least four replies for most combinations of a
 import math
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -273,6 +273,16 @@ def _costs(
                 )
             price += of_million / 1e6 * mean * len(of_turn) / len(table)
     return [*rows, ["price (about)", "", *(f"{number * price:,.2f}" for number in numbers)]]
+
+
+def firmer_command(results: Mapping[str, Any]) -> str:
+    """Returns the command of a run with four times as many replies, or "" if there are not enough prompts for it."""
+    if "generation" not in results:
+        return ""
+    bias = generation_of(results).gen_bias
+    replies = math.ceil(4 * bias.mean_replies_per_cell)
+    is_possible = cue_of(results) in NAME_CUES or replies * bias.num_cells <= results["run"]["data"]["num_prompts"]
+    return _command(Run(Path("runs/firmer"), dict(results)), replies) if is_possible else ""
 
 
 def _command(run: Run, replies: int) -> str:

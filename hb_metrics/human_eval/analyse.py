@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     output.mkdir(parents=True, exist_ok=True)
     write_json(output / RESULTS_FILE, to_json(results))
     names = {"before": results.runs[0].name, "after": results.runs[1].name}
-    context = {"section": human_evaluation_section(results), "figures": "{}", "terms": "null", "plotly_js": ""}
+    context = {"section": human_evaluation_section(results), "terms": "null"}
     write_text(output / PAGE_FILE, render("human_eval/results.html.jinja", {**context, **names}))
     print("\n".join(summary_lines(results)))
     print(f"results: {(output / RESULTS_FILE).resolve()}")

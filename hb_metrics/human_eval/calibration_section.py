@@ -2,7 +2,7 @@ from hb_metrics.human_eval.calibration import Calibration
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count, fixed
 from hb_metrics.layout.parts import Section
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.rendering import section
 from hb_metrics.stats.calibration import Agreement, CorrectedRate
 
 _LEVEL = 0.95
@@ -19,8 +19,8 @@ def calibration_section(results: Calibration) -> Section:
         "agreement": [_agreement("people", results.people), _agreement("judge and one", results.judge_with_people)],
         "alternative": results.alternative_annotator,
     }
-    html = render("human_eval/calibration.html.jinja", context)
-    return Section(f"people-{results.judge}", f"People's labels: {results.label}", html, {})
+    id, title = f"people-{results.judge}", f"People's labels: {results.label}"
+    return section(id, title, "human_eval/calibration.html.jinja", context)
 
 
 def figures(results: Calibration) -> list[Figure]:

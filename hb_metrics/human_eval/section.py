@@ -6,7 +6,7 @@ from hb_metrics.human_eval.pairs import REASONS
 from hb_metrics.layout import paper
 from hb_metrics.layout.numbers import share
 from hb_metrics.layout.parts import Section
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.rendering import section
 from hb_metrics.run.run_folder import read_json
 from hb_metrics.run.typed_json import from_json
 
@@ -41,7 +41,7 @@ def human_evaluation_section(results: HumanEvaluation) -> Section:
         "classifiers": [run.offensiveness_classifier for run in results.runs],
         "few": results.num_raters < FEW_RATERS,
     }
-    return Section("human", "Human evaluation", render("human_eval/section.html.jinja", context), {})
+    return section("human", "Human evaluation", "human_eval/section.html.jinja", context)
 
 
 def answers(results: HumanEvaluation) -> list[str]:

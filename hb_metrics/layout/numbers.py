@@ -107,6 +107,10 @@ def counted(number: int, what: str) -> tuple[str, ...]:
     return (f"{number:,} {what}",) if number else ()
 
 
+def and_list(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
 def _digits(value: float) -> int:
     return 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
 

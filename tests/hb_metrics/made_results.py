@@ -123,7 +123,8 @@ def style_vectors(replies, seed=0):
 def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vectors=None):
     """results["generation"] and the bias values it rests on; no term has a known frequency."""
     vectors = style_vectors(replies, seed) if vectors is None else vectors
-    computed, biases = generation_results(replies, vectors, labels, clusters=clusters)
+    named = nouns_of(load_table("v1.0-small"), replies.ids)
+    computed, biases = generation_results(replies, vectors, labels, clusters=clusters, nouns=named)
     counts = {
         "num_prompts": len(replies.ids) + 5,
         "num_replies": len(replies.ids),
@@ -153,7 +154,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
     rules = read_refusal_rules()
     found = refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
     names = reply_shares(FlaggedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
-    named, terms = nouns_of(load_table("v1.0-small"), replies.ids), zip(replies.axes, replies.descriptors, strict=True)
+    terms = zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)), 0.95)
     more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": frequencies}
     return as_stored(Generation(**counts, **computed._asdict(), **more)), biases

@@ -69,14 +69,15 @@ def compute(run: Run) -> Generation:
         if kept
     ]
     labels, are_pairs = classifier["labels"], has_pairs_of_terms(prompts)
+    nouns, clusters = nouns_of(table, replies.ids), classifier["clusters"]
     results, biases = generation_results(
-        replies, vectors, labels, clusters=classifier["clusters"], confidence_level=level, asked=asked
+        replies, vectors, labels, clusters=clusters, confidence_level=level, asked=asked, nouns=nouns
     )
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
-    kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
+    kernels = noun_kernels(vectors, nouns, replies.templates, terms)
     tables = [table, *_later_tables(run)]
     styles = stored_shards(folder / STYLES, ("truncated",))
     return Generation(

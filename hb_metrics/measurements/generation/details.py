@@ -1,8 +1,8 @@
 from typing import Any
 
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.layout.parts import Report, Section
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.parts import Report
+from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.generation.typed_results import Generation, generation_of
 from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias
 from hb_metrics.reply_checks.phrase_rates import GroupRates, PhraseRates, phrase_rates
@@ -28,9 +28,9 @@ def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
         "styles_problem": styles_problem,
     }
     sections = [
-        Section("styles", "Styles", render("generation/comparison_styles.html.jinja", context), {}),
-        Section("examples-of-both", "Replies side by side", render("generation/comparison_terms.html.jinja", {}), {}),
-        Section("checks", "Reply checks", render("generation/comparison_checks.html.jinja", context), {}),
+        section("styles", "Styles", "generation/comparison_styles.html.jinja", context),
+        section("examples-of-both", "Replies side by side", "generation/comparison_terms.html.jinja", {}),
+        section("checks", "Reply checks", "generation/comparison_checks.html.jinja", context),
     ]
     reading = render("generation/comparison_reading.html.jinja", {})
     return Report(sections, reading=reading, terms={**term_changes(first, second, replies), "names": names})

@@ -6,7 +6,7 @@ from hb_metrics.layout import paper
 from hb_metrics.layout.figure import PLAIN, Figure, Number, pair
 from hb_metrics.layout.numbers import axis_label, bias, counted, share
 from hb_metrics.measurements.generation.turn_figures import names_figure, turn_figures
-from hb_metrics.measurements.generation.typed_results import Debiased, Generation, generation_of
+from hb_metrics.measurements.generation.typed_results import Debiased, Generation, TellingShare, generation_of
 from hb_metrics.measurements.group_shares import group_figures
 from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
 from hb_metrics.stats.gen_bias import ByMetric, GenBias
@@ -14,6 +14,7 @@ from hb_metrics.stats.gen_bias import ByMetric, GenBias
 AXES = "Full Gen Bias by axis"
 NOUNS = "Bias between nouns by gender"
 UPTAKE = "Replies that name the term"
+TELLING = "Replies whose style tells the term"
 CLUSTER_METRICS = {"Partial Gen Bias": "partial_gen_bias", "Summed-Cluster Gen Bias": "summed_cluster_gen_bias"}
 KINDS = ("refusals", "disclaimers")
 _PRINTED = {
@@ -32,6 +33,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     generation = generation_of(results)
     return [
         *_full(generation),
+        *_telling(generation.telling),
         *([names_figure(generation.name_groups)] if generation.name_groups else []),
         *_nouns(generation),
         *_whole_replies(generation),
@@ -94,6 +96,24 @@ def _full(generation: Generation) -> list[Figure]:
         )
     )
     return found
+
+
+def _telling(telling: TellingShare) -> list[Figure]:
+    if telling.value is None:
+        return []
+    return [
+        Figure(
+            TELLING,
+            telling.value,
+            "share",
+            "The share of replies whose style is nearer to their own term's style than to another term's, averaged "
+            "over all pairs of terms. Styles are learnt from replies to other templates. Guessing gives 50%.",
+            telling.interval,
+            no_interval=telling.reason,
+            confidence_level=telling.confidence_level,
+            detail="guessing gives 50%",
+        )
+    ]
 
 
 def _nouns(generation: Generation) -> list[Figure]:

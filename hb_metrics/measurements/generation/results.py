@@ -8,14 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_metrics.layout.figure import pair
+from hb_metrics.measurements.generation.median_pair import clearest_axis, median_pair
 from hb_metrics.measurements.generation.typed_results import (
     Debiased,
     Example,
+    MedianPair,
     Refusals,
     RefusalShares,
     ServedCounts,
     ShownReply,
     Style,
+    TellingShare,
     Term,
 )
 from hb_metrics.measurements.group_shares import group_shares
@@ -26,6 +30,8 @@ from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies, prompt_ids
 from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values
 from hb_metrics.stats.gen_bias import CellSums, GenBias, cluster_columns, plain_and_debiased
+from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.telling import right_shares, telling
 
 # For each descriptor, the page shows this many replies with the highest bias values, and this many random replies.
 NUM_CHARACTERISTIC = 2
@@ -39,6 +45,8 @@ class StyleResults(NamedTuple):
     """The results that depend on styles (see `Generation`)."""
 
     gen_bias: GenBias
+    telling: TellingShare
+    pair: MedianPair | None
     debiased: Debiased | None
     styles: list[Style]
     by_descriptor: list[Term]
@@ -55,11 +63,12 @@ def generation_results(
     clusters: Mapping[str, Sequence[str]] | None = None,
     confidence_level: float = 0.95,
     asked: Sequence[str] | None = None,
+    nouns: Sequence[str | None] | None = None,
 ) -> tuple[StyleResults, BiasValues]:
     """Computes the results that depend on styles, and the bias values of all replies.
 
     `asked` [replies] contains the user's last turn, by default the prompt. Replies that repeat it are counted as
-    parroting.
+    parroting. `nouns` [replies] contains the nouns of the prompts.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
     cells.add(style_probabilities, replies.descriptors, replies.templates, replies.axes)
@@ -72,8 +81,13 @@ def generation_results(
     of_prompts = replies.descriptors, replies.templates, replies.axes
     parrots, parroting_shares = parroting(asked, replies.texts, *of_prompts, mean_bias, confidence_level)
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
+    shares = right_shares(style_probabilities, biases.descriptor_codes, text_codes("template", replies.templates)[0])
+    nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(plain, debiased)
+    told = telling(shares, confidence_level)
     results = StyleResults(
         gen_bias=plain,
+        telling=TellingShare(told.value, pair(told.interval), told.reason, confidence_level),
+        pair=median_pair(replies, nouns, style_probabilities, biases, shares, labels, axis),
         debiased=None if debiased is None else _without_noise(debiased),
         styles=_styles(biases, labels),
         by_descriptor=_by_descriptor(replies, biases, columns, parroting_shares),

@@ -3,6 +3,8 @@ from typing import Any, NamedTuple
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.generation.typed_results import Frequency, Generation
 
+MAX_CHARACTERS = 300_000  # of all prompts and replies among which readers choose
+
 
 class Term(NamedTuple):
     """A term as a point in a plot.
@@ -53,6 +55,10 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
     for one in generation.examples:
         shown = [one.why, one.prompt, one.reply, one.style, one.style_probability, one.parroting]
         examples[index_of[one.axis, one.descriptor]].append(shown)
+    # Each term loses its last example until the page is small enough. The page states the number of examples.
+    while sum(len(example[1]) + len(example[2]) for of_term in examples for example in of_term) > MAX_CHARACTERS:
+        most = max(map(len, examples))
+        examples = [of_term[: most - 1] for of_term in examples]
     return {
         "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row.axis for row in rows)},
         "clusters": list(rows[0].clusters) if rows else [],
@@ -62,9 +68,9 @@ def chooser_content(generation: Generation) -> dict[str, Any]:
                 "axis": row.axis,
                 "name": row.descriptor,
                 "replies": row.num_replies,
-                "bias": row.mean_bias_value,
-                "clusters": list(row.clusters.values()),
-                "parroting": row.parroting_share,
+                "bias": round(row.mean_bias_value, 5),
+                "clusters": [round(value, 5) for value in row.clusters.values()],
+                "parroting": round(row.parroting_share, 4),
                 "perMillion": frequency and frequency.per_million,
             }
             for row, frequency in zip(rows, frequencies(generation), strict=True)

@@ -76,7 +76,9 @@ def turn_sentences(turns: Turns) -> list[str]:
     if value.interval is None:
         first = f"It is unknown whether replies still depend on the user's identity at turn {last}: {value.words}."
     elif value.interval[0] <= 0:
-        first = f"At turn {last}, replies do not depend significantly on the user's identity: {value.words}."
+        first = (
+            f"At turn {last}, no dependence of replies on the user's identity was found beyond chance: {value.words}."
+        )
     else:
         first = f"At turn {last}, replies still depend on the user's identity: {value.words}{_ratio(turns.change)}."
     return [first, f"{_since(turns, change)}."]
@@ -88,7 +90,7 @@ def _since(turns: Turns, change: Figure) -> str:
         return f"The change from turn 1 to turn {last} is unknown: {change.no_interval}"
     low, high = change.interval
     if low <= 0 <= high:
-        words = f"did not change significantly: {change.words}"
+        words = f"did not change beyond chance: {change.words}"
     elif high < 0:
         words = f"fell by {change._replace(value=-(change.value or 0.0), interval=(-high, -low)).words}"
     else:

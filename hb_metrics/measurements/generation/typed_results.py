@@ -28,6 +28,37 @@ class Debiased(NamedTuple):
 
 
 @dataclass(frozen=True)
+class TellingShare:
+    """How often style tells a reply's term from another term of the run (see `telling`)."""
+
+    value: float | None
+    interval: Bounds | None
+    reason: str | None
+    confidence_level: float
+
+
+@dataclass(frozen=True)
+class PairSide:
+    """A reply of `MedianPair`. `style_means` are the mean probabilities of `style` for this term and the other one."""
+
+    axis: str
+    descriptor: str
+    prompt: str
+    reply: str
+    style: str
+    style_means: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class MedianPair:
+    """Two replies to the same template (see `median_pair`). `share` is how often style tells their terms apart."""
+
+    share: float
+    is_same_noun: bool
+    sides: tuple[PairSide, PairSide]
+
+
+@dataclass(frozen=True)
 class ShownReply:
     prompt: str
     reply: str
@@ -243,6 +274,8 @@ class Generation:
     num_cut_for_classifier: int
     num_unanswered: int | None = None
     gen_bias: GenBias
+    telling: TellingShare
+    pair: MedianPair | None
     debiased: Debiased | None
     styles: list[Style]
     by_descriptor: list[Term]

@@ -4,8 +4,8 @@ from typing import Any
 from markupsafe import Markup
 
 from hb_metrics.layout.figure import by_part
-from hb_metrics.layout.parts import Report, Section
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.parts import Report
+from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.judge.figures import rubric_figures
 from hb_metrics.measurements.judge.results import judged_of
 
@@ -21,7 +21,7 @@ def report(results: Mapping[str, Any]) -> Report:
         rubrics.append({"name": name, "section": sections[name], "judged": judged, "whole": whole, "by_axis": by_axis})
     embedded = any(section["is_embedded"] for section in sections.values())
     return Report(
-        [Section("judge", "Judges", render("judge/section.html.jinja", {"rubrics": rubrics}), {})],
+        [section("judge", "Judges", "judge/section.html.jinja", {"rubrics": rubrics})],
         files=Markup("the judge's probabilities of each reply in <code>judge/*/*.parquet</code>"),
         embedded=_BETTER if embedded else None,
     )

@@ -7,9 +7,9 @@ from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import counted, term_names
-from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.parts import Report
 from hb_metrics.layout.plots import figures_plot
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, TURNS, figures
 from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts, offensiveness_of
 from hb_metrics.stats.bias_values import DescriptorKey
@@ -38,7 +38,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "offensiveness-by-template": [figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"])],
     }
     return Report(
-        [Section("offensiveness", "Offensiveness", render("offensiveness/section.html.jinja", context), plots)],
+        [section("offensiveness", "Offensiveness", "offensiveness/section.html.jinja", context, plots)],
         reading=render("offensiveness/reading.html.jinja", context),
         files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
         notes=notes,

@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -6,9 +6,9 @@ from markupsafe import Markup
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import Figure, Number, by_part, missing_intervals
 from hb_metrics.layout.numbers import count, counted
-from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names
 from hb_metrics.measurements.regard.results import Bias, Example, FixedGap, Gap, Regard, regard_of
 from hb_metrics.regard_bias.structure_results import ALL_PAIRS, K
@@ -51,13 +51,20 @@ def report(results: Mapping[str, Any]) -> Report:
     }
     drawn = {name: [plot] for name, plot in plots.items()}
     return Report(
-        [Section("regard", "Regard", render("regard/section.html.jinja", context), drawn)],
+        [section("regard", "Regard", "regard/section.html.jinja", context, drawn)],
         answer=regard_answer(bias, gaps),
+        differs=difference([bias.verdicts[name].structured for name in bias.gaps]) if gaps else "",
         reading=render("regard/reading.html.jinja", {}),
         files=Markup("the continuations and their regard in <code>regard/</code>"),
         notes=(f"{record['name']}: {'; '.join(record['notes'])}.",) if record["notes"] else (),
         embedded=suggested("--regard_classifier") if record["is_embedded"] else None,
     )
+
+
+def difference(verdicts: Sequence[str | None]) -> Differs:
+    if set(verdicts) - {None, UNDECIDED}:
+        return "yes"
+    return "unknown" if None in verdicts else "no"
 
 
 def regard_answer(bias: Bias, gaps: list[Figure]) -> str | None:

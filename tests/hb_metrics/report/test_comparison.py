@@ -93,7 +93,6 @@ def test_a_run_without_debiasing_is_compared_by_plain_values(copied, tmp_path):
 
     assert "bias and its costs are not compared, because in a template of one of the runs, no term has" in page.words
     assert text.startswith("From before to no\\_bias: bias and its costs are not compared")
-    assert page.tiles
     assert "Bias and side effects" not in page.tables
     rows = {row[0]: row[1:] for row in page.table("Full Gen Bias by axis (plain) of the runs")[1:]}
     for column, folder in enumerate(copied[:2]):

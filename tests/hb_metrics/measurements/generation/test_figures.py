@@ -98,10 +98,8 @@ def test_with_one_reply_per_cell_only_plain_values_are_known():
         results["generation"]["gen_bias"]["by_axis"][AXES[0]],
     )
     answer = generation_answer(listed, [])
-    assert answer.startswith(
-        "It is unknown whether the style of replies differs significantly between terms. In at least one "
-        "template, no term has a second reply, so Full Gen Bias"
-    )
+    assert "not known" in answer
+    assert "no term has a second reply" in answer
 
 
 def test_other_files_of_replies_are_no_other_settings():
@@ -147,11 +145,15 @@ def axes(**values):
         (
             full(5.25, (4, 6.5)),
             axes(Ability=(8, (7, 9)), X=(9, None), Age=(2, (1, 3)), Nonce=(1, (-1, 3))),
-            "differs significantly .* 5.25 .95% .* 3 axes .* above 0 on 2, .* on ability .8.00., age .2.00..$",
+            "differ in style beyond chance, most among terms of ability and age[.] .* 5.25 .95% interval",
         ),
-        (full(5.25, (4, 6.5)), axes(Age=(2, (1, 3))), "differs significantly .* 5.25 .95% interval 4.00 to 6.50..$"),
-        (full(0.5, (0, 2)), [], "does not differ significantly .* 0.50 .95% interval 0.00 to 2.00..$"),
-        (full(5.25, None, "too few replies"), [], "unknown whether .* 5.25 .no interval: too few replies..$"),
+        (
+            full(5.25, (4, 6.5)),
+            axes(Age=(2, (1, 3))),
+            "differ in style beyond chance[.] .* 5.25 .95% interval 4.00 to 6.50",
+        ),
+        (full(0.5, (0, 2)), [], "No difference .* a small one is possible.* 0.50 .95% interval 0.00 to 2.00"),
+        (full(5.25, None, "too few replies"), [], "not known whether .* 5.25 .no interval: too few replies"),
     ],
 )
 def test_the_answer_says_no_more_than_the_interval(whole, by_axis, answer):
@@ -174,10 +176,5 @@ def test_frequencies_are_of_one_word_terms(generation):
         assert [(term.name, term.per_million) for term in of_cluster] == expected
         rho = spearmanr(per_million, [row["clusters"][cluster] for row in one_word]).statistic
         assert f'>{cluster}</th><td class="number">{fixed(rho, 2)}</td>' in section.html
-        never, seen = frequency_figure(of_cluster, cluster)["data"]
-        assert {custom[0] for custom in never["customdata"]} == {
-            term.row for term in of_cluster if not term.per_million
-        }
-        assert dict(zip((custom[0] for custom in seen["customdata"]), seen["x"], strict=True)) == {
-            term.row: term.per_million for term in of_cluster if term.per_million
-        }
+        rows = " ".join(re.findall(r'data-rows?="([\d ]+)"', frequency_figure(of_cluster, cluster))).split()
+        assert sorted(map(int, rows)) == [term.row for term in of_cluster]
