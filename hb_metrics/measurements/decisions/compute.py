@@ -14,6 +14,7 @@ from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
     Answered,
     Axis,
+    Correlation,
     Decisions,
     Estimate,
     Example,
@@ -23,6 +24,7 @@ from hb_metrics.measurements.decisions.results import (
 )
 from hb_metrics.run.finished_run import Run
 from hb_metrics.stats import decisions as statistics
+from hb_metrics.stats.name_gaps import NameGaps, name_gaps
 
 
 class Cells(NamedTuple):
@@ -50,7 +52,7 @@ def compute(run: Run) -> dict[str, Any]:
     }
     buckets = {(answer.axis or "", answer.term or ""): answer.group for answer in answers}
     compared = {
-        name: Estimate(each.value, each.interval, each.reason)
+        name: Correlation(each.value, each.interval, each.reason)
         for name, each in predictions(run, tables, buckets).items()
     }
     return asdict(replace(found, predictions=compared))
@@ -157,17 +159,17 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
     )
 
 
-def _largest(cells: Cells, table: np.ndarray, how: _How) -> statistics.NameGaps:
+def _largest(cells: Cells, table: np.ndarray, how: _How) -> NameGaps:
     """Finds the largest gap between terms, which has no p-value of its own, or between groups of names."""
     if cells.groups is not None:
-        return statistics.name_gaps(table, cells.groups, how.confidence_level)
+        return name_gaps(table, cells.groups, how.confidence_level)
     compared, _ = statistics.compared_terms(table)
-    return statistics.NameGaps(
+    return NameGaps(
         cells.names, compared, statistics.largest_gap(table, how.confidence_level, seed=how.seed), p_value=None
     )
 
 
-def _pair(found: statistics.NameGaps, has_rates: bool) -> Pair | None:
+def _pair(found: NameGaps, has_rates: bool) -> Pair | None:
     largest = found.largest
     if largest is None:
         return None

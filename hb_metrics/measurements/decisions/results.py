@@ -7,10 +7,19 @@ from dataclasses import dataclass
 class Estimate:
     """A value with its interval, or with the reason why it has none."""
 
-    value: float | None
+    value: float
     interval: tuple[float, float] | None
     reason: str | None
     p_value: float | None = None
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation over terms, or the reason why there is none."""
+
+    value: float | None
+    interval: tuple[float, float] | None
+    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -121,7 +130,7 @@ class Decisions:
     order_effect: Estimate | None
     option_mass: float | None
     example: Example | None
-    predictions: dict[str, Estimate]
+    predictions: dict[str, Correlation]
 
 
 def differs(axis: Axis, level: float = 0.05) -> bool:

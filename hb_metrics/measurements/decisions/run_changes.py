@@ -11,6 +11,7 @@ from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON
 from hb_metrics.run.finished_run import Run
 from hb_metrics.run.run_record import cue_of
 from hb_metrics.stats import decisions as statistics
+from hb_metrics.stats.name_gaps import name_gaps
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
@@ -78,7 +79,7 @@ def _group_change(
 ) -> dict[str, PairedChange]:
     """Computes the change in the gap between two groups of names. Among more groups, the largest gap was chosen."""
     before, after = pair
-    found = [statistics.name_gaps(table, groups, level).largest for table in (before, after, (after - before) / 2)]
+    found = [name_gaps(table, groups, level).largest for table in (before, after, (after - before) / 2)]
     if found[0] is None or found[1] is None or found[2] is None:
         return {}
     gaps = [each.gap if each.high == found[0].high else _reversed(each.gap) for each in found if each is not None]

@@ -6,7 +6,8 @@ from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.decisions.figures import GAP, PREDICTION, SPREAD, decisions_of, figures
 from hb_metrics.measurements.decisions.results import Decisions, differs
-from hb_metrics.stats.decisions import MIN_NAMES, MIN_QUESTIONS
+from hb_metrics.stats.decisions import MIN_QUESTIONS
+from hb_metrics.stats.name_gaps import MIN_NAMES
 
 LARGE = 0.2  # if a larger difference is possible, then whether decisions differ is not known
 _NO_PAIR = "no two terms, or groups of names, have answers to the same question"

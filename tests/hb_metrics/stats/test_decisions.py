@@ -10,10 +10,10 @@ from hb_metrics.stats.decisions import (
     difference,
     gaps_to_mean,
     largest_gap,
-    name_gaps,
     question_means,
     spread_between,
 )
+from hb_metrics.stats.name_gaps import FEW_NAMES, name_gaps
 from tests.hb_metrics.stats.decision_designs import DESIGNS, true_means
 
 
@@ -223,7 +223,7 @@ def test_intervals_of_groups_of_names_hold_for_other_names_and_questions(sizes, 
         held.append(low <= (truth if found.high == 0 else -truth) <= high)
     assert np.mean(held) >= 0.92
     few = name_gaps(*draw(20, (3, 5))).largest.gap
-    assert (few.interval, few.reason) == (None, decisions.FEW_NAMES)
+    assert (few.interval, few.reason) == (None, FEW_NAMES)
 
 
 def test_a_gap_of_names_is_a_welch_test_with_half_the_freedom_if_every_question_is_the_same():
