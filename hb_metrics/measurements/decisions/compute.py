@@ -73,7 +73,7 @@ def decisions(
     has_rates = all(isinstance(prompt.outcome, Choice) for prompt in prompts)
     by_axis = _adjusted({axis: _axis(cells[axis], tables[axis], base, how, has_rates) for axis in cells})
     spread = None
-    if of_terms:
+    if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
         spread = _spread(statistics.spread_between(of_terms, confidence_level, seed=seed))
     together = np.concatenate(list(tables.values()), axis=1) if tables else np.full((len(set(questions)), 0), np.nan)
     masses = [answer.mass for answer in answers if answer.mass is not None]
@@ -83,7 +83,9 @@ def decisions(
         num_answers=len(answers),
         num_unanswered=sum(answer.value is None for answer in answers),
         confidence_level=confidence_level,
-        mean=_estimate(statistics.mean_over_questions(together, confidence_level)),
+        mean=None
+        if np.isnan(together).all()
+        else _estimate(statistics.mean_over_questions(together, confidence_level)),
         spread=spread,
         by_axis=by_axis,
         by_topic=_parts(prompts, cells, [prompt.topic for prompt in prompts], how),
@@ -139,7 +141,8 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
             Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap and _estimate(gap), None)
             for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
         ]
-        spread = _spread(statistics.spread_between([table], how.confidence_level, seed=how.seed))
+        if largest.largest is not None:
+            spread = _spread(statistics.spread_between([table], how.confidence_level, seed=how.seed))
     else:
         terms = []
         for group in largest.groups:

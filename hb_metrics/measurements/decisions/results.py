@@ -107,8 +107,9 @@ class Decisions:
     """The results of `decisions`.
 
     Attributes:
-        mean: The mean decision about people, over questions.
-        spread: The square root of the mean variance between terms, over axes. `None` if the run has only names.
+        mean: The mean decision about people, over questions. `None` if no answer contains a decision.
+        spread: The square root of the mean variance between terms, over axes. `None` if the run has only names, or if
+            no two terms have answers to the same question.
         by_axis: The results of each axis. The axis "names" compares groups of names.
         by_topic: The spread in the questions of each topic.
         by_wording: The spread in the first wordings of all questions, in the second ones, and so on.
@@ -122,7 +123,7 @@ class Decisions:
     num_answers: int
     num_unanswered: int
     confidence_level: float
-    mean: Estimate
+    mean: Estimate | None
     spread: Estimate | None
     by_axis: dict[str, Axis]
     by_topic: dict[str, Estimate]

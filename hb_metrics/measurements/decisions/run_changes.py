@@ -34,7 +34,8 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if terms != of_other_terms:
         return FigureChanges({}, OTHER_TERMS_REASON)
     level, seed = first.confidence_level, first.results["run"]["settings"]["seed"]
-    questions, by_name = [prompt.question for prompt in prompts], {}
+    questions = [prompt.question for prompt in prompts]
+    by_name: dict[str, PairedChange] = {}
     tables = {axis: _paired(of_axis, of_others[axis], questions) for axis, of_axis in cells.items()}
     for axis, pair in tables.items():
         groups = cells[axis].groups
@@ -45,11 +46,13 @@ def changes(first: Run, second: Run) -> FigureChanges:
             by_name |= _group_change(axis_label(axis), groups, pair, level)
     of_terms = [pair for axis, pair in tables.items() if cells[axis].groups is None]
     if of_terms:
-        by_name[SPREAD] = spread_change(*map(list, zip(*of_terms, strict=True)), level, seed=seed)
+        before_all, after_all = ([pair[run] for pair in of_terms] for run in (0, 1))
+        by_name[SPREAD] = spread_change(before_all, after_all, level, seed=seed)
     means = [statistics.row_means(np.concatenate(of_run, axis=1)) for of_run in zip(*tables.values(), strict=True)]
     mean = statistics.difference(means[1], means[0], level)
-    values = [float(np.nanmean(of_run)) for of_run in means]
-    by_name[MEAN] = PairedChange(*values, mean.interval, None, mean.reason)
+    if np.isfinite(means[0]).any():
+        first_mean, second_mean = (float(np.nanmean(of_run)) for of_run in means)
+        by_name[MEAN] = PairedChange(first_mean, second_mean, mean.interval, None, mean.reason)
     return FigureChanges(by_name)
 
 

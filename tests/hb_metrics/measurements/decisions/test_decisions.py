@@ -302,6 +302,8 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     prompts = asked(number)
     words, found = verdict_of(prompts, rows_of(prompts, values, "names" if group else "age", group))
     assert sentence in words
+    is_known = any(value is not None for value in values.values())
+    assert (found.mean is not None, found.spread is not None) == (is_known, "no two terms" not in words and not group)
     assert (found.example is None) == (not words.startswith("Decisions differ"))
     for axis in found.by_axis.values():
         for gap in [axis.pair and axis.pair.gap, *(term.gap for term in axis.terms)]:
