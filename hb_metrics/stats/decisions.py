@@ -153,7 +153,9 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     trace, squares = np.trace(noise), float((noise**2).sum())
     # The unbiased estimate of the trace of the squared covariance matrix (normal terms; Bai and Saranadasa, 1996).
     q = max((number - 1) ** 2 / ((number + 1) * (number - 2)) * (squares - trace**2 / (number - 1)), squares / number)
-    along = float(np.var(residuals @ mean, ddof=1)) / float(mean @ mean)
+    # The variance along the true mean. If the differences cancel out, its direction is unknown, so the largest counts.
+    size = float(mean @ mean)
+    along = float(np.var(residuals @ mean, ddof=1)) / size if size > ZERO**2 else float(np.linalg.eigvalsh(noise)[-1])
     tail = (1 + confidence_level) / 2
     quantile = stats.t.ppf(tail, number - 1)
     a = quantile**2 * 4 * along / number

@@ -124,6 +124,16 @@ def test_the_interval_of_a_ratio_contains_the_ratios_that_a_test_does_not_reject
         assert abs(rest.mean()) / stats.sem(rest) == pytest.approx(quantile)
 
 
+@pytest.mark.parametrize("gap", [0.1, 0.25])
+def test_differences_that_cancel_out_have_an_interval(gap):
+    """As those of a model that says yes to one term more often, if half of the questions favour no."""
+    table = np.repeat([[0.5, 0.5 + gap], [0.5 + gap, 0.5]], 6, axis=0)
+    found, near = spread_between([table], seed=0), spread_between([table + np.array([0, 1e-9])], seed=0)
+    assert (found.value, found.interval[0]) == (0, 0)
+    assert found.interval == pytest.approx(near.interval, rel=1e-3, abs=1e-6)
+    assert found.p_value > 0.5
+
+
 def test_wordings_of_a_question_are_one_unit():
     table = np.array([[0.1, 0.2], [0.3, np.nan], [0.5, 0.6], [0.7, 0.8]])
     assert question_means(table, ["a", "a", "b", "c"]) == pytest.approx(np.array([[0.2, 0.2], [0.5, 0.6], [0.7, 0.8]]))
