@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+ALPHA = 0.05
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -134,7 +136,11 @@ class Decisions:
     predictions: dict[str, Correlation]
 
 
-def differs(axis: Axis, level: float = 0.05) -> bool:
+def is_significant(p_value: float | None) -> bool:
+    return p_value is not None and p_value < ALPHA
+
+
+def differs(axis: Axis) -> bool:
     """Returns whether decisions differ: the axis's test is significant, and its largest gap's interval excludes 0."""
     interval = None if axis.pair is None else axis.pair.gap.interval
-    return axis.adjusted_p is not None and axis.adjusted_p < level and interval is not None and interval[0] > 0
+    return is_significant(axis.adjusted_p) and interval is not None and interval[0] > 0

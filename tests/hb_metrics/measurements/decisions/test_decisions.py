@@ -25,7 +25,7 @@ from hb_metrics.command.planning import wanted_measurements
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
-from hb_metrics.measurements.decisions.verdict import verdict
+from hb_metrics.measurements.decisions.verdict import difference, verdict
 from hb_metrics.measurements.decisions.work import quick_sample
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
@@ -302,6 +302,9 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     prompts = asked(number)
     words, found = verdict_of(prompts, rows_of(prompts, values, "names" if group else "age", group))
     assert sentence in words
+    start = words.split(":")[0] if ":" in words else words
+    states = {"Decisions differ": "yes", UNKNOWN: "unknown"}
+    assert difference(found) == states.get(start, "no")
     is_known = any(value is not None for value in values.values())
     assert (found.mean is not None, found.spread is not None) == (is_known, "no two terms" not in words and not group)
     assert (found.example is None) == (not words.startswith("Decisions differ"))
