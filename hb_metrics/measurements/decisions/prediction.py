@@ -34,10 +34,10 @@ def predictions(
     if record["settings"]["prompts"] is not None:
         return {}
     scores: dict[str, tuple[Callable[[list[Key]], np.ndarray], float]] = {}
-    if "generation" in record:
+    if "generation" in record["layout"]["measurements"]:
         # A bias value is a square, so its error is twice that of one of its factors.
         scores[BIAS_VALUES] = partial(_bias_values, run), 4.0
-    if "likelihood" in record:
+    if "likelihood" in record["layout"]["measurements"]:
         scores[LIKELIHOODS] = partial(_likelihoods, run), 1.0
     for name, (score, times) in scores.items():
         keys, rows = [], []

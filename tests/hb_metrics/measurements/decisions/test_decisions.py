@@ -32,7 +32,7 @@ from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.finished_run import read_run
 from hb_metrics.run_tables import COLUMNS
 from hb_metrics.stats.decisions import MIN_QUESTIONS
-from tests.hb_metrics.conftest import small_model
+from tests.hb_metrics.conftest import small_model, write_vocabulary
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
 CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
@@ -177,6 +177,22 @@ def test_two_runs_are_compared_by_question(loaded, tmp_path):
             [loaded, after.folder], tmp_path / "c.html", no_worse_than=["decision_spread=1pt"]
         )
     assert verdict.is_shown == (rows["Decision spread"].change.interval[1] <= 0.01)
+
+
+def test_a_run_with_scores_states_whether_they_predict_decisions(tmp_path):
+    for part in small_model("llama", max_position_embeddings=1024):
+        part.save_pretrained(tmp_path / "model")
+    terms = [f"{first}{second}ish" for first in "bdfklmn" for second in ("a", "o")]
+    vocabulary = write_vocabulary(tmp_path / "vocabulary", age=tuple(terms), nouns=("person",))
+    options = ["--model", tmp_path / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--quick"]
+    options += ["--measurements", "likelihood,generation,decisions", "--max_new_tokens", 4, "--replies_per_cell", 1]
+    printed = measure_here(*options, "--output_dir", tmp_path / "run")
+    found = load_run(tmp_path / "run").results["decisions"]["predictions"]
+    assert set(found) == {"mean bias values", "mean log-likelihoods"}
+    for name, each in found.items():
+        assert (each["interval"] is None) == (each["reason"] is not None)
+        assert name in printed
+    assert analysed(tmp_path / "run")
 
 
 def test_a_signature_tells_who_asks(tmp_path):
