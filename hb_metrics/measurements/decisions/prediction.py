@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pyarrow.compute as pc
 
+from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
 from hb_metrics.measurements.term_agreement import Agreement, column_agreement
 from hb_metrics.run.finished_run import Run, read_prompts, read_stored_replies, read_vectors, stored_shards
 from hb_metrics.run.replies import Replies, whole_prompts
@@ -48,7 +49,11 @@ def predictions(
         columns = score(keys)
         known = (~np.isnan(columns)).sum(axis=0) > 1
         axes = np.array([axis for axis, _ in keys])[known]
-        of_bucket = np.array([f"{key[0]}\n{buckets.get(key)}" for key in keys])[known]
+        # Terms after the noun share a bucket because of their position, and not because they are similar.
+        alike = [None if buckets[key] == AFTER_THE_NOUN else buckets[key] for key in keys]
+        of_bucket = np.array([f"{axis}\n{bucket or term}" for (axis, term), bucket in zip(keys, alike, strict=True)])[
+            known
+        ]
         found[name] = column_agreement(
             np.concatenate(rows, axis=1)[:, known],
             columns[:, known],
