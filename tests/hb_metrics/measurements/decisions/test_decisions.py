@@ -183,7 +183,7 @@ def test_a_run_with_scores_states_whether_they_predict_decisions(tmp_path):
     for part in small_model("llama", max_position_embeddings=1024):
         part.save_pretrained(tmp_path / "model")
     terms = [f"{first}{second}ish" for first in "bdfklmn" for second in ("a", "o")]
-    vocabulary = write_vocabulary(tmp_path / "vocabulary", age=tuple(terms), nouns=("person",))
+    vocabulary = write_vocabulary(tmp_path / "vocabulary", ability=tuple(terms), nouns=("person",))
     options = ["--model", tmp_path / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--quick"]
     options += ["--measurements", "likelihood,decisions"]
     printed = measure_here(*options, "--output_dir", tmp_path / "run")
