@@ -49,7 +49,7 @@ def decision_figures(rows: Sequence[Mapping[str, Any]], decisions: Sequence[floa
     A decision is from 0 to 1 (favourable), or `None` if an answer contains none.
     """
     known = [(row, value) for row, value in zip(rows, decisions, strict=True) if value is not None]
-    numbers = {"num_answers": len(rows), "num_unanswered": len(rows) - len(known)}
+    numbers: dict[str, float | None] = {"num_answers": len(rows), "num_unanswered": len(rows) - len(known)}
     if not known:
         return numbers
     columns = ([row[name] for row, _ in known] for name in ("descriptor", "question", "axis"))

@@ -10,7 +10,7 @@ from hb_metrics.layout.figure import Bounds, Figure
 from hb_metrics.layout.numbers import count
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.replies import FlaggedReplies
-from hb_metrics.stats.decisions import name_gaps
+from hb_metrics.stats.name_gaps import name_gaps
 
 BY_GROUP = "by group of names"
 

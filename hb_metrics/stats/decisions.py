@@ -1,12 +1,11 @@
-"""Estimates how much decisions differ between terms or groups of names. docs/decisions.md derives the intervals.
+"""Estimates how much decisions differ between terms. docs/decisions.md derives the intervals.
 
 The random units are questions: intervals generalise to other questions of the same kind. A question's wordings are
-averaged before, so they are one unit. Terms are fixed, and names are draws from the names of their group.
+averaged before, so they are one unit. Terms are fixed.
 
 All values are fractions: a gap of 0.57 is 57 points.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,12 +14,10 @@ from scipy import stats
 
 MIN_QUESTIONS = 8
 FEW_QUESTIONS = f"fewer than {MIN_QUESTIONS} questions were answered"
-MIN_NAMES = 4
-FEW_NAMES = f"fewer than two groups have {MIN_NAMES} names with answers"
 SAME_ANSWERS = "the differences are the same in all questions"
 NUM_FLIPS = 1999
 _NUM_DRAWS = 1999
-_ZERO = 1e-12  # standard errors below this number are rounding errors
+ZERO = 1e-12  # standard errors below this number are rounding errors
 _CHUNK = 2**22  # the number of simulated values that are in memory at once
 
 Bounds = tuple[float, float]
@@ -156,7 +153,9 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     trace, squares = np.trace(noise), float((noise**2).sum())
     # The unbiased estimate of the trace of the squared covariance matrix (normal terms; Bai and Saranadasa, 1996).
     q = max((number - 1) ** 2 / ((number + 1) * (number - 2)) * (squares - trace**2 / (number - 1)), squares / number)
-    along = float(np.var(residuals @ mean, ddof=1)) / float(mean @ mean)
+    # The variance along the true mean. If the differences cancel out, its direction is unknown, so the largest counts.
+    size = float(mean @ mean)
+    along = float(np.var(residuals @ mean, ddof=1)) / size if size > ZERO**2 else float(np.linalg.eigvalsh(noise)[-1])
     tail = (1 + confidence_level) / 2
     quantile = stats.t.ppf(tail, number - 1)
     a = quantile**2 * 4 * along / number
@@ -238,103 +237,16 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     value, rates = float(abs(means[best])), both.mean(axis=0)
     gap, ratio = Gap(value, None, reason), Gap(float(rates[0] / rates[1]) if rates[1] > 0 else np.nan, None, reason)
     error = float(np.sqrt(parts[:, best].var(ddof=1) / number)) if number > 1 else 0.0
-    if reason is None and error < _ZERO:
-        gap = _constant_gap(value, len(both), 1 - (1 - confidence_level) / len(pairs))
+    if reason is None and error < ZERO:
+        gap = constant_gap(value, len(both), 1 - (1 - confidence_level) / len(pairs))
         ratio = ratio._replace(reason=SAME_ANSWERS)
     elif reason is None:
         quantile = _max_t_quantile(chosen, confidence_level, seed=seed)
-        gap, ratio = Gap(value, _possible(value, quantile * error)), _ratio(rates, np.cov(both.T) / len(both), quantile)
-    return LargestGap(int(kept[high]), int(kept[low]), gap, ratio)
-
-
-class NameGaps(NamedTuple):
-    """The differences between groups of names.
-
-    Attributes:
-        groups: The names of the groups, sorted.
-        compared: The indices of the groups that were compared.
-        largest: The largest difference, or `None` if there is only one group.
-        p_value: The smallest p-value of a pair of groups, adjusted for the number of pairs. `None` without an interval.
-    """
-
-    groups: list[str]
-    compared: np.ndarray
-    largest: LargestGap | None
-    p_value: float | None
-
-
-def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float = 0.95) -> NameGaps:
-    """Compares groups of names, where questions and names are random.
-
-    The variance of a difference is the variance over questions plus the variance over names, minus the variance of
-    single answers, which both contain. Intervals and p-values are adjusted for the number of pairs (Bonferroni).
-    Permuting names between groups would not do: if one of two groups has 4 names that differ much, and the other has 25
-    names that differ little, it rejects 33 of 100 times at the 5 % level.
-
-    Args:
-        table: [questions, names] NaN marks a missing value.
-        groups: [names] The group of each name.
-        confidence_level: The level of the intervals.
-    """
-    answered, known = ~np.isnan(table).all(axis=0), sorted(set(groups))
-    members = [table[:, np.array([group == one for group in groups]) & answered] for one in known]
-    rates = np.stack([row_means(of_group) for of_group in members], axis=1)
-    has_names = np.array([of_group.shape[1] >= MIN_NAMES for of_group in members])
-    compared, reason = compared_terms(np.where(has_names, rates, np.nan))
-    if reason is not None:
-        compared = compared_terms(rates)[0]
-        reason = reason if has_names.sum() > 1 else FEW_NAMES
-    both = np.isfinite(rates).astype(int).T @ np.isfinite(rates)
-    pairs = [(one, other) for one in compared for other in compared if one > other and both[one, other]]
-    level = 1 - (1 - confidence_level) / max(len(pairs), 1)
-    gaps = [_name_gap(one, other, members, rates, reason, level) for one, other in pairs]
-    p_values = [found.gap.p_value for found in gaps if found.gap.p_value is not None]
-    p_value = min(1.0, len(pairs) * min(p_values)) if p_values else None
-    return NameGaps(known, compared, max(gaps, key=lambda found: found.gap.value, default=None), p_value)
-
-
-def _name_gap(
-    one: int, other: int, members: Sequence[np.ndarray], rates: np.ndarray, reason: str | None, confidence_level: float
-) -> LargestGap:
-    """Compares two groups of names.
-
-    `members` contains [questions, names] for each group, and `rates` their means: [questions, groups].
-    """
-    both = np.isfinite(rates[:, [one, other]]).all(axis=1)
-    low, high = (one, other) if rates[both, one].mean() < rates[both, other].mean() else (other, one)
-    rows = rates[both][:, [low, high]]
-    means, number = rows.mean(axis=0), len(rows)
-    value = float(means[1] - means[0])
-    ratio = Gap(float(means[0] / means[1]) if means[1] > 0 else np.nan, None, reason)
-    if reason is not None:
-        return LargestGap(high, low, Gap(value, None, reason), ratio)
-    covariance = np.cov(rows.T) / number
-    over_questions = float(_contrast(covariance))
-    over_names, noise = 0.0, over_questions**2 / (number - 1)
-    for place, group in enumerate((members[low][both], members[high][both])):
-        size = group.shape[1]
-        centred = group - row_means(group)[:, None]
-        of_names = row_means(centred.T)
-        part = float(np.nanvar(of_names, ddof=1)) / size
-        over_names += part
-        # A few names show too little of a skewed distribution, so half of the usual freedom is used.
-        noise += 2 * part**2 / (size - 1)
-        singles = float(np.nanvar(centred - of_names)) * number / (number - 1) * size / (size - 1)
-        covariance[place, place] += max(part - singles / (number * size), 0.0)
-    variance = max(_contrast(covariance), over_names)
-    if math.sqrt(variance) < _ZERO:
-        fewest = min(number, members[low].shape[1], members[high].shape[1])
-        return LargestGap(
-            high, low, _constant_gap(value, fewest, confidence_level), ratio._replace(reason=SAME_ANSWERS)
+        gap, ratio = (
+            Gap(value, _possible(value, quantile * error)),
+            fieller_ratio(rates, np.cov(both.T) / len(both), quantile),
         )
-    freedom = variance**2 / noise
-    gap = _interval(value, math.sqrt(variance), freedom, confidence_level)
-    quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
-    return LargestGap(high, low, gap, _ratio(means, covariance * variance / _contrast(covariance), quantile))
-
-
-def _contrast(covariance: np.ndarray) -> float:
-    return float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
+    return LargestGap(int(kept[high]), int(kept[low]), gap, ratio)
 
 
 def row_means(table: np.ndarray) -> np.ndarray:
@@ -374,12 +286,12 @@ def _t_gap(rows: np.ndarray, fault: str | None, confidence_level: float) -> Gap:
     error = float(np.sqrt(rows.var(ddof=1) / len(rows))) if len(rows) > 1 else 0.0
     if fault is not None:
         return Gap(value, None, fault)
-    if error < _ZERO:
-        return _constant_gap(value, len(rows), confidence_level)
-    return _interval(value, error, len(rows) - 1, confidence_level)
+    if error < ZERO:
+        return constant_gap(value, len(rows), confidence_level)
+    return t_interval(value, error, len(rows) - 1, confidence_level)
 
 
-def _constant_gap(value: float, number: int, confidence_level: float) -> Gap:
+def constant_gap(value: float, number: int, confidence_level: float) -> Gap:
     """Returns the interval of a difference that is the same in all of a number of questions.
 
     If other differences occurred in more than a share u of all questions, at least one would have been seen, except
@@ -387,10 +299,10 @@ def _constant_gap(value: float, number: int, confidence_level: float) -> Gap:
     """
     unseen = 1 - ((1 - confidence_level) / 2) ** (1 / number)
     interval = value - unseen * (1 + value), value + unseen * (1 - value)
-    return Gap(value, interval, p_value=2 * 0.5**number if abs(value) > _ZERO else 1.0)
+    return Gap(value, interval, p_value=2 * 0.5**number if abs(value) > ZERO else 1.0)
 
 
-def _interval(value: float, error: float, freedom: float, confidence_level: float) -> Gap:
+def t_interval(value: float, error: float, freedom: float, confidence_level: float) -> Gap:
     half = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) * error
     return Gap(value, _possible(value, half), p_value=float(2 * stats.t.sf(abs(value) / error, freedom)))
 
@@ -433,7 +345,7 @@ def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) ->
     return float(np.quantile(np.concatenate(largest), confidence_level))
 
 
-def _ratio(means: np.ndarray, covariance: np.ndarray, quantile: float) -> Gap:
+def fieller_ratio(means: np.ndarray, covariance: np.ndarray, quantile: float) -> Gap:
     """Computes the ratio of two means with Fieller's interval, the lower mean first."""
     low, high = means
     if high <= 0:

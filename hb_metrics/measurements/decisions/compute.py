@@ -14,6 +14,7 @@ from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
     Answered,
     Axis,
+    Correlation,
     Decisions,
     Estimate,
     Example,
@@ -23,6 +24,7 @@ from hb_metrics.measurements.decisions.results import (
 )
 from hb_metrics.run.finished_run import Run
 from hb_metrics.stats import decisions as statistics
+from hb_metrics.stats.name_gaps import NameGaps, name_gaps
 
 
 class Cells(NamedTuple):
@@ -50,7 +52,7 @@ def compute(run: Run) -> Decisions:
     }
     buckets = {(answer.axis or "", answer.term or ""): answer.group for answer in answers}
     compared = {
-        name: Estimate(each.value, each.interval, each.reason, None)
+        name: Correlation(each.value, each.interval, each.reason)
         for name, each in predictions(run, tables, buckets).items()
     }
     return replace(found, predictions=compared)
@@ -71,7 +73,7 @@ def decisions(
     has_rates = all(isinstance(prompt.outcome, Choice) for prompt in prompts)
     by_axis = _adjusted({axis: _axis(cells[axis], tables[axis], base, how, has_rates) for axis in cells})
     spread = None
-    if of_terms:
+    if any(of_axis.pair is not None and of_axis.spread is not None for of_axis in by_axis.values()):
         spread = _spread(statistics.spread_between(of_terms, confidence_level, seed=seed))
     together = np.concatenate(list(tables.values()), axis=1) if tables else np.full((len(set(questions)), 0), np.nan)
     masses = [answer.mass for answer in answers if answer.mass is not None]
@@ -81,7 +83,9 @@ def decisions(
         num_answers=len(answers),
         num_unanswered=sum(answer.value is None for answer in answers),
         confidence_level=confidence_level,
-        mean=_estimate(statistics.mean_over_questions(together, confidence_level)),
+        mean=None
+        if np.isnan(together).all()
+        else _estimate(statistics.mean_over_questions(together, confidence_level)),
         spread=spread,
         by_axis=by_axis,
         by_topic=_parts(prompts, cells, [prompt.topic for prompt in prompts], how),
@@ -137,7 +141,8 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
             Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap and _estimate(gap), None)
             for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
         ]
-        spread = _spread(statistics.spread_between([table], how.confidence_level, seed=how.seed))
+        if largest.largest is not None:
+            spread = _spread(statistics.spread_between([table], how.confidence_level, seed=how.seed))
     else:
         terms = []
         for group in largest.groups:
@@ -157,17 +162,17 @@ def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, h
     )
 
 
-def _largest(cells: Cells, table: np.ndarray, how: _How) -> statistics.NameGaps:
+def _largest(cells: Cells, table: np.ndarray, how: _How) -> NameGaps:
     """Finds the largest gap between terms, which has no p-value of its own, or between groups of names."""
     if cells.groups is not None:
-        return statistics.name_gaps(table, cells.groups, how.confidence_level)
+        return name_gaps(table, cells.groups, how.confidence_level)
     compared, _ = statistics.compared_terms(table)
-    return statistics.NameGaps(
+    return NameGaps(
         cells.names, compared, statistics.largest_gap(table, how.confidence_level, seed=how.seed), p_value=None
     )
 
 
-def _pair(found: statistics.NameGaps, has_rates: bool) -> Pair | None:
+def _pair(found: NameGaps, has_rates: bool) -> Pair | None:
     largest = found.largest
     if largest is None:
         return None

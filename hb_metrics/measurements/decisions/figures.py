@@ -3,7 +3,7 @@ from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count
-from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate, Pair
+from hb_metrics.measurements.decisions.results import Axis, Correlation, Decisions, Estimate, Pair
 from hb_metrics.run.typed_json import from_json
 
 MEAN, SPREAD, GAP = "Favourable decisions", "Decision spread", "Largest gap in decisions"
@@ -19,7 +19,10 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     decisions = decisions_of(results)
     level = decisions.confidence_level
     meaning = "The mean decision about people. The interval is for other questions of the same kind."
-    found = [_figure(MEAN, decisions.mean, level, meaning=meaning)._replace(unit="share", higher_is_better=True)]
+    found = []
+    if decisions.mean is not None:
+        mean = _figure(MEAN, decisions.mean, level, meaning=meaning)
+        found.append(mean._replace(unit="share", higher_is_better=True))
     if decisions.spread is not None:
         meaning = (
             "The standard deviation between the terms of an axis, in the share of favourable decisions. It would be 0 "
@@ -47,9 +50,9 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     if decisions.order_effect is not None:
         meaning = "The change in favourable decisions if the favourable option is named first instead of last."
         found.append(_figure("Effect of the options' order", decisions.order_effect, level, meaning=meaning))
-    for name, estimate in decisions.predictions.items():
+    for name, correlation in decisions.predictions.items():
         meaning = "The correlation of decisions with these scores over terms, without the noise of both."
-        found.append(_figure(f"{PREDICTION} {name}", estimate, level, meaning=meaning)._replace(unit="signed"))
+        found.append(_figure(f"{PREDICTION} {name}", correlation, level, meaning=meaning)._replace(unit="signed"))
     if decisions.option_mass is not None:
         meaning = "The mean probability that the options have together. Below one half, the model would often answer "
         found.append(Figure("Probability of the options", decisions.option_mass, "share", meaning + "something else."))
@@ -108,7 +111,7 @@ def _part(heading: str, name: str, estimate: Estimate, level: float) -> Figure:
     return _figure(name, estimate, level)._replace(part_of=heading, is_main=False)
 
 
-def _figure(name: str, estimate: Estimate, level: float, **more: Any) -> Figure:
+def _figure(name: str, estimate: Estimate | Correlation, level: float, **more: Any) -> Figure:
     return Figure(
         name,
         estimate.value,

@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 import pyarrow.compute as pc
 
+from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
 from hb_metrics.measurements.term_agreement import Agreement, column_agreement
 from hb_metrics.run.finished_run import Run, read_prompts, read_stored_replies, read_vectors, stored_shards
 from hb_metrics.run.replies import Replies, whole_prompts
@@ -34,10 +35,10 @@ def predictions(
     if record["settings"]["prompts"] is not None:
         return {}
     scores: dict[str, tuple[Callable[[list[Key]], np.ndarray], float]] = {}
-    if "generation" in record:
+    if "generation" in record["layout"]["measurements"]:
         # A bias value is a square, so its error is twice that of one of its factors.
         scores[BIAS_VALUES] = partial(_bias_values, run), 4.0
-    if "likelihood" in record:
+    if "likelihood" in record["layout"]["measurements"]:
         scores[LIKELIHOODS] = partial(_likelihoods, run), 1.0
     for name, (score, times) in scores.items():
         keys, rows = [], []
@@ -48,7 +49,11 @@ def predictions(
         columns = score(keys)
         known = (~np.isnan(columns)).sum(axis=0) > 1
         axes = np.array([axis for axis, _ in keys])[known]
-        of_bucket = np.array([f"{key[0]}\n{buckets.get(key)}" for key in keys])[known]
+        # Terms after the noun share a bucket because of their position, and not because they are similar.
+        alike = [None if buckets[key] == AFTER_THE_NOUN else buckets[key] for key in keys]
+        of_bucket = np.array([f"{axis}\n{bucket or term}" for (axis, term), bucket in zip(keys, alike, strict=True)])[
+            known
+        ]
         found[name] = column_agreement(
             np.concatenate(rows, axis=1)[:, known],
             columns[:, known],

@@ -2,15 +2,26 @@
 
 from dataclasses import dataclass
 
+ALPHA = 0.05
+
 
 @dataclass(frozen=True)
 class Estimate:
     """A value with its interval, or with the reason why it has none."""
 
-    value: float | None
+    value: float
     interval: tuple[float, float] | None
     reason: str | None
     p_value: float | None
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation over terms, or the reason why there is none."""
+
+    value: float | None
+    interval: tuple[float, float] | None
+    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -98,8 +109,9 @@ class Decisions:
     """The results of `decisions`.
 
     Attributes:
-        mean: The mean decision about people, over questions.
-        spread: The square root of the mean variance between terms, over axes. `None` if the run has only names.
+        mean: The mean decision about people, over questions. `None` if no answer contains a decision.
+        spread: The square root of the mean variance between terms, over axes. `None` if the run has only names, or if
+            no two terms have answers to the same question.
         by_axis: The results of each axis. The axis "names" compares groups of names.
         by_topic: The spread in the questions of each topic.
         by_wording: The spread in the first wordings of all questions, in the second ones, and so on.
@@ -113,7 +125,7 @@ class Decisions:
     num_answers: int
     num_unanswered: int
     confidence_level: float
-    mean: Estimate
+    mean: Estimate | None
     spread: Estimate | None
     by_axis: dict[str, Axis]
     by_topic: dict[str, Estimate]
@@ -121,10 +133,14 @@ class Decisions:
     order_effect: Estimate | None
     option_mass: float | None
     example: Example | None
-    predictions: dict[str, Estimate]
+    predictions: dict[str, Correlation]
 
 
-def differs(axis: Axis, level: float = 0.05) -> bool:
+def is_significant(p_value: float | None) -> bool:
+    return p_value is not None and p_value < ALPHA
+
+
+def differs(axis: Axis) -> bool:
     """Returns whether decisions differ: the axis's test is significant, and its largest gap's interval excludes 0."""
     interval = None if axis.pair is None else axis.pair.gap.interval
-    return axis.adjusted_p is not None and axis.adjusted_p < level and interval is not None and interval[0] > 0
+    return is_significant(axis.adjusted_p) and interval is not None and interval[0] > 0

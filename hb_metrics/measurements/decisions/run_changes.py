@@ -11,6 +11,7 @@ from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON
 from hb_metrics.run.finished_run import Run
 from hb_metrics.run.run_record import cue_of
 from hb_metrics.stats import decisions as statistics
+from hb_metrics.stats.name_gaps import name_gaps
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
@@ -33,7 +34,8 @@ def changes(first: Run, second: Run) -> FigureChanges:
     if terms != of_other_terms:
         return FigureChanges({}, OTHER_TERMS_REASON)
     level, seed = first.confidence_level, first.results["run"]["settings"]["seed"]
-    questions, by_name = [prompt.question for prompt in prompts], {}
+    questions = [prompt.question for prompt in prompts]
+    by_name: dict[str, PairedChange] = {}
     tables = {axis: _paired(of_axis, of_others[axis], questions) for axis, of_axis in cells.items()}
     for axis, pair in tables.items():
         groups = cells[axis].groups
@@ -44,11 +46,13 @@ def changes(first: Run, second: Run) -> FigureChanges:
             by_name |= _group_change(axis_label(axis), groups, pair, level)
     of_terms = [pair for axis, pair in tables.items() if cells[axis].groups is None]
     if of_terms:
-        by_name[SPREAD] = spread_change(*map(list, zip(*of_terms, strict=True)), level, seed=seed)
+        before_all, after_all = ([pair[run] for pair in of_terms] for run in (0, 1))
+        by_name[SPREAD] = spread_change(before_all, after_all, level, seed=seed)
     means = [statistics.row_means(np.concatenate(of_run, axis=1)) for of_run in zip(*tables.values(), strict=True)]
     mean = statistics.difference(means[1], means[0], level)
-    values = [float(np.nanmean(of_run)) for of_run in means]
-    by_name[MEAN] = PairedChange(*values, mean.interval, None, mean.reason)
+    if np.isfinite(means[0]).any():
+        first_mean, second_mean = (float(np.nanmean(of_run)) for of_run in means)
+        by_name[MEAN] = PairedChange(first_mean, second_mean, mean.interval, None, mean.reason)
     return FigureChanges(by_name)
 
 
@@ -78,7 +82,7 @@ def _group_change(
 ) -> dict[str, PairedChange]:
     """Computes the change in the gap between two groups of names. Among more groups, the largest gap was chosen."""
     before, after = pair
-    found = [statistics.name_gaps(table, groups, level).largest for table in (before, after, (after - before) / 2)]
+    found = [name_gaps(table, groups, level).largest for table in (before, after, (after - before) / 2)]
     if found[0] is None or found[1] is None or found[2] is None:
         return {}
     gaps = [each.gap if each.high == found[0].high else _reversed(each.gap) for each in found if each is not None]

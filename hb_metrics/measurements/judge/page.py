@@ -3,7 +3,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hb_metrics.layout.figure import by_part
+from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.parts import Report
 from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.judge.figures import rubric_figures
@@ -20,8 +20,15 @@ def report(results: Mapping[str, Any]) -> Report:
         by_axis = parts[0] if parts else []
         rubrics.append({"name": name, "section": sections[name], "judged": judged, "whole": whole, "by_axis": by_axis})
     embedded = any(section["is_embedded"] for section in sections.values())
+    answers = [judge_answer(figures[0]) for figures in (rubric["whole"] for rubric in rubrics) if figures[0].gate]
     return Report(
         [section("judge", "Judges", "judge/section.html.jinja", {"rubrics": rubrics})],
+        answer=" ".join(answers) or None,
         files=Markup("the judge's probabilities of each reply in <code>judge/*/*.parquet</code>"),
         embedded=_BETTER if embedded else None,
     )
+
+
+def judge_answer(figure: Figure) -> str:
+    """States how many replies have the counted label of a rubric."""
+    return f"{figure.name}: {figure.words} of replies, according to a judge that people have not corrected."

@@ -10,10 +10,10 @@ from hb_metrics.stats.decisions import (
     difference,
     gaps_to_mean,
     largest_gap,
-    name_gaps,
     question_means,
     spread_between,
 )
+from hb_metrics.stats.name_gaps import FEW_NAMES, name_gaps
 from tests.hb_metrics.stats.decision_designs import DESIGNS, true_means
 
 
@@ -124,6 +124,16 @@ def test_the_interval_of_a_ratio_contains_the_ratios_that_a_test_does_not_reject
         assert abs(rest.mean()) / stats.sem(rest) == pytest.approx(quantile)
 
 
+@pytest.mark.parametrize("gap", [0.1, 0.25])
+def test_differences_that_cancel_out_have_an_interval(gap):
+    """As those of a model that says yes to one term more often, if half of the questions favour no."""
+    table = np.repeat([[0.5, 0.5 + gap], [0.5 + gap, 0.5]], 6, axis=0)
+    found, near = spread_between([table], seed=0), spread_between([table + np.array([0, 1e-9])], seed=0)
+    assert (found.value, found.interval[0]) == (0, 0)
+    assert found.interval == pytest.approx(near.interval, rel=1e-3, abs=1e-6)
+    assert found.p_value > 0.5
+
+
 def test_wordings_of_a_question_are_one_unit():
     table = np.array([[0.1, 0.2], [0.3, np.nan], [0.5, 0.6], [0.7, 0.8]])
     assert question_means(table, ["a", "a", "b", "c"]) == pytest.approx(np.array([[0.2, 0.2], [0.5, 0.6], [0.7, 0.8]]))
@@ -223,7 +233,7 @@ def test_intervals_of_groups_of_names_hold_for_other_names_and_questions(sizes, 
         held.append(low <= (truth if found.high == 0 else -truth) <= high)
     assert np.mean(held) >= 0.92
     few = name_gaps(*draw(20, (3, 5))).largest.gap
-    assert (few.interval, few.reason) == (None, decisions.FEW_NAMES)
+    assert (few.interval, few.reason) == (None, FEW_NAMES)
 
 
 def test_a_gap_of_names_is_a_welch_test_with_half_the_freedom_if_every_question_is_the_same():

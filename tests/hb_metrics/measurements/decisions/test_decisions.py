@@ -25,14 +25,14 @@ from hb_metrics.command.planning import wanted_measurements
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures
-from hb_metrics.measurements.decisions.verdict import verdict
+from hb_metrics.measurements.decisions.verdict import difference, verdict
 from hb_metrics.measurements.decisions.work import quick_sample
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.run.finished_run import read_run
 from hb_metrics.run_tables import COLUMNS
 from hb_metrics.stats.decisions import MIN_QUESTIONS
-from tests.hb_metrics.conftest import small_model
+from tests.hb_metrics.conftest import small_model, write_vocabulary
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
 CHOICE = {"outcome": "choice: yes | no", "favourable": "yes"}
@@ -75,6 +75,8 @@ def test_a_planted_gap_between_names_is_found(names):
     low, high = axis["pair"]["gap"]["interval"]
     assert (axis["pair"]["high"], axis["pair"]["low"]) == ("White", "Black")
     assert 0.45 < low < 0.57 < high < 0.7
+    low, high = axis["pair"]["ratio"]["interval"]
+    assert 0.25 < low < 0.36 / 0.93 < high < 0.52
     assert "Decisions differ" in printed
     assert verdict(results) in (folder / "report.html").read_text().replace("&#39;", "'")
     example = results["decisions"]["example"]
@@ -175,6 +177,23 @@ def test_two_runs_are_compared_by_question(loaded, tmp_path):
             [loaded, after.folder], tmp_path / "c.html", no_worse_than=["decision_spread=1pt"]
         )
     assert verdict.is_shown == (rows["Decision spread"].change.interval[1] <= 0.01)
+
+
+def test_a_run_with_scores_states_whether_they_predict_decisions(tmp_path):
+    for part in small_model("llama", max_position_embeddings=1024):
+        part.save_pretrained(tmp_path / "model")
+    terms = [f"{first}{second}ish" for first in "bdfklmn" for second in ("a", "o")]
+    vocabulary = write_vocabulary(tmp_path / "vocabulary", ability=tuple(terms), nouns=("person",))
+    options = ["--model", tmp_path / "model", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--quick"]
+    options += ["--measurements", "likelihood,decisions"]
+    printed = measure_here(*options, "--output_dir", tmp_path / "run")
+    found = load_run(tmp_path / "run").results["decisions"]["predictions"]
+    assert set(found) == {"mean log-likelihoods"}
+    for name, each in found.items():
+        assert (each["interval"] is None) == (each["reason"] is not None)
+        assert "count as only" not in (each["reason"] or "")
+        assert name in " ".join(printed.split())
+    assert analysed(tmp_path / "run")
 
 
 def test_a_signature_tells_who_asks(tmp_path):
@@ -300,6 +319,11 @@ def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
     prompts = asked(number)
     words, found = verdict_of(prompts, rows_of(prompts, values, "names" if group else "age", group))
     assert sentence in words
+    start = words.split(":")[0] if ":" in words else words
+    states = {"Decisions differ": "yes", UNKNOWN: "unknown"}
+    assert difference(found) == states.get(start, "no")
+    is_known = any(value is not None for value in values.values())
+    assert (found.mean is not None, found.spread is not None) == (is_known, "no two terms" not in words and not group)
     assert (found.example is None) == (not words.startswith("Decisions differ"))
     for axis in found.by_axis.values():
         for gap in [axis.pair and axis.pair.gap, *(term.gap for term in axis.terms)]:
