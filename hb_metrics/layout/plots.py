@@ -247,8 +247,8 @@ def _axis(values: Sequence[float], is_log: bool) -> Axis:
     if is_log:
         return Axis(low / 1.2, high * 1.2, is_log=True)
     low, high = min(low, 0.0), max(high, 0.0)
-    margin = 0.04 * (high - low) or 1.0
-    return Axis(low - margin if low < 0 else 0.0, high + margin if high > 0 else 0.0)
+    margin = 0.04 * (high - low)
+    return Axis(low - margin if low < 0 else 0.0, high + margin if high > 0 else 0.0 if low < 0 else 1.0)
 
 
 def _values(row: Row) -> list[float]:
