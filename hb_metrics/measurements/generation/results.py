@@ -35,7 +35,7 @@ def generation_results(
     clusters: Mapping[str, Sequence[str]] | None = None,
     confidence_level: float = 0.95,
     asked: Sequence[str] | None = None,
-    nouns: Sequence[str | None] | None = None,
+    nouns: Sequence[object] | None = None,
 ) -> tuple[dict[str, Any], BiasValues]:
     """Computes the results for results.json, and the bias values of all replies.
 

@@ -6,7 +6,6 @@ from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.measurements import REGARD
 from hb_metrics.measurements.regard.page import verdict_sentences
 from hb_metrics.report.comparison import comparison_warnings, differing_settings
-from hb_metrics.run.finished_run import Run
 from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
 from tests.hb_metrics.pages import HOSTILE, report_page
 
@@ -111,9 +110,9 @@ def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, p
         ("seed", 3, ""),
     ],
 )
-def test_gaps_of_other_groups_or_classifiers_are_not_comparable(regard, setting, value, part, tmp_path):
+def test_gaps_of_other_groups_or_classifiers_are_not_comparable(regard, setting, value, part):
     runs = [regard_run(regard), regard_run(regard)]
-    assert REGARD.parts.changes(*(Run(tmp_path, run) for run in runs)).reason is not None
+    assert REGARD.parts.changes is None
     runs[0]["run"]["regard"].setdefault(setting, "")
     runs[1]["run"]["regard"][setting] = value
     sentences = comparison_warnings(differing_settings([run["run"] for run in runs]), runs)
