@@ -288,7 +288,7 @@ def _shape(look: int, is_open: bool, colour: int | None = None) -> str:
     colour = look % len(_COLOURS) if colour is None else colour
     fill: dict[str, Any] = {"class_": f"c{colour}", "fill": _COLOURS[colour]}
     if is_open:
-        fill: dict[str, Any] = {
+        fill = {
             "class_": f"o{colour}",
             "fill": "none",
             "stroke": _COLOURS[colour],
