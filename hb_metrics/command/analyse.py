@@ -49,8 +49,8 @@ def write_results(results: Mapping[str, Any], folder: Path) -> None:
     from hb_metrics.report.page import write_report
 
     write_json(folder / RESULTS_FILE, results)
-    more = {"calibrations": read_calibrations(folder), "again": firmer_command(results)}
-    for answer in write_report(results, folder / REPORT_FILE, **more):
+    known, again = read_calibrations(folder), firmer_command(results)
+    for answer in write_report(results, folder / REPORT_FILE, calibrations=known, again=again):
         print("\n" + filled(answer))
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
 

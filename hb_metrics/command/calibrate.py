@@ -63,8 +63,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     written = run.folder / CALIBRATIONS / f"{study.judge}.json"
     written.parent.mkdir(exist_ok=True)
     write_json(written, to_json(results))
-    more = {"calibrations": read_calibrations(run.folder), "again": firmer_command(run.results)}
-    write_report(run.results, run.folder / REPORT_FILE, **more)
+    known, again = read_calibrations(run.folder), firmer_command(run.results)
+    write_report(run.results, run.folder / REPORT_FILE, calibrations=known, again=again)
     print(sentence(results))
     print(f"results: {written.resolve()}")
     print(f"report: {(run.folder / REPORT_FILE).resolve()}")

@@ -140,9 +140,12 @@ function showTerm(side, index) {
   }
   const row = terms.rows[index];
   const shown = terms.pairs ? twoRuns(index) : oneRun(index);
-  const replyBoxes = shown.replies.length ? shown.replies : [element("p", "No example replies.")];
+  const filter = document.getElementById("reply-filter");
+  const wanted = filter ? filter.value.toLowerCase() : "";
+  shown.replies = shown.replies.filter((box) => box.textContent.toLowerCase().includes(wanted));
+  const replyBoxes = shown.replies.length ? shown.replies : [element("p", "No such replies.")];
   values.replaceChildren(shown.values);
-  replies.replaceChildren(element("h4", fullName(row)), ...replyBoxes);
+  replies.replaceChildren(element(terms.pairs ? "h3" : "h4", fullName(row)), ...replyBoxes);
   return `${row.name}, ${shown.count}. ${shown.spoken.join(", ")}. ${shown.replies.length} example replies.`;
 }
 
@@ -180,6 +183,8 @@ if (terms !== null) {
     });
     choose(side, chosen[side], false);
   }
+  const filter = document.getElementById("reply-filter");
+  if (filter) filter.addEventListener("input", () => { for (const side of Object.keys(selects)) showTerm(side, chosen[side]); });
   // Pointing at a term shows it beside the chosen term. Clicking a term chooses it.
   for (const id of ["terms-plot", "frequency-plot"]) {
     const plot = document.getElementById(id);

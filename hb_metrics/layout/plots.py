@@ -59,10 +59,10 @@ class Mark(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """One of many small points. `index` is its place among the chart's names, and `up` is in rows."""
+    """One of many small points. `row` is its place among the chart's names, and `up` is in rows."""
 
     value: float
-    index: int
+    row: int
     up: float = 0.0
 
 
@@ -176,7 +176,7 @@ def rows_plot(
         middle = top + size / 2
         labels.append((middle, wrapped))
         body += _box(axis, row.box, middle) if row.box else []
-        dots += [(axis.at(dot.value), middle - size * dot.up, dot.index) for dot in row.dots]
+        dots += [(axis.at(dot.value), middle - size * dot.up, dot.row) for dot in row.dots]
         for mark in row.marks:
             body += _bars(axis, mark, middle - mark.up) + drawn_mark(axis.at(mark.value), middle - mark.up, mark)
         top += size
@@ -213,9 +213,9 @@ def frame(
     area += body
     parts.append(_tag("svg", "".join(area), x=f"{left}%", y=top, width=f"{width}%", height=height, overflow="visible"))
     parts.append(_tag("text", escape(title), x=f"{left + width / 2}%", y=top + height + 38, text_anchor="middle"))
-    look = {"font_family": "system-ui, sans-serif", "font_size": 13, "fill": "#1f2937"}
-    size = {"xmlns": "http://www.w3.org/2000/svg", "width": "100%", "height": top + height + 46}
-    return Markup(_tag("svg", "".join(parts), class_="chart", **size, **look))
+    font: dict[str, Any] = {"font_family": "system-ui, sans-serif", "font_size": 13, "fill": "#1f2937"}
+    size: dict[str, Any] = {"xmlns": "http://www.w3.org/2000/svg", "width": "100%", "height": top + height + 46}
+    return Markup(_tag("svg", "".join(parts), class_="chart", **size, **font))
 
 
 def point_path(points: Sequence[tuple[float, float, int]], height: float) -> list[str]:
@@ -233,7 +233,12 @@ def point_path(points: Sequence[tuple[float, float, int]], height: float) -> lis
         stroke_linecap="round",
         vector_effect="non-scaling-stroke",
     )
-    size = {"width": "100%", "height": height, "viewBox": f"0 0 1000 {height:g}", "preserveAspectRatio": "none"}
+    size: dict[str, Any] = {
+        "width": "100%",
+        "height": height,
+        "viewBox": f"0 0 1000 {height:g}",
+        "preserveAspectRatio": "none",
+    }
     return [_tag("svg", path, **size, overflow="visible")]
 
 
@@ -247,8 +252,8 @@ def _axis(values: Sequence[float], is_log: bool) -> Axis:
     if is_log:
         return Axis(low / 1.2, high * 1.2, is_log=True)
     low, high = min(low, 0.0), max(high, 0.0)
-    margin = 0.04 * (high - low) or 1.0
-    return Axis(low - margin if low < 0 else 0.0, high + margin if high > 0 else 0.0)
+    margin = 0.04 * (high - low)
+    return Axis(low - margin if low < 0 else 0.0, high + margin if high > 0 else 0.0 if low < 0 else 1.0)
 
 
 def _values(row: Row) -> list[float]:
@@ -262,9 +267,9 @@ def drawn_mark(x: float, y: float, mark: Mark) -> list[str]:
     """Draws a mark's shape and label. `x` is in percent, and `y` is in pixels."""
     inside = _tag("title", escape(mark.tip)) + _shape(mark.look, mark.is_open, 4 if mark.is_soft else None)
     if mark.text:
-        side = {"x": -9, "text_anchor": "end"} if x > 70 else {"x": 9}
+        side: dict[str, Any] = {"x": -9, "text_anchor": "end"} if x > 70 else {"x": 9}
         inside += _tag("text", escape(mark.text), class_="c1", fill="#9a4200", y=4, font_size=11, **side)
-    row = {} if mark.row is None else {"data_row": mark.row}
+    row: dict[str, Any] = {} if mark.row is None else {"data_row": mark.row}
     return [_tag("svg", inside, x=_percent(x), y=y, overflow="visible", **row)]
 
 
@@ -281,15 +286,20 @@ def _bars(axis: Axis, mark: Mark, y: float) -> list[str]:
 
 def _shape(look: int, is_open: bool, colour: int | None = None) -> str:
     colour = look % len(_COLOURS) if colour is None else colour
-    fill = {"class_": f"c{colour}", "fill": _COLOURS[colour]}
+    fill: dict[str, Any] = {"class_": f"c{colour}", "fill": _COLOURS[colour]}
     if is_open:
-        fill = {"class_": f"o{colour}", "fill": "none", "stroke": _COLOURS[colour], "stroke_width": "1.5"}
+        fill = {
+            "class_": f"o{colour}",
+            "fill": "none",
+            "stroke": _COLOURS[colour],
+            "stroke_width": "1.5",
+        }
     return _tag("path", d=_SHAPES[look % len(_SHAPES)], **fill)
 
 
 def _box(axis: Axis, quantiles: Sequence[float], y: float) -> list[str]:
     low, lower, middle, upper, high = (axis.at(value) for value in quantiles)
-    size = {"x": _percent(lower), "y": y - 8, "width": _percent(upper - lower), "height": 16}
+    size: dict[str, Any] = {"x": _percent(lower), "y": y - 8, "width": _percent(upper - lower), "height": 16}
     return [
         _line("o4", _COLOURS[4], (low, high), (y, y)),
         _tag("rect", class_="o4", **size, fill=_COLOURS[4], fill_opacity=0.12, stroke=_COLOURS[4]),
@@ -298,7 +308,7 @@ def _box(axis: Axis, quantiles: Sequence[float], y: float) -> list[str]:
 
 
 def _line(name: str, colour: str, x: tuple[float, float], y: tuple[float, float], **more: Any) -> str:
-    ends = {"x1": _percent(x[0]), "x2": _percent(x[1]), "y1": y[0], "y2": y[1]}
+    ends: dict[str, Any] = {"x1": _percent(x[0]), "x2": _percent(x[1]), "y1": y[0], "y2": y[1]}
     return _tag("line", class_=name, stroke=colour, **ends, **more)
 
 

@@ -93,8 +93,8 @@ def write_report(
     }
     terms = next((report.terms for report in reports if report.terms is not None), None)
     write_page("report/report.html.jinja", path, context, terms)
-    first = [*on_top, *(report for report in reports if report not in on_top)]
-    return [report.answer for report in first if report.answer is not None]
+    others = [report for report in reports if report not in on_top]
+    return [report.answer for report in (*on_top, *others) if report.answer is not None]
 
 
 def _groups_section(figures: Sequence[Figure]) -> list[Section]:

@@ -31,7 +31,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "is_low": decisions.option_mass is not None and decisions.option_mass < MIN_MASS,
     }
     name, first = next(iter(parts.items()))
-    caption = "Differences in decisions by axis. Coloured axes differ beyond chance, and grey axes do not."
+    caption = "Differences in decisions by axis. The intervals of coloured axes are above 0."
     chart = (figures_plot(first, name.lower()), caption) if first else None
     files = Markup("what was asked and answered in <code>decisions/*.parquet</code>")
     sections = [section("decisions", "Decisions", "decisions/section.html.jinja", context)]

@@ -10,7 +10,7 @@ from hb_metrics.stats.gen_bias import GenBias
 
 def median_pair(
     replies: Replies,
-    nouns: Sequence[str | None],
+    nouns: Sequence[object],
     vectors: np.ndarray,
     biases: BiasValues,
     shares: np.ndarray,

@@ -274,8 +274,8 @@ def frequency_section(generation: Generation) -> list[Section]:
         "num_unknown": known.count(None),
     }
     plots = [frequency_figure(of_cluster, cluster) for cluster, of_cluster in drawn.items()]
-    drawn = {"frequency-plot": plots}
-    return [section("frequency", "Style and frequency", "generation/frequency.html.jinja", context, drawn)]
+    charts = {"frequency-plot": plots}
+    return [section("frequency", "Style and frequency", "generation/frequency.html.jinja", context, charts)]
 
 
 def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Section:

@@ -63,7 +63,7 @@ def generation_results(
     clusters: Mapping[str, Sequence[str]] | None = None,
     confidence_level: float = 0.95,
     asked: Sequence[str] | None = None,
-    nouns: Sequence[str | None] | None = None,
+    nouns: Sequence[object] | None = None,
 ) -> tuple[StyleResults, BiasValues]:
     """Computes the results that depend on styles, and the bias values of all replies.
 

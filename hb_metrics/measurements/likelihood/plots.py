@@ -19,7 +19,7 @@ def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -
     rows = []
     for axis, box in sorted(quantiles.items(), key=lambda item: -item[1][2]):
         highest = max(points[axis])
-        name = perplexity["by_descriptor"][highest.index]["descriptor"]
+        name = perplexity["by_descriptor"][highest.row]["descriptor"]
         mark = Mark(highest.value, f"{name}: {count(highest.value)}", look=1, text=shortened(name))
         rows.append(Row(axis_label(axis), [mark], [dot for dot in points[axis] if dot != highest], box))
     legend = [("the highest of each axis", 1, False)]

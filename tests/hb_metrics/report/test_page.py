@@ -123,6 +123,9 @@ def test_a_browser_draws_plots_and_terms_can_be_chosen(results, page, folder, tm
         assert "probability of Confusion" in browser.run(f"{shown}.textContent")
         assert browser.run(f"{shown}.querySelector('svg').getBoundingClientRect().width") > 300
         html = browser.run("document.documentElement.outerHTML")
+        browser.run("box = document.getElementById('reply-filter'); box.value = 'no such'")
+        browser.run("box.dispatchEvent(new Event('input'))")
+        assert browser.text("#replies-left").endswith("No such replies.")
         assert browser.of("Runtime.exceptionThrown") == []
 
     status = re.search(r'id="chosen-term"[^>]*>([^<]*)<', html)[1]

@@ -88,3 +88,5 @@ def test_marks_and_intervals_stand_where_the_axis_says():
 
 def test_a_chart_of_nothing_is_a_chart():
     assert drawn(rows_plot([Row("a")], "Bias", "bias"))[0] == {}
+    marks, _, at = drawn(figures_plot([Figure("a", 0.0, "share")], "Bias"))
+    assert percent(marks["a: 0.0%"]) == at(0) == 0

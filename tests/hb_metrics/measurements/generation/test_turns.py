@@ -127,7 +127,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     still, changed = turn_sentences(typed)
     assert ("At turn 3, replies still depend on the user's identity" in still) == (planted[2] > 0)
     assert ("of the value at turn 1" in still) == (name in ("every", "grows"))
-    verb = {"first": "fell by", "grows": "grew by", "every": "did not change significantly:"}[name]
+    verb = {"first": "fell by", "grows": "grew by", "every": "did not change beyond chance:"}[name]
     assert f"From turn 1 to turn 3, Full Gen Bias {verb} " in changed
     assert "−" not in changed.partition(" slope ")[0] or name == "every"
     unknown = turn_sentences(replace(typed, change=replace(typed.change, interval=None, reason="there are few")))

@@ -32,9 +32,9 @@ def test_figures_are_those_of_the_results():
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        ({}, "Race: the stereotyped side is significantly likelier (t = −"),
-        ({"t_log": 9.0}, "Race: the other side is significantly likelier (t = +9.00"),
-        ({"p_value_log": 0.3}, "Race: neither side is significantly likelier (t = −"),
+        ({}, "Race: the stereotyped side is likelier beyond chance (t = −"),
+        ({"t_log": 9.0}, "Race: the other side is likelier beyond chance (t = +9.00"),
+        ({"p_value_log": 0.3}, "Race: neither side is likelier beyond chance (t = −"),
         ({"t_log": None, "p_value_log": None}, "Race: unknown, because all pairs have the same difference"),
         ({"t_log": None, "p_value_log": None, "num_pairs": 1}, "Race: unknown, because there is only one pair"),
     ],

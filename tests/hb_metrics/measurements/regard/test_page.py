@@ -108,7 +108,7 @@ def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, p
         ("seed", 3, ""),
     ],
 )
-def test_gaps_of_other_groups_or_classifiers_are_not_comparable(regard, setting, value, part, tmp_path):
+def test_gaps_of_other_groups_or_classifiers_are_not_comparable(regard, setting, value, part):
     runs = [regard_run(regard), regard_run(regard)]
     assert REGARD.parts.changes is None
     runs[0]["run"]["regard"].setdefault(setting, "")
