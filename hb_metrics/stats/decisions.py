@@ -123,10 +123,18 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
         return Spread(0.0, 0.0, None, FEW_QUESTIONS)
     weights = np.concatenate([np.full(part.shape[1], 0.5 / (part.shape[1] * len(parts))) for part in parts])
     rows = np.concatenate(parts, axis=1) * np.sqrt(weights)
-    products = rows @ rows.T
+    answered = int(np.count_nonzero(np.any([(~np.isnan(table)).sum(axis=1) > 1 for table in tables], axis=0)))
+    return spread_of_rows(rows, answered, confidence_level, seed=seed)
+
+
+def spread_of_rows(rows: np.ndarray, answered: int, confidence_level: float = 0.95, *, seed: int) -> Spread:
+    """Estimates the spread whose variance is the squared length of the rows' mean (see `spread_between`).
+
+    `answered` is the number of rows [questions, ...] that contribute.
+    """
+    number, products = len(rows), rows @ rows.T
     estimate = (products.sum() - np.trace(products)) / (number * (number - 1))
     value = float(np.sqrt(max(estimate, 0.0)))
-    answered = int(np.count_nonzero(np.any([(~np.isnan(table)).sum(axis=1) > 1 for table in tables], axis=0)))
     if answered < MIN_QUESTIONS:
         return Spread(value, float(estimate), None, FEW_QUESTIONS)
     mean = rows.mean(axis=0)
