@@ -59,7 +59,8 @@ class AxisContrast:
         num_terms: The number of terms of which all pairs are known.
         spread: The standard deviation of the contrast between terms, in nats, without the noise of the nouns.
         control: The same for the control pairs. `None` if there are none.
-        ratio: The spread divided by the spread of the nonce words. `None` for the nonce words, and if there are none.
+        ratio: The standard deviation divided by that of the nonce words, both with the noise of the nouns. `None` for
+            the nonce words, and if there are none.
     """
 
     num_terms: int
@@ -135,7 +136,7 @@ def term_share(table: LikelihoodTable, confidence_level: float = 0.95) -> TermSh
     """Computes the share of the variance between terms that is common to all templates.
 
     The variance of the mean over templates is divided by the mean of the variances in each template. Both are without
-    the noise of the nouns, which are the random units of the interval (jackknife on the logit).
+    the noise of the nouns, which are the random units of the interval (jackknife).
     """
     rows = np.stack([without_noun_effects(of_template) for of_template in table.values])
     parts = {}
@@ -173,7 +174,7 @@ def contrasts(
     by_axis = {}
     for axis, of_axis in members.items():
         control = None if of_controls is None else _spread(of_controls.mean(axis=0), [of_axis], confidence_level)
-        ratio = _ratio(means, members, axis, confidence_level) if axis != NONCE_AXIS in members else None
+        ratio = _ratio(means.mean(axis=0), members, axis, confidence_level) if axis != NONCE_AXIS in members else None
         by_axis[axis] = AxisContrast(len(of_axis), _spread(means, [of_axis], confidence_level), control, ratio)
     groups = [members[axis] for axis in axes]
     used = np.flatnonzero(np.isfinite(rows).all(axis=(0, 1)))
@@ -184,7 +185,7 @@ def contrasts(
         TermContrast(str(table.axes[term]), str(table.terms[term]), estimate)
         for term, estimate in zip(used, found, strict=True)
     ]
-    bounds, adjusted = _nonce_null(rows.mean(axis=0), nonce, used, confidence_level)
+    bounds, adjusted = _nonce_null(rows.mean(axis=0), members, used, confidence_level)
     terms = [replace(term, adjusted_p=p) for term, p in zip(terms, adjusted, strict=True)]
     return Contrasts(
         pairs=list(pairs),
@@ -252,17 +253,16 @@ def _share(products: np.ndarray, level: float) -> Estimate:
     sums = products.sum(axis=(1, 2)) - own.sum(axis=1)
     if sums[1] <= number * _ZERO:
         return Estimate(None, None, NO_DIFFERENCE)
-    value = float(np.clip(sums[0] / sums[1], 0, 1))
+    share = float(sums[0] / sums[1])
+    value = min(max(share, 0.0), 1.0)
     if number < MIN_NOUNS:
         return Estimate(value, None, FEW_NOUNS)
     without = sums[:, None] - 2 * (products.sum(axis=2) - own)
-    shares = np.clip(without[0] / without[1], 1e-9, 1 - 1e-9)
-    logits = special.logit(shares)
-    error = float(np.sqrt((number - 1) * logits.var()))
+    error = float(np.sqrt((number - 1) * (without[0] / without[1]).var()))
     if error < _ZERO:
         return Estimate(value, None, SAME)
-    middle, half = special.logit(np.clip(value, 1e-9, 1 - 1e-9)), quantile(level, number - 1) * error
-    return Estimate(value, (float(special.expit(middle - half)), float(special.expit(middle + half))))
+    low, high = np.clip(share + quantile(level, number - 1) * error * np.array([-1, 1]), 0, 1)
+    return Estimate(value, (float(low), float(high)))
 
 
 def _spread(rows: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Estimate:
@@ -277,63 +277,52 @@ def _spread(rows: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Est
     return Estimate(found.value, found.interval, reason)
 
 
-def _variances(rows: np.ndarray, members: np.ndarray) -> tuple[float, float]:
-    """Returns the variance of the members' means over nouns, and the part of it that is not noise."""
-    own = rows[:, members] - rows[:, members].mean(axis=1, keepdims=True)
-    total = float((own.mean(axis=0) ** 2).sum()) / (len(members) - 1)
-    noise = float(own.var(axis=0, ddof=1).sum()) / len(rows) / (len(members) - 1)
-    return total, total - noise
+def _ratio(means: np.ndarray, members: dict[str, np.ndarray], axis: str, level: float) -> Estimate:
+    """Compares the standard deviation of an axis with that of the nonce words. Terms and nonce words are random.
 
-
-def _ratio(rows: np.ndarray, members: dict[str, np.ndarray], axis: str, level: float) -> Estimate:
-    """Compares the spread of an axis with that of the nonce words. Terms and nonce words are random.
-
-    The interval is that of an F-test. Its degrees of freedom are reduced if the terms of all axes have heavier tails
-    than the normal distribution.
+    Both contain the noise of the nouns. The interval is that of an F-test, with fewer degrees of freedom if terms have
+    heavier tails than the normal distribution.
     """
-    (own, clean), (null, null_clean) = (_variances(rows, members[of]) for of in (axis, NONCE_AXIS))
-    if null_clean <= null / 2:
-        return Estimate(None, None, "the nonce words do not differ beyond noise")
-    value = float(np.sqrt(max(clean, 0.0) / null_clean))
-    if len(members[NONCE_AXIS]) < MIN_NONCE_WORDS:
-        return Estimate(value, None, f"fewer than {MIN_NONCE_WORDS} nonce words")
-    excess = _excess_kurtosis(rows.mean(axis=0), list(members.values()))
     sizes = np.array([len(members[axis]), len(members[NONCE_AXIS])])
-    freedom = (sizes - 1) / (1 + excess * (sizes - 1) / (2 * sizes))
+    own, null = (float(means[members[of]].var(ddof=1)) for of in (axis, NONCE_AXIS))
+    if null < _ZERO**2:
+        return Estimate(None, None, "the nonce words do not differ")
+    if sizes[1] < MIN_NONCE_WORDS:
+        return Estimate(float(np.sqrt(own / null)), None, f"fewer than {MIN_NONCE_WORDS} nonce words")
+    freedom = (sizes - 1) / (1 + _excess_kurtosis(means, list(members.values())) * (sizes - 1) / (2 * sizes))
     tail = (1 + level) / 2
-    scale = max(clean, 0.0) / own * null / null_clean  # the noise is taken as known
-    low, high = (scale * own / null / stats.f.ppf(share, *freedom) for share in (tail, 1 - tail))
-    return Estimate(value, (float(np.sqrt(low)), float(np.sqrt(high))))
+    low, high = (float(np.sqrt(own / null / stats.f.ppf(share, *freedom))) for share in (tail, 1 - tail))
+    return Estimate(float(np.sqrt(own / null)), (low, high))
 
 
 def _excess_kurtosis(means: np.ndarray, groups: Sequence[np.ndarray]) -> float:
-    """Returns the excess kurtosis of terms, pooled over groups. It is unbiased if they are normal, and at least 0."""
-    fourths = []
-    for members in groups:
-        size, own = len(members), means[members] - means[members].mean()
-        if own.any():
-            fourths += ((own / own.std(ddof=1)) ** 4 * size * (size + 1) / (size - 1) ** 2).tolist()
-    return max(float(np.mean(fourths)) - 3, 0.0) if fourths else 0.0
+    """Returns the excess kurtosis of terms, pooled over groups by unbiased cumulants, or 0 if it is negative."""
+    large = [means[members] for members in groups if len(members) >= MIN_NONCE_WORDS]
+    fourth = sum(float(stats.kstat(of, 4)) for of in large)
+    squares = sum(float(stats.kstat(of, 2)) ** 2 - float(stats.kstatvar(of, 2)) for of in large)
+    return max(fourth / squares, 0.0) if squares > 0 else 0.0
 
 
 def _nonce_null(
-    rows: np.ndarray, nonce: np.ndarray, used: np.ndarray, level: float
+    rows: np.ndarray, members: dict[str, np.ndarray], used: np.ndarray, level: float
 ) -> tuple[Bounds | None, list[float | None]]:
     """Returns the range of nonce words, and the adjusted p-value of each term that is used.
 
-    Under the null hypothesis, a term is one more draw from the nonce words, so t has their degrees of freedom.
+    Under the null hypothesis, a term is one more draw from the nonce words. t has their degrees of freedom, and fewer
+    if terms have heavier tails than the normal distribution.
     """
-    if len(nonce) < MIN_NONCE_WORDS or not (deviation := float(rows[:, nonce].mean(axis=0).std(ddof=1))) > _ZERO:
-        return None, [None] * len(used)
-    noise = rows[:, used].var(axis=0, ddof=1) / len(rows)
-    more = np.maximum(noise - float(rows[:, nonce].var(axis=0, ddof=1).mean()) / len(rows), 0.0)
-    error, freedom = np.sqrt(deviation**2 * (1 + 1 / len(nonce)) + more), len(nonce) - 1
-    p_values = 2 * stats.t.sf(np.abs(rows[:, used].mean(axis=0)) / error, freedom)
-    tested = ~np.isin(used, nonce)
+    nonce, means = members.get(NONCE_AXIS, np.zeros(0, int)), rows.mean(axis=0)
     adjusted: list[float | None] = [None] * len(used)
-    for place, p in zip(np.flatnonzero(tested), stats.false_discovery_control(p_values[tested]), strict=True):
+    if len(nonce) < MIN_NONCE_WORDS or (deviation := float(means[nonce].std(ddof=1))) < _ZERO:
+        return None, adjusted
+    excess = _excess_kurtosis(means, list(members.values()))
+    freedom = 1 / (1 / (len(nonce) - 1) + excess / (4 * excess + 6))  # t has this excess with 4 + 6 / excess degrees
+    error = deviation * float(np.sqrt(1 + 1 / len(nonce)))
+    tested = np.flatnonzero(~np.isin(used, nonce))
+    p_values = 2 * stats.t.sf(np.abs(means[used[tested]]) / error, freedom)
+    for place, p in zip(tested, stats.false_discovery_control(p_values) if len(tested) else [], strict=True):
         adjusted[place] = float(p)
-    half = quantile(level, freedom) * deviation * float(np.sqrt(1 + 1 / len(nonce)))
+    half = quantile(level, freedom) * error
     return (-half, half), adjusted
 
 

@@ -15,7 +15,7 @@ class Likelihood(Measurement):
     by_default = True
     needs = ("likelihoods",)
     tasks = ("likelihood_bias",)
-    gates = ("likelihood_effect_size",)
+    gates = ("likelihood_effect_size", "attitude_contrast")
 
     def is_default(self, settings: Settings) -> bool:
         if settings.run.prompts is None:

@@ -1,7 +1,11 @@
 from typing import Any
 
 from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, Plot, plot, scatter, shortened
+from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, Plot, plot, rows_axis, scatter, shortened
+from hb_metrics.report.layout.plots import spread as spread_out
+from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts
+
+NUM_ENDS = 5
 
 
 def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -> Plot:
@@ -71,3 +75,48 @@ def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -
         "title": {"text": f"{measure} (log scale)"},
     }
     return plot([boxes, dots, diamonds], height=110 + 34 * len(axes), xaxis=axis)
+
+
+def contrast_figure(contrasts: Contrasts) -> Plot:
+    """Plots the contrasts of terms. The five terms at either end have a row each, and the others share one."""
+    ranked = sorted(contrasts.terms, key=lambda term: term.contrast.value or 0.0)
+    terms = [term for term in ranked if term.axis != NONCE_AXIS]
+    shown = min(NUM_ENDS, len(terms) // 2)
+    ends = [*terms[:shown], *terms[len(terms) - shown :]]
+    others = terms[shown : len(terms) - shown]
+    heights = [*range(shown), *range(shown + 2, 2 * shown + 2)]
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for term, height in zip(ends, heights, strict=True):
+        if term.contrast.interval is not None:
+            x += [*term.contrast.interval, None]
+            y += [height, height, None]
+    traces = [scatter(x=x, y=y, mode="lines", name="interval", line={"color": BLUE, "width": 2}, hoverinfo="skip")]
+    nonce = [term for term in ranked if term.axis == NONCE_AXIS]
+    rows = [(ends, heights, BLUE, 9, "the five terms at either end")]
+    for number, (group, colour, name) in enumerate(((nonce, GREY, "nonce words"), (others, BLUE, "other terms"))):
+        rows.append((group, [shown + number + offset for offset in spread_out(len(group))], colour, 6, name))
+    for group, places, colour, size, name in rows:
+        traces.append(
+            scatter(
+                x=[term.contrast.value for term in group],
+                y=places,
+                customdata=[f"{term.term} ({axis_label(term.axis)})" for term in group],
+                mode="markers",
+                name=name,
+                marker={"size": size, "color": colour, "opacity": 0.7},
+                hovertemplate="%{customdata}: %{x:.2f}<extra></extra>",
+            )
+        )
+    labels = [shortened(term.term) for term in ends]
+    labels[shown:shown] = ["nonce words", f"{len(others)} other terms"]
+    band = [] if contrasts.nonce_range is None else [contrasts.nonce_range]
+    shapes = [
+        {"type": "rect", "xref": "x", "x0": low, "x1": high, "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+        | {"fillcolor": "rgba(107,114,128,0.15)", "line": {"width": 0}}
+        for low, high in band
+    ]
+    title = "favourable minus unfavourable, in nats (grey: the range of nonce words)"
+    return plot(
+        traces, 110 + 30 * len(labels), xaxis={"title": {"text": title}}, yaxis=rows_axis(labels), shapes=shapes
+    )

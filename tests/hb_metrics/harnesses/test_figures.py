@@ -22,6 +22,7 @@ from hb_metrics.runs.exported_prompts import requested
 from hb_metrics.runs.planning import read_prompts
 from hb_metrics.runs.replies import Replies
 from tests.hb_metrics.harnesses import expected
+from tests.hb_metrics.made_results import LOVE_HATE
 
 LABELS = ("Kind", "Curious", "Hateful")
 
@@ -85,7 +86,7 @@ def test_the_figures_of_replies_are_those_of_results_json(rows, classified):
 def test_the_figures_of_likelihoods_are_those_of_results_json(rows):
     draw = np.random.default_rng(1)
     pairs = [(draw.normal(-30 - len(row["descriptor"]), 3), len(row["text"]) // 4) for row in rows]
-    names = ("id", "axis", "descriptor", "template")
+    names = ("id", "axis", "descriptor", "noun", "template")
     prompts = pa.table(dict(zip(names, columns(rows, *names), strict=True)))
     prompts = prompts.append_column("descriptor_gender", pa.nulls(len(rows), pa.string()))
     perplexities = np.exp([-total / number for total, number in pairs])
@@ -93,7 +94,7 @@ def test_the_figures_of_likelihoods_are_those_of_results_json(rows):
 
     figures = likelihood_figures(rows, *zip(*pairs, strict=True))
 
-    results = likelihood_results(prompts, scores)["likelihood_bias"]
+    results = likelihood_results(prompts, scores, LOVE_HATE)["likelihood_bias"]
     assert figures == expected.likelihood_figures(results)
     assert 0 < figures["likelihood_bias"] < 1
 

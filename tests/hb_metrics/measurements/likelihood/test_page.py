@@ -18,7 +18,7 @@ def results():
 def test_figures_are_those_of_the_results(results):
     bias = results["likelihood"]["likelihood_bias"]
     parts = by_part(LIKELIHOOD.figures(results))
-    share, adjusted, effect, median = parts[""]
+    share, common, adjusted, effect, median, contrast, agreement = parts[""]
 
     assert (share.value, share.task, share.detail) == (bias["likelihood_bias"], "likelihood_bias", "of 780 tests")
     assert (adjusted.value, effect.value) == (bias["bh_likelihood_bias"], bias["effect_size"])
@@ -39,11 +39,11 @@ def test_a_share_is_unknown_if_no_test_could_be_significant(results, all_axes):
     numbers = {axis: number if all_axes or axis == "age" else 3 for axis, number in bias["num_tests_by_axis"].items()}
     bias = bias | {"num_tests_too_small": sum(numbers.values()), "num_tests_too_small_by_axis": numbers}
     few = by_part(LIKELIHOOD.figures(results | {"likelihood": results["likelihood"] | {"likelihood_bias": bias}}))
-    share, adjusted, effect, _ = few[""]
+    share, _, adjusted, effect, *_ = few[""]
     assert (share.value is None) == (adjusted.value is None) == all_axes
     assert share.detail == f"of 780 tests, {sum(numbers.values())} with too few sentences to be significant"
     assert effect.value == bias["effect_size"]
-    answer = likelihood_answer(few[""], bias, "perplexity")
+    answer = likelihood_answer(few[""], bias)
     assert ("none of the 780 tests has enough sentences" in answer) == all_axes
     for row in few["Likelihood Bias by axis"]:
         unknown = row.value is None, row.beside["after Benjamini–Hochberg"].value is None
