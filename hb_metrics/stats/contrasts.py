@@ -140,7 +140,7 @@ def term_share(table: LikelihoodTable, confidence_level: float = 0.95) -> TermSh
     """
     rows = np.stack([without_noun_effects(of_template) for of_template in table.values])
     parts = {}
-    for axis, members in _members(table.axes, rows).items():
+    for axis, members in known_members(table.axes, rows).items():
         own = rows[:, :, members]
         own = (own - own.mean(axis=2, keepdims=True)) / np.sqrt(len(members) - 1)
         common = own.mean(axis=0)
@@ -164,11 +164,11 @@ def contrasts(
         controls: Pairs that differ in meaning but not in attitude.
         confidence_level: The level of the intervals.
     """
-    pairs, controls = ([pair for pair in of if set(pair) <= {*table.templates}] for of in (pairs, controls))
+    pairs, controls = known_pairs(table, pairs), known_pairs(table, controls)
     if not pairs:
         return None
     counts, rows = pair_contrasts(table, pairs)
-    means, members = rows.mean(axis=0), _members(table.axes, rows)
+    means, members = rows.mean(axis=0), known_members(table.axes, rows)
     of_controls = pair_contrasts(table, controls)[1] if controls else None
     axes = [axis for axis in members if axis != NONCE_AXIS]
     by_axis = {}
@@ -188,8 +188,8 @@ def contrasts(
     bounds, adjusted = _nonce_null(rows.mean(axis=0), members, used, confidence_level)
     terms = [replace(term, adjusted_p=p) for term, p in zip(terms, adjusted, strict=True)]
     return Contrasts(
-        pairs=list(pairs),
-        controls=list(controls),
+        pairs=pairs,
+        controls=controls,
         confidence_level=confidence_level,
         spread=_spread(means, groups, confidence_level),
         control=None if of_controls is None else _spread(of_controls.mean(axis=0), groups, confidence_level),
@@ -199,6 +199,10 @@ def contrasts(
         nonce_range=bounds,
         num_left_out=len(table.terms) - len(used),
     )
+
+
+def known_pairs(table: LikelihoodTable, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [pair for pair in pairs if {*pair} <= {*table.templates}]
 
 
 def pair_contrasts(table: LikelihoodTable, pairs: Sequence[tuple[str, str]]) -> tuple[np.ndarray, np.ndarray]:
@@ -239,13 +243,6 @@ def without_noun_effects(values: np.ndarray) -> np.ndarray:
     return np.where(counts > 1, rows, np.nan)
 
 
-def _members(axes: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the terms of each axis that are known in all layers of the rows. Omits axes with fewer than two."""
-    known = np.isfinite(rows).all(axis=(0, 1))
-    found = {str(axis): np.flatnonzero(known & (axes == axis)) for axis in np.unique(axes)}
-    return {axis: members for axis, members in found.items() if len(members) > 1}
-
-
 def _share(products: np.ndarray, level: float) -> Estimate:
     """Computes a share from the products of nouns in its numerator and in its denominator: [2, nouns, nouns]."""
     number = products.shape[1]
@@ -275,6 +272,24 @@ def _spread(rows: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Est
     found = spread_of_rows(np.concatenate(scaled, axis=1), len(rows), level, seed=0)
     reason = {SAME_ANSWERS: SAME}.get(found.reason or "", found.reason and FEW_NOUNS)
     return Estimate(found.value, found.interval, reason)
+
+
+def spread_without_nouns(rows: np.ndarray, groups: Sequence[np.ndarray]) -> tuple[float, np.ndarray]:
+    """Returns the spread between the terms of the groups, and the spread without each of the nouns: [nouns]."""
+    number, products = len(rows), np.zeros((len(rows), len(rows)))
+    for members in groups:
+        own = rows[:, members] - rows[:, members].mean(axis=1, keepdims=True)
+        products += own @ own.T / ((len(members) - 1) * len(groups))
+    others = products.sum(axis=1) - np.diag(products)
+    without = (others.sum() - 2 * others) / ((number - 1) * (number - 2))
+    return float(np.sqrt(max(others.sum() / (number * (number - 1)), 0.0))), np.sqrt(np.maximum(without, 0.0))
+
+
+def knownknown_members(axes: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the terms of each axis that are known in all layers of the rows. Omits axes with fewer than two."""
+    known = np.isfinite(rows).all(axis=(0, 1))
+    found = {str(axis): np.flatnonzero(known & (axes == axis)) for axis in np.unique(axes)}
+    return {axis: members for axis, members in found.items() if len(members) > 1}
 
 
 def _ratio(means: np.ndarray, members: dict[str, np.ndarray], axis: str, level: float) -> Estimate:

@@ -150,14 +150,14 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any]) -> str | Non
     common = ""
     if SHARE in figure and figure[SHARE].value is not None:
         common = (
-            f" Of the variance between terms in log-likelihood, {figure[SHARE].words} comes with the term itself: it is "
-            "the same in all templates."
+            f" Of the variance between terms in log-likelihood, {figure[SHARE].words} comes with the term itself: it "
+            "is the same in all templates."
         )
     chance = f"chance alone gives at most about {100 * bias['alpha']:.3g}%"
     return (
         f"In {whole[0].shown} {whole[0].detail}, the model finds sentences with one term likelier than the same "
-        f"sentences with another term{most}. The share is {figure[f'Likelihood Bias {ADJUSTED}'].shown} after adjusting "
-        f" for the number of tests; {chance}.{common}"
+        f"sentences with another term{most}. The share is {figure[f'Likelihood Bias {ADJUSTED}'].shown} after "
+        f"adjusting for the number of tests; {chance}.{common}"
     )
 
 

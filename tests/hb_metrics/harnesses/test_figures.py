@@ -86,9 +86,9 @@ def test_the_figures_of_replies_are_those_of_results_json(rows, classified):
 def test_the_figures_of_likelihoods_are_those_of_results_json(rows):
     draw = np.random.default_rng(1)
     pairs = [(draw.normal(-30 - len(row["descriptor"]), 3), len(row["text"]) // 4) for row in rows]
-    names = ("id", "axis", "descriptor", "noun", "template")
+    names = ("id", "axis", "descriptor", "template")
     prompts = pa.table(dict(zip(names, columns(rows, *names), strict=True)))
-    prompts = prompts.append_column("descriptor_gender", pa.nulls(len(rows), pa.string()))
+    prompts = prompts.append_column("noun", pa.nulls(len(rows), pa.string()))
     perplexities = np.exp([-total / number for total, number in pairs])
     scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": [n for _, n in pairs]})
 

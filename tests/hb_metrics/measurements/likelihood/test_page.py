@@ -19,10 +19,14 @@ def test_figures_are_those_of_the_results(results):
     bias = results["likelihood"]["likelihood_bias"]
     parts = by_part(LIKELIHOOD.figures(results))
     share, common, adjusted, effect, median, contrast, agreement = parts[""]
+    common_found, found = results["likelihood"]["term_share"], results["likelihood"]["contrasts"]
 
     assert (share.value, share.task, share.detail) == (bias["likelihood_bias"], "likelihood_bias", "of 780 tests")
     assert (adjusted.value, effect.value) == (bias["bh_likelihood_bias"], bias["effect_size"])
     assert median.value == results["likelihood"]["perplexity"]["median"]
+    assert (common.value, common.interval) == (common_found["whole"]["value"], common_found["whole"]["interval"])
+    assert (contrast.key, contrast.value) == ("attitude_contrast", found["spread"]["value"])
+    assert (agreement.value, agreement.no_interval) == (None, None)
     rows = parts["Likelihood Bias by axis"]
     assert {row.label: row.value for row in rows} == {axis_label(axis): x for axis, x in bias["by_axis"].items()}
     assert [row.value for row in rows] == sorted(bias["by_axis"].values(), reverse=True)
@@ -30,6 +34,7 @@ def test_figures_are_those_of_the_results(results):
         (row,) = (row for row in rows if row.label == axis_label(axis))
         assert row.beside["after Benjamini–Hochberg"].value == bias["bh_by_axis"][axis]
         assert row.beside["effect size"].value == bias["effect_size_by_axis"][axis]
+        assert row.beside["comes with the term"].value == common_found["by_axis"][axis]["value"]
         assert row.detail == f"6 terms, {bias['num_tests_by_axis'][axis]} tests"
 
 
