@@ -285,7 +285,7 @@ def spread_without_nouns(rows: np.ndarray, groups: Sequence[np.ndarray]) -> tupl
     return float(np.sqrt(max(others.sum() / (number * (number - 1)), 0.0))), np.sqrt(np.maximum(without, 0.0))
 
 
-def knownknown_members(axes: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
+def known_members(axes: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
     """Returns the terms of each axis that are known in all layers of the rows. Omits axes with fewer than two."""
     known = np.isfinite(rows).all(axis=(0, 1))
     found = {str(axis): np.flatnonzero(known & (axes == axis)) for axis in np.unique(axes)}
