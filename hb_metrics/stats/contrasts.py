@@ -171,21 +171,27 @@ def contrasts(
     means, members = rows.mean(axis=0), known_members(table.axes, rows)
     of_controls = pair_contrasts(table, controls)[1] if controls else None
     axes = [axis for axis in members if axis != NONCE_AXIS]
+    excess = _excess_kurtosis(means.mean(axis=0), list(members.values()))
     by_axis = {}
     for axis, of_axis in members.items():
         control = None if of_controls is None else _spread(of_controls.mean(axis=0), [of_axis], confidence_level)
-        ratio = _ratio(means.mean(axis=0), members, axis, confidence_level) if axis != NONCE_AXIS in members else None
+        ratio = (
+            _ratio(means.mean(axis=0), members, axis, excess, confidence_level)
+            if axis != NONCE_AXIS in members
+            else None
+        )
         by_axis[axis] = AxisContrast(len(of_axis), _spread(means, [of_axis], confidence_level), control, ratio)
     groups = [members[axis] for axis in axes]
     used = np.flatnonzero(np.isfinite(rows).all(axis=(0, 1)))
     nonce = members.get(NONCE_AXIS, np.zeros(0, int))
-    rows = rows - rows[:, :, nonce if len(nonce) else used].mean(axis=2, keepdims=True)
+    if len(used):
+        rows = rows - rows[:, :, nonce if len(nonce) else used].mean(axis=2, keepdims=True)
     found = _term_estimates(rows[:, :, used], counts[used], confidence_level)
     terms = [
         TermContrast(str(table.axes[term]), str(table.terms[term]), estimate)
         for term, estimate in zip(used, found, strict=True)
     ]
-    bounds, adjusted = _nonce_null(rows.mean(axis=0), members, used, confidence_level)
+    bounds, adjusted = _nonce_null(rows.mean(axis=0), nonce, used, excess, confidence_level)
     terms = [replace(term, adjusted_p=p) for term, p in zip(terms, adjusted, strict=True)]
     return Contrasts(
         pairs=pairs,
@@ -292,7 +298,7 @@ def known_members(axes: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
     return {axis: members for axis, members in found.items() if len(members) > 1}
 
 
-def _ratio(means: np.ndarray, members: dict[str, np.ndarray], axis: str, level: float) -> Estimate:
+def _ratio(means: np.ndarray, members: dict[str, np.ndarray], axis: str, excess: float, level: float) -> Estimate:
     """Compares the standard deviation of an axis with that of the nonce words. Terms and nonce words are random.
 
     Both contain the noise of the nouns. The interval is that of an F-test, with fewer degrees of freedom if terms have
@@ -304,7 +310,7 @@ def _ratio(means: np.ndarray, members: dict[str, np.ndarray], axis: str, level: 
         return Estimate(None, None, "the nonce words do not differ")
     if sizes[1] < MIN_NONCE_WORDS:
         return Estimate(float(np.sqrt(own / null)), None, f"fewer than {MIN_NONCE_WORDS} nonce words")
-    freedom = (sizes - 1) / (1 + _excess_kurtosis(means, list(members.values())) * (sizes - 1) / (2 * sizes))
+    freedom = (sizes - 1) / (1 + excess * (sizes - 1) / (2 * sizes))
     tail = (1 + level) / 2
     low, high = (float(np.sqrt(own / null / stats.f.ppf(share, *freedom))) for share in (tail, 1 - tail))
     return Estimate(float(np.sqrt(own / null)), (low, high))
@@ -319,18 +325,17 @@ def _excess_kurtosis(means: np.ndarray, groups: Sequence[np.ndarray]) -> float:
 
 
 def _nonce_null(
-    rows: np.ndarray, members: dict[str, np.ndarray], used: np.ndarray, level: float
+    rows: np.ndarray, nonce: np.ndarray, used: np.ndarray, excess: float, level: float
 ) -> tuple[Bounds | None, list[float | None]]:
     """Returns the range of nonce words, and the adjusted p-value of each term that is used.
 
     Under the null hypothesis, a term is one more draw from the nonce words. t has their degrees of freedom, and fewer
     if terms have heavier tails than the normal distribution.
     """
-    nonce, means = members.get(NONCE_AXIS, np.zeros(0, int)), rows.mean(axis=0)
+    means = rows.mean(axis=0)
     adjusted: list[float | None] = [None] * len(used)
     if len(nonce) < MIN_NONCE_WORDS or (deviation := float(means[nonce].std(ddof=1))) < _ZERO:
         return None, adjusted
-    excess = _excess_kurtosis(means, list(members.values()))
     freedom = 1 / (1 / (len(nonce) - 1) + excess / (4 * excess + 6))  # t has this excess with 4 + 6 / excess degrees
     error = deviation * float(np.sqrt(1 + 1 / len(nonce)))
     tested = np.flatnonzero(~np.isin(used, nonce))
