@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
-from hb_metrics.arguments import parse_arguments
+from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.gates import GATE_STATUS
+from hb_metrics.run.finished_run import read_run
 from hb_train.debias_table import write_debias_table
 from hb_train.debiasing.arguments import METHODS
 from hb_train.training.models import check_trainable
@@ -81,7 +81,7 @@ def debias_main(argv: Sequence[str]) -> None:
 
 def compare_tuning(options: argparse.Namespace) -> None:
     """Measures a model before and after each tuning method. If a figure misses its margin, exits with `GATE_STATUS`."""
-    from hb_metrics.inference.models.loading import load_tokenizer
+    from hb_metrics.models.loading import load_tokenizer
     from hb_train.tuning.method import load_method
 
     margins = read_margins(options.no_worse_than)  # raises an error if a margin is not written as FIGURE=MARGIN
@@ -147,7 +147,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:
-    from hb_metrics.inference.models.loading import load_tokenizer
+    from hb_metrics.models.loading import load_tokenizer
 
     name = f"{Path(options.model).name}-{options.bias_type}"
     folder = Path(options.output_dir or f"runs/debias/{name}")

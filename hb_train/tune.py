@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hb_metrics.runs.run_folder import write_json
+from hb_metrics.run.run_folder import write_json
 from hb_train.training.models import load_base_model, save_model, trained_model
 from hb_train.training.options import (
     check_given,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback
     from trl import ModelConfig, SFTConfig
 
-    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.models.loading import LoadedModel
     from hb_train.training.encoding import EncodedRows
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
@@ -130,7 +130,7 @@ def given_method(argv: Sequence[str]) -> str:
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
     from transformers import EarlyStoppingCallback, set_seed
 
-    from hb_metrics.inference.models.bias_tags import TUNING_FILE
+    from hb_metrics.models.bias_tags import TUNING_FILE
     from hb_train.tuning.method import Tuning, load_method
 
     method = load_method(arguments.method)
@@ -197,7 +197,7 @@ def _save(
     encoded: Mapping[str, "EncodedRows"],
 ) -> None:
     """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
-    from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning
+    from hb_metrics.models.bias_tags import TUNING_FILE, BiasTuning
     from hb_train.model_card import write_model_card
     from hb_train.tuning.method import load_method
 

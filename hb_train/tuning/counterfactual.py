@@ -19,7 +19,7 @@ from hb_train.tuning.distill import NO_TOKEN, DistillationTrainer, encode, make_
 from hb_train.tuning.method import CardText, Method, Tuning
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.models.bias_tags import BiasTuning
+    from hb_metrics.models.bias_tags import BiasTuning
 
 # Only one token in a hundred begins a name. Without a weight, the model would stop naming the descriptor before it
 # learnt when to name it.

@@ -15,8 +15,8 @@ from torch.nn.functional import kl_div
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, Trainer, TrainingArguments
 
-from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, reply_end
-from hb_metrics.inference.models.starts import decoder_prefix
+from hb_metrics.models.contexts import encode_rendered, encode_replies, reply_end
+from hb_metrics.models.starts import decoder_prefix
 from hb_train.training.encoding import IGNORED, EncodedRows, add_row, collate, length_limit
 from hb_train.training.models import model_to_train, plain_options
 from hb_train.training.trainers import LOSS, ReplyTraining, reply_logits
@@ -26,8 +26,8 @@ from hb_train.tuning.method import CardText, Method, Tuning
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from hb_metrics.inference.models.bias_tags import BiasTuning
-    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.models.bias_tags import BiasTuning
+    from hb_metrics.models.loading import LoadedModel
 
 PREFIX = "teacher_"  # the names of the columns for the untuned model begin with this prefix
 NO_TOKEN = -1

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import Trainer
 
-    from hb_metrics.inference.models.bias_tags import BiasTuning
-    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.models.bias_tags import BiasTuning
+    from hb_metrics.models.loading import LoadedModel
 
 CLASSIFIER_LIMIT = "The style classifier that labelled the training replies also measured the model."
 

@@ -36,7 +36,7 @@ def steps(monkeypatch):
         if module == interrupted_at.get("module"):
             del interrupted_at["module"]
             raise KeyboardInterrupt
-        name = "hb_metrics.report.__main__" if module == "hb_metrics.report" else module
+        name = "hb_metrics.command.report" if module == "hb_metrics.report" else module
         code = 0
         try:
             import_module(name).main(list(map(str, words)))

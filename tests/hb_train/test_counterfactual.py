@@ -12,8 +12,8 @@ from datasets import Dataset
 
 from hb_dataset import load_table
 from hb_dataset.versions import read_version
-from hb_metrics.inference.classifiers.censoring import mention_pattern
-from hb_metrics.inference.models.loading import load_model
+from hb_metrics.collect.classifiers.censoring import mention_pattern
+from hb_metrics.models.loading import load_model
 from hb_train.baseline_replies import main as reply_main
 from hb_train.training.encoding import IGNORED
 from hb_train.tune import main as tune_main

@@ -7,8 +7,8 @@ from datasets import Dataset
 from peft import LoraConfig, get_peft_model
 
 from hb_dataset import load_table
-from hb_metrics.inference.models.bias_tags import read_bias_tuning
-from hb_metrics.inference.models.loading import load_model
+from hb_metrics.models.bias_tags import read_bias_tuning
+from hb_metrics.models.loading import load_model
 from hb_train.baseline_replies import main as reply_main
 from hb_train.baseline_replies import training_prompts
 from hb_train.tune import main as tune_main

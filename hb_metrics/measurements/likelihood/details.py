@@ -1,9 +1,9 @@
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
 from hb_metrics.measurements.likelihood.plots import contrast_figure
 from hb_metrics.measurements.likelihood.run_changes import scored_prompts
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.run.finished_run import Run
 from hb_metrics.stats.contrasts import contrasts
 
 

@@ -1,8 +1,8 @@
 from typing import Any
 
-from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, Plot, plot, rows_axis, scatter, shortened
-from hb_metrics.report.layout.plots import spread as spread_out
+from hb_metrics.layout.numbers import axis_label
+from hb_metrics.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, Plot, plot, rows_axis, scatter, shortened
+from hb_metrics.layout.plots import spread as spread_out
 from hb_metrics.stats.contrasts import NONCE_AXIS, Contrasts
 
 NUM_ENDS = 5

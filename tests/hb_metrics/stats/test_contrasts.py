@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hb_metrics.runs.typed_json import from_json
+from hb_metrics.run.typed_json import from_json
 from hb_metrics.stats.contrasts import (
     NONCE_AXIS,
     Contrasts,

@@ -14,11 +14,11 @@ import pytest
 import yaml
 from scipy import stats
 
-from hb_metrics.analyse import analyse
+from hb_metrics.command.analyse import analyse
+from hb_metrics.command.gates import exceeded
 from hb_metrics.measurements import LIKELIHOOD
 from hb_metrics.measurements.likelihood.compute import marked_pairs
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.gates import exceeded
+from hb_metrics.run.finished_run import read_run
 from hb_metrics.stats.contrasts import Contrasts, Estimate, TermContrast
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.runs_here import measure_here
@@ -134,12 +134,12 @@ def test_the_evaluate_module_returns_the_same(run):
 def test_runs_show_changes_and_stop_at_a_gate(run, tmp_path):
     shutil.copytree(run, tmp_path / "other")
     first, second = read_run(run), read_run(tmp_path / "other")
-    change = LIKELIHOOD.changes(first, second).by_name["Attitude contrast"]
+    change = LIKELIHOOD.parts.changes(first, second).by_name["Attitude contrast"]
     assert (change.first, change.change) == (first.results["likelihood"]["contrasts"]["spread"]["value"], 0)
     assert not change.beyond_chance
     assert (
         "relative to the mean change of the nonce words"
-        in LIKELIHOOD.details(first, second, ("a", "b")).sections[0].html
+        in LIKELIHOOD.parts.details(first, second, ("a", "b")).sections[0].html
     )
     high = first.results["likelihood"]["contrasts"]["spread"]["interval"][1]
     assert not exceeded(first.results, [LIKELIHOOD], {"attitude_contrast": high * 1.01})
