@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, sparse, special, stats
 
-from hb_metrics.stats.clusters import Bounds, quantile, spread
+from hb_metrics.stats.clusters import LEAST_FREEDOM, Bounds, quantile, spread
 from hb_metrics.stats.decisions import MIN_QUESTIONS as MIN_NOUNS
 from hb_metrics.stats.decisions import SAME_ANSWERS, mean_table, spread_of_rows
 
@@ -25,6 +25,9 @@ FEW_NOUNS = f"fewer than {MIN_NOUNS} nouns"
 NO_TERMS = "no axis has two terms with two nouns in common in each of the templates"
 SAME = "it is the same for all nouns"
 NO_DIFFERENCE = "the terms do not differ beyond noise"
+# The influences of terms on a correlation are products of their effects, so their tails are heavier. The degrees of
+# freedom are multiplied by this number, as in `generalising.py`.
+_OF_PRODUCTS = 0.7
 _ZERO = 1e-10  # differences in nats below this number are rounding errors
 
 
@@ -336,7 +339,8 @@ def _nonce_null(
     adjusted: list[float | None] = [None] * len(used)
     if len(nonce) < MIN_NONCE_WORDS or (deviation := float(means[nonce].std(ddof=1))) < _ZERO:
         return None, adjusted
-    freedom = 1 / (1 / (len(nonce) - 1) + excess / (4 * excess + 6))  # t has this excess with 4 + 6 / excess degrees
+    # t has this excess kurtosis with 4 + 6 / excess degrees of freedom. Twice their reciprocal also covers skewness.
+    freedom = 1 / (1 / (len(nonce) - 1) + 2 * excess / (4 * excess + 6))
     error = deviation * float(np.sqrt(1 + 1 / len(nonce)))
     tested = np.flatnonzero(~np.isin(used, nonce))
     p_values = 2 * stats.t.sf(np.abs(means[used[tested]]) / error, freedom)
@@ -347,28 +351,41 @@ def _nonce_null(
 
 
 def _agreement(means: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Estimate:
-    """Computes the mean correlation between pairs, from their contrasts [pairs, terms]. Terms are random."""
+    """Computes the mean correlation between pairs, from their contrasts [pairs, terms].
+
+    Terms are random: the interval is a jackknife over the terms of each axis, on Fisher's scale.
+    """
     if len(means) < 2:
         return Estimate(None, None, "the run has only one pair")
     if not groups:
         return Estimate(None, None, NO_TERMS)
     own = np.concatenate([means[:, of] - means[:, of].mean(axis=1, keepdims=True) for of in groups], axis=1)
-    deviations = np.sqrt((own**2).mean(axis=1, keepdims=True))
-    if deviations.min() < _ZERO:
+    if own.std(axis=1).min() < _ZERO:
         return Estimate(None, None, NO_DIFFERENCE)
-    own /= deviations
-    first, second = np.triu_indices(len(own), 1)
-    correlations = (own[first] * own[second]).mean(axis=1, keepdims=True)
-    value = float(correlations.mean())
-    influences = own[first] * own[second] - correlations * (own[first] ** 2 + own[second] ** 2) / 2
-    axes = np.repeat(np.arange(len(groups)), [len(of) for of in groups])
-    of_value = spread(influences.mean(axis=0) / own.shape[1], axes)
+    sizes = np.array([len(of) for of in groups])
+    axes = np.repeat(np.arange(len(groups)), sizes)
+    number = sizes[axes]
+    products = np.einsum("pt,qt->tpq", own, own)
+    total = products.sum(axis=0)
+    # The sums of products without a term, from its axis's other terms around their own mean.
+    value, *without = _mean_correlations(
+        np.concatenate([total[None], total - (number / (number - 1))[:, None, None] * products])
+    )
+    of_value = spread((number - 1) / number * (np.arctanh(value) - np.arctanh(without)), axes)
     if of_value.by_weight < MIN_TERMS:
         return Estimate(value, None, f"fewer than {MIN_TERMS + len(groups)} terms on {len(groups)} axes")
     if of_value.variance < _ZERO:
         return Estimate(value, None, "the pairs have the same contrasts")
-    half = of_value.half_width(level) / (1 - value**2)
+    half = quantile(level, max(_OF_PRODUCTS * of_value.freedom, LEAST_FREEDOM)) * of_value.variance**0.5
     return Estimate(value, (float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half))))
+
+
+def _mean_correlations(products: np.ndarray) -> list[float]:
+    """Returns the mean correlation of two different pairs from each matrix of sums of products: [n, pairs, pairs]."""
+    deviations = np.sqrt(np.einsum("tpp->tp", products))
+    first, second = np.triu_indices(products.shape[1], 1)
+    found = products[:, first, second] / np.maximum(deviations[:, first] * deviations[:, second], _ZERO**2)
+    return np.clip(found.mean(axis=1), -1 + 1e-9, 1 - 1e-9).tolist()
 
 
 def _term_estimates(rows: np.ndarray, counts: np.ndarray, level: float) -> list[Estimate]:

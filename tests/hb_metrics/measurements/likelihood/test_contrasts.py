@@ -101,7 +101,7 @@ def test_the_figures_of_a_run_are_those_that_pandas_computes(run):
     excess = sum(stats.kstat(of, 4) for of in large) / sum(stats.kstat(of) ** 2 - stats.kstatvar(of) for of in large)
     freedom = [(n - 1) / (1 + max(excess, 0) * (n - 1) / (2 * n)) for n in (len(TERMS), 5)]
     assert interval == pytest.approx([ratio / np.sqrt(stats.f(*freedom).ppf(tail)) for tail in (0.975, 0.025)])
-    draws = stats.t(1 / (1 / 4 + (1 / (4 + 6 / excess) if excess > 0 else 0)))
+    draws = stats.t(1 / (1 / 4 + (2 / (4 + 6 / excess) if excess > 0 else 0)))
     scale = np.std(terms["nonce"], ddof=1) * np.sqrt(1 + 1 / 5)
     tested = pd.concat([terms["age"], terms["ability"]], keys=["age", "ability"])
     adjusted = dict(zip(tested.index, stats.false_discovery_control(2 * draws.sf(abs(tested) / scale)), strict=True))
