@@ -105,8 +105,11 @@ def _contrast_figures(found: Contrasts) -> list[Figure]:
         f"{count(len(found.terms))} terms, {len(found.pairs)} pair{'s' if len(found.pairs) > 1 else ''} of templates"
     )
     rows = [_figure(CONTRAST, found.spread, "nats", level, meaning=meaning, detail=detail, gate="attitude_contrast")]
-    meaning = "The mean correlation between two pairs' contrasts of the same terms. The interval is for other terms."
-    rows.append(_figure(AGREEMENT, found.agreement, "effect", level, meaning=meaning, higher_is_better=True))
+    if found.agreement.value is not None:
+        meaning = (
+            "The mean correlation between two pairs' contrasts of the same terms. The interval is for other terms."
+        )
+        rows.append(_figure(AGREEMENT, found.agreement, "effect", level, meaning=meaning, higher_is_better=True))
     if found.control is not None:
         meaning = "The same standard deviation for sentences that differ in meaning, but not in attitude."
         rows.append(_figure(CONTROL, found.control, "nats", level, meaning=meaning, is_main=False))

@@ -111,12 +111,12 @@ def _contrast_section(contrasts: Contrasts, parts: Mapping[str, list[Figure]], v
 
 def contrast_verdict(contrasts: Contrasts, whole: list[Figure]) -> str:
     """States whether attitudes differ more than words without meaning do, unless the pairs of templates disagree."""
-    agreement = next(figure for figure in whole if figure.name == AGREEMENT)
     if contrasts.agreement.interval is None:
         reason = contrasts.agreement.reason
         return (
             f"Do not read the attitude contrasts of single terms: whether the pairs agree is unknown, because {reason}."
         )
+    agreement = next(figure for figure in whole if figure.name == AGREEMENT)
     if not contrasts.agree:
         return f"The pairs disagree: do not read single terms. Their agreement is {agreement.words}."
     verdict = f"The pairs of favourable and unfavourable sentences agree: {agreement.words}."

@@ -93,7 +93,7 @@ def contrast_figure(contrasts: Contrasts) -> Plot:
             y += [height, height, None]
     traces = [scatter(x=x, y=y, mode="lines", name="interval", line={"color": BLUE, "width": 2}, hoverinfo="skip")]
     nonce = [term for term in ranked if term.axis == NONCE_AXIS]
-    rows = [(ends, heights, BLUE, 9, "the five terms at either end")]
+    rows = [(ends, heights, BLUE, 9, "terms at either end")]
     for number, (group, colour, name) in enumerate(((nonce, GREY, "nonce words"), (others, BLUE, "other terms"))):
         rows.append((group, [shown + number + offset for offset in spread_out(len(group))], colour, 6, name))
     for group, places, colour, size, name in rows:
