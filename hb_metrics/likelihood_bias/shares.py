@@ -71,11 +71,9 @@ def likelihood_bias(
     found: dict[str, Any] = {}
     if contrasts is not None:
         table = _likelihood_table(values, axes, descriptors, templates, nouns, num_tokens)
-        pairs = _checked_pairs(contrasts, table.templates)
-        found = {
-            "term_share": asdict(term_share(table, confidence_level)),
-            "contrasts": asdict(attitude_contrasts(table, pairs, (), confidence_level)),
-        }
+        of_pairs = attitude_contrasts(table, _checked_pairs(contrasts, table.templates), (), confidence_level)
+        assert of_pairs is not None  # the table has all pairs
+        found = {"term_share": asdict(term_share(table, confidence_level)), "contrasts": asdict(of_pairs)}
     axis, axis_names = text_codes("axis", axes)
     template, template_names = text_codes("template", templates)
     descriptor, descriptor_names = text_codes("descriptor", descriptors)

@@ -373,7 +373,7 @@ def _agreement(means: np.ndarray, groups: Sequence[np.ndarray], level: float) ->
     )
     of_value = spread((number - 1) / number * (np.arctanh(value) - np.arctanh(without)), axes)
     if of_value.by_weight < MIN_TERMS:
-        return Estimate(value, None, f"fewer than {MIN_TERMS + len(groups)} terms on {len(groups)} axes")
+        return Estimate(value, None, f"fewer than {MIN_TERMS + len(groups)} terms")
     if of_value.variance < _ZERO:
         return Estimate(value, None, "the pairs have the same contrasts")
     half = quantile(level, max(_OF_PRODUCTS * of_value.freedom, LEAST_FREEDOM)) * of_value.variance**0.5

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from hb_dataset.prompts import config_vocabulary
 from hb_dataset.vocabulary_entries import PAIR_MARKS
 from hb_metrics.likelihood_bias.shares import likelihood_bias
-from hb_metrics.run.finished_run import Run, read_prompts, stored_shards
+from hb_metrics.run.finished_run import Run, has_pairs_of_terms, read_prompts, stored_shards
 from hb_metrics.run.run_folder import PERPLEXITIES
 from hb_metrics.stats.contrasts import LikelihoodTable, contrasts, likelihood_table, term_share
 
@@ -57,7 +57,8 @@ def likelihood_results(
     metric = likelihood_bias(perplexities, columns["axis"], columns["descriptor"], columns["template"])
     frame = pd.DataFrame({**columns, "perplexity": perplexities, "num_tokens": scores["num_tokens"].to_numpy()})
     table = log_likelihoods(prompts, scores)
-    found = contrasts(table, *marked, confidence_level)
+    # Pairs of terms with a term in common are not independent.
+    found = None if has_pairs_of_terms(prompts) else contrasts(table, *marked, confidence_level)
     return {
         "likelihood_bias": metric,
         "perplexity": _perplexity_summary(frame),

@@ -65,7 +65,8 @@ def report(results: Mapping[str, Any]) -> Report:
     if contrasts is not None:
         verdict = contrast_verdict(contrasts, parts[""])
         answer = f"{answer} {verdict}" if answer else verdict
-        sections.append(_contrast_section(contrasts, parts, verdict))
+        if contrasts.by_axis:
+            sections.append(_contrast_section(contrasts, parts, verdict))
     return Report(
         sections,
         answer=answer,

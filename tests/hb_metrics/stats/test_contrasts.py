@@ -106,9 +106,9 @@ def test_intervals_hold_the_truth(name):
 @pytest.mark.long
 @pytest.mark.parametrize("name", DESIGNS)
 def test_all_intervals_hold_the_truth(name):
-    found = coverage(DESIGNS[name], 800)
-    assert found.pop("outside") <= 0.06 + 0.015
-    assert min(found.values()) >= 0.93 - 0.018
+    found = coverage(DESIGNS[name], 400)
+    assert found.pop("outside") <= 0.075  # at most 0.06 in 900 sets
+    assert min(found.values()) >= 0.9
 
 
 def without(table, hidden):
@@ -129,7 +129,7 @@ NONCE = RUN.axes == NONCE_AXIS
         (RUN._replace(values=RUN.values[:, :5]), {"spread": "fewer than 8 nouns"}),
         (RUN._replace(values=RUN.values[:2], templates=RUN.templates[:2]), {"agreement": "only one pair"}),
         (RUN._replace(values=RUN.values[..., :1], axes=RUN.axes[:1], terms=RUN.terms[:1]), {"spread": "two terms"}),
-        (RUN, {"agreement": "fewer than 17 terms on 2 axes"}),
+        (RUN, {"agreement": "fewer than 17 terms"}),
         (
             RUN._replace(values=np.ones(RUN.values.shape)),
             {"spread": "same for all nouns", "agreement": "do not differ"},

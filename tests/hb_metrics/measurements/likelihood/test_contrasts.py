@@ -9,6 +9,7 @@ from io import StringIO
 import evaluate
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -17,7 +18,7 @@ from scipy import stats
 from hb_metrics.command.analyse import analyse
 from hb_metrics.command.gates import exceeded
 from hb_metrics.measurements import LIKELIHOOD
-from hb_metrics.measurements.likelihood.compute import marked_pairs
+from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results, marked_pairs
 from hb_metrics.run.finished_run import read_run
 from hb_metrics.stats.contrasts import Contrasts, Estimate, TermContrast
 from tests.hb_metrics.conftest import write_vocabulary
@@ -174,3 +175,15 @@ def test_a_low_agreement_takes_the_verdict_away(interval, words):
     terms = [TermContrast("age", "old", Estimate(3.0, (2.0, 4.0)), 0.01)]
     found = Contrasts(PAIRS, [], 0.95, Estimate(1.0), None, agreement, {}, terms, (-1.0, 1.0), 0)
     assert words in contrast_verdict(found, _contrast_figures(found))
+
+
+def test_a_sample_without_two_nouns_per_term_has_no_section(run):
+    results = read_run(run).results
+    prompts, scores = pq.read_table(run / "prompts.parquet"), pq.read_table(run / "perplexities")
+    prompts = prompts.take(pc.index_in(scores["id"], prompts["id"]))
+    kept = pc.equal(prompts["noun"], NOUNS[0])
+    lacking = likelihood_results(prompts.filter(kept), scores.filter(kept), MarkedPairs(PAIRS, CONTROLS))
+    assert lacking["contrasts"]["num_left_out"] == len(TERMS) + 3 + 5
+    report = LIKELIHOOD.parts.report({**results, "likelihood": lacking})
+    assert [section.id for section in report.sections] == ["likelihood"]
+    assert "two terms with two nouns" in report.answer
