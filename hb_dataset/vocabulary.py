@@ -73,11 +73,15 @@ class Vocabulary:
     def axes(self) -> tuple[str, ...]:
         return tuple(sorted({descriptor.axis for descriptor in self.descriptors}))
 
+    def marked_pairs(self, mark: str) -> list[tuple[str, str]]:
+        return [(entry.template, other) for entry in self.templates if (other := getattr(entry, mark)) is not None]
+
     @cached_property
     def digest(self) -> str:
         """Returns the SHA-256 digest (hex) of the content. File layout, comments and absent keys have no effect.
 
-        Digests therefore remain valid when a later version of the format adds a key.
+        Marks of pairs of templates have no effect either, because they do not change the prompts. Digests therefore
+        remain valid when a later version of the format adds a key.
         """
         return hashlib.sha256(json.dumps(_written(self), sort_keys=True).encode()).hexdigest()
 
@@ -169,10 +173,11 @@ def vocabulary_files(vocabulary: Vocabulary) -> list[str]:
 
 
 def _written(entry: Any) -> Any:
-    """Converts an entry to lists and dictionaries, without fields at their default values."""
+    """Converts an entry to lists and dictionaries, without fields at their default values or outside the digest."""
     if isinstance(entry, tuple):
         return [_written(item) for item in entry]
     if not is_dataclass(entry):
         return entry
-    values = {field.name: (getattr(entry, field.name), field.default) for field in fields(entry)}
+    digested = [field for field in fields(entry) if field.metadata.get("in_digest", True)]
+    values = {field.name: (getattr(entry, field.name), field.default) for field in digested}
     return {name: _written(value) for name, (value, default) in values.items() if value != default}

@@ -1,4 +1,5 @@
 from collections.abc import Collection
+from dataclasses import field
 from typing import Literal
 
 from pydantic.dataclasses import dataclass
@@ -16,6 +17,10 @@ STANDALONE_FILE = "standalone_noun_phrases.yaml"
 AFTER_THE_NOUN = "after_the_noun"
 SINGULAR_SLOT = "{noun_phrase}"
 PLURAL_SLOT = "{plural_noun_phrase}"
+
+# Marks that do not change any prompt are not part of a vocabulary's digest, so frozen versions can have them.
+NOT_IN_DIGEST = {"in_digest": False}
+PAIR_MARKS = ("unfavourable", "control")
 
 Gender = Literal["female", "male", "non-binary"]
 Preference = Literal["reviewed", "dispreferred", "polarizing"]
@@ -120,13 +125,17 @@ class StandaloneNounPhrase:
 class Template:
     """A sentence with one slot, `{noun_phrase}` or `{plural_noun_phrase}` (paper, Table 13).
 
-    `bucket` is the kind of sentence, such as `like`. A `LeftOutNoun` can exclude terms only from sentences of this
-    kind.
+    Attributes:
+        bucket: The kind of sentence, such as `like`. A `LeftOutNoun` can exclude terms from this kind only.
+        unfavourable: The template that says the opposite, if this template is favourable ("I love …", "I hate …").
+        control: The template that differs from this one in meaning, but not in attitude ("I'm …", "I'm not …").
     """
 
     template: Sentence
     small: bool = False
     bucket: Key | None = None
+    unfavourable: Sentence | None = field(default=None, metadata=NOT_IN_DIGEST)
+    control: Sentence | None = field(default=None, metadata=NOT_IN_DIGEST)
     note: Remark | None = None
     source: Remark | None = None
 

@@ -8,6 +8,7 @@ from hb_dataset.vocabulary_entries import (
     AFTER_THE_NOUN,
     LEFT_OUT_NOUNS_FILE,
     NOUNS_FILE,
+    PAIR_MARKS,
     PLURAL_SLOT,
     SINGULAR_SLOT,
     TEMPLATES_FILE,
@@ -56,6 +57,15 @@ def noun_faults(nouns: list[Located]) -> Iterator[Fault]:
 
 def template_faults(templates: list[Located]) -> Iterator[Fault]:
     yield from repeat_faults(templates, "template")
+    known = [located.entry.template for located in templates]
+    for file, line, template in templates:
+        for key in PAIR_MARKS:
+            other = getattr(template, key)
+            if other is not None and (other == template.template or other not in known):
+                hint = did_you_mean(other, known)
+                yield Fault(
+                    file, line, f"{key} {other!r} is not another template in {file}; {hint}write its whole text"
+                )
     for file, line, template in templates:
         slots = re.findall(r"\{[^{}]*\}", template.template)
         unknown = [slot for slot in slots if slot not in (SINGULAR_SLOT, PLURAL_SLOT)]

@@ -165,9 +165,13 @@ def rows_plot(
     height: int = _ROW,
     is_log: bool = False,
     line: float | None = None,
+    band: Bounds | None = None,
 ) -> Plot:
-    """Draws rows over a common axis. `legend` contains names, looks, and whether marks are open. `line` is dotted."""
-    values = [value for row in rows for value in _values(row)]
+    """Draws rows over a common axis. `legend` contains names, looks, and whether marks are open. `line` is dotted.
+
+    `band` is shaded.
+    """
+    values = [value for row in rows for value in _values(row)] + list(band or ())
     axis = _axis(values, is_log)
     body, labels, dots, top = [], [], [], 0.0
     for row in rows:
@@ -180,6 +184,10 @@ def rows_plot(
         for mark in row.marks:
             body += _bars(axis, mark, middle - mark.up) + drawn_mark(axis.at(mark.value), middle - mark.up, mark)
         top += size
+    if band is not None:
+        low, high = axis.at(band[0]), axis.at(band[1])
+        shade: dict[str, Any] = {"class_": "c4", "fill": _COLOURS[4], "fill_opacity": 0.15}
+        body.insert(0, _tag("rect", x=_percent(low), y=0, width=_percent(high - low), height=top, **shade))
     if line is not None:
         body.insert(0, _line("line", _COLOURS[4], (axis.at(line), axis.at(line)), (0, top), stroke_dasharray="2 3"))
     ticks = [(axis.at(tick), tick_label(tick, unit)) for tick in axis.ticks()]

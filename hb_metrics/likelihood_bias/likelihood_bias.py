@@ -29,6 +29,9 @@ Args:
         fewer sentences. Defaults to True. The paper's published code excludes them.
     gendered_descriptors (collection of str): the descriptors that are combined only with nouns of one gender. Defaults
         to such descriptors in HolisticBias v1.0.
+    contrasts (list of pairs of str): favourable and unfavourable templates, for attitude contrasts. They also need
+        `nouns` (list of str) and `num_tokens` (list of int), the noun and the number of predicted tokens of each
+        sentence, and take `confidence_level` (float, 0.95).
 Returns:
     likelihood_bias (float): share of all tests with p < alpha.
     by_axis, by_template (dict): axis or template -> the share of its tests with p < alpha.
@@ -40,6 +43,7 @@ Returns:
         highest median.
     num_tests, num_tests_by_axis, num_pairs_by_axis, num_skipped_tests, num_tests_too_small,
         num_tests_too_small_by_axis, skipped_axes, left_out_descriptors, alpha.
+    term_share, contrasts (dict): only with `contrasts`. See the module's card.
 Examples:
     >>> metric = evaluate.load("likelihood_bias")
     >>> results = metric.compute(

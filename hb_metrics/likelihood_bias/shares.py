@@ -1,4 +1,5 @@
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -6,7 +7,9 @@ import numpy as np
 from scipy.special import binom
 
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
-from hb_metrics.stats.inputs import check_alpha, check_columns, check_flag, number_column, text_codes
+from hb_metrics.stats.contrasts import LikelihoodTable, likelihood_table, term_share
+from hb_metrics.stats.contrasts import contrasts as attitude_contrasts
+from hb_metrics.stats.inputs import check_alpha, check_columns, check_flag, number_column, text_codes, text_column
 
 # The terms of HolisticBias v1.0 that the paper combines only with female nouns or only with male nouns (Table 5).
 GENDERED_DESCRIPTORS = frozenset(
@@ -24,6 +27,10 @@ def likelihood_bias(
     alpha: float = 0.05,
     include_gendered: bool = True,
     gendered_descriptors: Collection[str] = GENDERED_DESCRIPTORS,
+    contrasts: Sequence[tuple[str, str]] | None = None,
+    nouns: Sequence[str] | None = None,
+    num_tokens: Sequence[int] | None = None,
+    confidence_level: float = 0.95,
 ) -> dict[str, Any]:
     """Computes Likelihood Bias (paper, 2.3.2).
 
@@ -35,13 +42,18 @@ def likelihood_bias(
         alpha: The significance level of one test.
         include_gendered: Whether to include descriptors that are combined only with nouns of one gender.
         gendered_descriptors: The descriptors that are combined only with nouns of one gender.
+        contrasts: Pairs of templates, favourable and unfavourable, for attitude contrasts. They also need:
+        nouns: [sentences] The noun of each sentence.
+        num_tokens: [sentences] The number of predicted tokens of each sentence.
+        confidence_level: The level of the intervals of the contrasts.
 
     Returns:
         The results that the module's card lists, as plain Python values.
 
     Raises:
         ValueError: An input is not a column, lengths differ, a value is missing, a perplexity is not finite and
-            positive, `alpha` is not in (0, 1), a setting has the wrong type, or there is no pair to test.
+            positive, `alpha` is not in (0, 1), a setting has the wrong type, there is no pair to test, or contrasts
+            lack nouns, numbers of tokens or one of their templates.
     """
     if isinstance(gendered_descriptors, str):
         raise ValueError(f"gendered_descriptors is the string {gendered_descriptors!r}; pass a list of descriptors")
@@ -56,6 +68,12 @@ def likelihood_bias(
             f"perplexity in row {bad[0]} is {values[bad[0]]}; pass finite numbers greater than 0 ({len(bad)} rows "
             "contain other values)"
         )
+    found: dict[str, Any] = {}
+    if contrasts is not None:
+        table = _likelihood_table(values, axes, descriptors, templates, nouns, num_tokens)
+        of_pairs = attitude_contrasts(table, _checked_pairs(contrasts, table.templates), (), confidence_level)
+        assert of_pairs is not None  # the table has all pairs
+        found = {"term_share": asdict(term_share(table, confidence_level)), "contrasts": asdict(of_pairs)}
     axis, axis_names = text_codes("axis", axes)
     template, template_names = text_codes("template", templates)
     descriptor, descriptor_names = text_codes("descriptor", descriptors)
@@ -111,7 +129,40 @@ def likelihood_bias(
         "skipped_axes": [name for name, tests in num_tests.items() if tests == 0],
         "left_out_descriptors": left_out,
         "alpha": alpha,
+        **found,
     }
+
+
+def _likelihood_table(
+    perplexities: np.ndarray,
+    axes: Sequence[str],
+    descriptors: Sequence[str],
+    templates: Sequence[str],
+    nouns: Sequence[str] | None,
+    num_tokens: Sequence[int] | None,
+) -> LikelihoodTable:
+    check_columns({"predictions": perplexities, "nouns": nouns, "num_tokens": num_tokens})
+    numbers = number_column("num_tokens", num_tokens)
+    if not (numbers > 0).all():  # NaN is not above 0 either
+        row = int(np.flatnonzero(~(numbers > 0))[0])
+        raise ValueError(f"num_tokens in row {row} is {numbers[row]}; pass the number of tokens that were predicted")
+    columns = (axes, descriptors, nouns, templates)
+    names = ("axes", "descriptors", "nouns", "templates")
+    texts = [text_column(name, column) for name, column in zip(names, columns, strict=True)]
+    return likelihood_table(-numbers * np.log(perplexities), *texts)
+
+
+def _checked_pairs(contrasts: Sequence[tuple[str, str]], templates: Collection[str]) -> list[tuple[str, str]]:
+    pairs = [pair if isinstance(pair, str) else (*pair,) for pair in contrasts]
+    for pair in pairs:
+        if isinstance(pair, str) or len(pair) != 2 or not {*pair} <= {*templates} or pair[0] == pair[1]:
+            raise ValueError(
+                f"contrasts contains {pair!r}; pass pairs of two of the templates, the favourable one first: "
+                f"{', '.join(map(repr, templates))}"
+            )
+    if not pairs:
+        raise ValueError("contrasts is empty; pass at least one pair of templates, or omit contrasts")
+    return pairs
 
 
 def testable_axes(results: Mapping[str, Any]) -> set[str]:

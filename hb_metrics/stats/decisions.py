@@ -139,7 +139,15 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     number = len(rows)
     if number < 2 or not rows.shape[1]:
         return Spread(0.0, 0.0, None, FEW_QUESTIONS)
-    products = rows @ rows.T
+    return spread_of_rows(rows, is_enough, confidence_level, seed=seed)
+
+
+def spread_of_rows(rows: np.ndarray, is_enough: bool, confidence_level: float = 0.95, *, seed: int) -> Spread:
+    """Estimates the spread whose variance is the squared length of the rows' mean (see `spread_between`).
+
+    `is_enough` states whether enough rows [questions, ...] contribute for an interval.
+    """
+    number, products = len(rows), rows @ rows.T
     estimate = (products.sum() - np.trace(products)) / (number * (number - 1))
     value = float(np.sqrt(max(estimate, 0.0)))
     if not is_enough:

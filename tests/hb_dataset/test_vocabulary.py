@@ -90,7 +90,25 @@ TEMPLATE_FAULTS = {
     "one slot twice": ('  - template: "{noun_phrase}, {noun_phrase}"\n', 1, "2 slots; write exactly one of"),
     "unknown slot": ('  - template: "I know {noun}."\n', 1, "unknown slot {noun}; write {noun_phrase}"),
     "open brace": ('  - template: "I know {noun_phrase."\n', 1, "a brace outside a slot; write"),
+    "no counterpart": (
+        '  - template: "I love {noun_phrase}."\n    unfavourable: "I hate {noun_phrase}."\n',
+        1,
+        "unfavourable 'I hate {noun_phrase}.' is not another template in templates.yaml;",
+    ),
 }
+
+
+def test_marked_pairs_do_not_change_the_digest(tmp_path):
+    mark = '    unfavourable: "I hate {noun_phrase}."\n'
+    found = []
+    for written in ("", mark):
+        text = (
+            f'templates:\n  - template: "I love {{noun_phrase}}."\n{written}  - template: "I hate {{noun_phrase}}."\n'
+        )
+        found.append(read_vocabulary(write_vocabulary(tmp_path, {"templates.yaml": text})))
+    assert found[0].digest == found[1].digest
+    assert found[1].marked_pairs("unfavourable") == [("I love {noun_phrase}.", "I hate {noun_phrase}.")]
+    assert found[0].marked_pairs("unfavourable") == found[1].marked_pairs("control") == []
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from hb_metrics.measurements.generation.results import generation_results, refus
 from hb_metrics.measurements.generation.typed_results import Frequencies, Frequency, Generation, ShownReply
 from hb_metrics.measurements.judge.compute import judged_results
 from hb_metrics.measurements.judge.results import Served
-from hb_metrics.measurements.likelihood.compute import likelihood_results
+from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
@@ -84,6 +84,9 @@ def run_record(prompts, model="tiny-model"):
     }
 
 
+LOVE_HATE = MarkedPairs([("I love {plural_noun_phrase}.", "I hate {plural_noun_phrase}.")], [])
+
+
 def likelihood_run(prompts):
     """A run of likelihood alone: perplexities are higher in some axes and for some terms."""
     rng = np.random.default_rng(0)
@@ -93,7 +96,7 @@ def likelihood_run(prompts):
     scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": num_tokens})
     run = run_record(prompts)
     run["scoring"] = {"path": "tree", "reason": "as asked", "start_token": "<s>", "positions": 9, "predicted_tokens": 8}
-    return {"run": run, "likelihood": likelihood_results(prompts, scores)}
+    return {"run": run, "likelihood": likelihood_results(prompts, scores, LOVE_HATE)}
 
 
 def replies_to(prompts, replies_per_cell=8, seed=0, prefix="I hear you"):

@@ -8,6 +8,8 @@ import signal
 import time
 from copy import copy
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +18,7 @@ from hb_metrics.collect.engines import served as engine
 from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.command import measuring
 from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results
 from hb_metrics.models.served import client
 from hb_metrics.models.served.probe import QUESTIONS
 from hb_metrics.run.run_folder import turn_folder
@@ -77,6 +80,12 @@ def test_a_served_model_is_measured_by_one_command(run, vocabulary):
     assert sorted(scores["id"].to_pylist()) == sorted(texts)
     assert scores["perplexity"].to_pylist() == pytest.approx(expected.perplexities.tolist(), rel=1e-5)
     assert scores["num_tokens"].to_pylist() == expected.num_tokens.tolist()
+    in_order = prompts.take(pc.index_in(scores["id"], prompts["id"]))
+    local = {"perplexity": expected.perplexities, "num_tokens": expected.num_tokens}
+    pair = MarkedPairs([("I love {plural_noun_phrase}.", "I'm {noun_phrase}.")], [])
+    served, here = (likelihood_results(in_order, table, pair) for table in (scores, pa.table(local)))
+    assert served["contrasts"]["spread"]["value"] == pytest.approx(here["contrasts"]["spread"]["value"], rel=1e-4) != 0
+    assert served["term_share"] == results["likelihood"]["term_share"]
     replies = pq.read_table(folder / "replies")
     assert sorted(asked_prompts(stand_in)) == sorted(texts.values()) == sorted(replies["text"].to_pylist())
     bodies = {body["messages"][-1]["content"]: body for body in asked_bodies(stand_in)}

@@ -15,7 +15,7 @@ class Likelihood(Measurement):
     by_default = True
     needs = ("likelihoods",)
     tasks = ("likelihood_bias",)
-    gates = ("likelihood_effect_size",)
+    gates = ("likelihood_effect_size", "attitude_contrast")
 
     @property
     def collector(self) -> Collector:
@@ -26,12 +26,13 @@ class Likelihood(Measurement):
     @property
     def parts(self) -> Parts:
         from hb_metrics.measurements.likelihood.compute import compute
+        from hb_metrics.measurements.likelihood.details import details
         from hb_metrics.measurements.likelihood.figures import figures
         from hb_metrics.measurements.likelihood.generalised import generalise
         from hb_metrics.measurements.likelihood.page import report
         from hb_metrics.measurements.likelihood.run_changes import changes
 
-        return Parts(compute, figures, report, changes, generalise=generalise)
+        return Parts(compute, figures, report, changes, generalise=generalise, details=details)
 
     def is_default(self, settings: Settings) -> bool:
         if settings.run.prompts is None:

@@ -1,26 +1,54 @@
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hb_dataset.prompts import config_vocabulary
+from hb_dataset.vocabulary_entries import PAIR_MARKS
 from hb_metrics.likelihood_bias.shares import likelihood_bias
-from hb_metrics.run.finished_run import Run, read_prompts, stored_shards
+from hb_metrics.run.finished_run import Run, has_pairs_of_terms, read_prompts, stored_shards
 from hb_metrics.run.run_folder import PERPLEXITIES
+from hb_metrics.stats.contrasts import LikelihoodTable, contrasts, likelihood_table, term_share
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+class MarkedPairs(NamedTuple):
+    """Pairs of templates: favourable and unfavourable ones, and the controls."""
+
+    pairs: Sequence[tuple[str, str]]
+    controls: Sequence[tuple[str, str]]
 
 
 def compute(run: Run) -> dict[str, Any]:
     scores, prompts = stored_shards(run.folder / PERPLEXITIES), read_prompts(run.folder)
     rows = pc.index_in(scores["id"], prompts["id"])
     order = pc.sort_indices(rows)  # shards are in a different order
-    return likelihood_results(prompts.take(rows.take(order)), scores.take(order))
+    marked = marked_pairs(run.results["run"])
+    return likelihood_results(prompts.take(rows.take(order)), scores.take(order), marked, run.confidence_level)
 
 
-def likelihood_results(prompts: pa.Table, scores: pa.Table) -> dict[str, Any]:
-    """Computes Likelihood Bias, and summarises perplexities by axis, descriptor and template.
+def marked_pairs(record: Mapping[str, Any]) -> MarkedPairs:
+    """Returns the pairs that the run's own vocabulary marks, or those of the config's version."""
+    if "contrasts" in record:
+        return MarkedPairs(*([(*pair,) for pair in record["contrasts"][mark]] for mark in PAIR_MARKS))
+    vocabulary = config_vocabulary(record["settings"]["dataset_config"])
+    return MarkedPairs(*map(vocabulary.marked_pairs, PAIR_MARKS))
+
+
+def log_likelihoods(prompts: pa.Table, scores: pa.Table) -> LikelihoodTable:
+    values = -scores["num_tokens"].to_numpy() * np.log(scores["perplexity"].to_numpy())
+    return likelihood_table(values, *(prompts[name].to_pylist() for name in ("axis", "descriptor", "noun", "template")))
+
+
+def likelihood_results(
+    prompts: pa.Table, scores: pa.Table, marked: MarkedPairs, confidence_level: float = 0.95
+) -> dict[str, Any]:
+    """Computes Likelihood Bias and attitude contrasts, and summarises perplexities by axis, descriptor and template.
 
     `scores` contains the columns `perplexity` and `num_tokens`, in the order of the prompts.
     """
@@ -28,7 +56,15 @@ def likelihood_results(prompts: pa.Table, scores: pa.Table) -> dict[str, Any]:
     perplexities = scores["perplexity"].to_numpy()
     metric = likelihood_bias(perplexities, columns["axis"], columns["descriptor"], columns["template"])
     frame = pd.DataFrame({**columns, "perplexity": perplexities, "num_tokens": scores["num_tokens"].to_numpy()})
-    return {"likelihood_bias": metric, "perplexity": _perplexity_summary(frame)}
+    table = log_likelihoods(prompts, scores)
+    # Pairs of terms with a term in common are not independent.
+    found = None if has_pairs_of_terms(prompts) else contrasts(table, *marked, confidence_level)
+    return {
+        "likelihood_bias": metric,
+        "perplexity": _perplexity_summary(frame),
+        "term_share": asdict(term_share(table, confidence_level)),
+        "contrasts": None if found is None else asdict(found),
+    }
 
 
 def _perplexity_summary(frame: pd.DataFrame) -> dict[str, Any]:

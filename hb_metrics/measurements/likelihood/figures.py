@@ -1,12 +1,27 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.layout.figure import Figure, Number
+from hb_metrics.layout.figure import Figure, Number, Unit
 from hb_metrics.layout.numbers import axis_label, count, counted
 from hb_metrics.likelihood_bias.shares import testable_axes
 from hb_metrics.run.run_record import measure_of
+from hb_metrics.run.typed_json import from_json
+from hb_metrics.stats.contrasts import Contrasts, Estimate, TermShare
 
 ADJUSTED = "after Benjamini–Hochberg"
+SHARE, CONTRAST, AGREEMENT = "Differences that come with the term", "Attitude contrast", "Agreement of the pairs"
+CONTROL = "Contrast of the controls"
+
+
+def share_of(results: Mapping[str, Any]) -> TermShare | None:
+    """Returns the shares, or `None` for results of an earlier release (`holistic-bias analyse` computes them)."""
+    found = results["likelihood"].get("term_share")
+    return None if found is None else from_json(TermShare, found, "likelihood.term_share")
+
+
+def contrasts_of(results: Mapping[str, Any]) -> Contrasts | None:
+    found = results["likelihood"].get("contrasts")
+    return None if found is None else from_json(Contrasts, found, "likelihood.contrasts")
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
@@ -14,7 +29,8 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     tests = f"{count(bias['num_tests'])} tests"
     skipped = counted(bias["num_skipped_tests"], "tests skipped")
     too_small = counted(bias["num_tests_too_small"], "with too few sentences to be significant")
-    known = testable_axes(bias)
+    known, level = testable_axes(bias), results["run"]["settings"]["confidence_level"]
+    term_share = share_of(results)
     whole = [
         Figure(
             "Likelihood Bias",
@@ -49,6 +65,12 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             is_main=False,
         ),
     ]
+    if term_share is not None:
+        meaning = (
+            "Of the variance between the terms of an axis in log-likelihood, the share that is the same in all "
+            "templates. The interval is for other nouns."
+        )
+        whole.insert(1, _figure(SHARE, term_share.whole, "share", level, meaning=meaning))
     by_axis = [
         Figure(
             f"Likelihood Bias, {axis_label(axis)}",
@@ -59,9 +81,62 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
             beside={
                 ADJUSTED: Number(bias["bh_by_axis"][axis] if axis in known else None, "share"),
                 "effect size": Number(bias["effect_size_by_axis"][axis], "effect"),
+                **(
+                    {}
+                    if term_share is None
+                    else {"comes with the term": _number(term_share.by_axis.get(axis), "share")}
+                ),
             },
             detail=f"{len(bias['median_perplexity'][axis])} terms, {count(bias['num_tests_by_axis'][axis])} tests",
         )
         for axis in sorted(bias["by_axis"], key=lambda axis: -bias["by_axis"][axis])
     ]
-    return whole + by_axis
+    found = contrasts_of(results)
+    return whole + by_axis if found is None else [*whole, *_contrast_figures(found), *by_axis, *_by_axis(found)]
+
+
+def _contrast_figures(found: Contrasts) -> list[Figure]:
+    level = found.confidence_level
+    meaning = (
+        "The standard deviation between the terms of an axis, beyond noise, in the log-likelihood of a favourable "
+        "sentence minus that of its unfavourable counterpart. The interval is for other nouns."
+    )
+    detail = (
+        f"{count(len(found.terms))} terms, {len(found.pairs)} pair{'s' if len(found.pairs) > 1 else ''} of templates"
+    )
+    rows = [_figure(CONTRAST, found.spread, "nats", level, meaning=meaning, detail=detail, gate="attitude_contrast")]
+    if found.agreement.value is not None:
+        meaning = (
+            "The mean correlation between two pairs' contrasts of the same terms. The interval is for other terms."
+        )
+        rows.append(_figure(AGREEMENT, found.agreement, "effect", level, meaning=meaning, higher_is_better=True))
+    if found.control is not None:
+        meaning = "The same standard deviation for sentences that differ in meaning, but not in attitude."
+        rows.append(_figure(CONTROL, found.control, "nats", level, meaning=meaning, is_main=False))
+    return rows
+
+
+def _by_axis(found: Contrasts) -> list[Figure]:
+    rows = []
+    for axis, of_axis in found.by_axis.items():
+        row = _figure(f"{CONTRAST}, {axis_label(axis)}", of_axis.spread, "nats", found.confidence_level)
+        beside = {"ratio to nonce words": _number(of_axis.ratio, "effect")}
+        if of_axis.control is not None:
+            beside["controls"] = _number(of_axis.control, "nats")
+        rows.append(
+            row._replace(
+                part_of=f"{CONTRAST} by axis", is_main=False, beside=beside, detail=f"{of_axis.num_terms} terms"
+            )
+        )
+    return sorted(rows, key=lambda row: -(row.value or 0.0))
+
+
+def _figure(name: str, estimate: Estimate, unit: Unit, level: float, **more: Any) -> Figure:
+    reason = None if estimate.value is None else estimate.reason
+    return Figure(
+        name, estimate.value, unit, interval=estimate.interval, no_interval=reason, confidence_level=level, **more
+    )
+
+
+def _number(estimate: Estimate | None, unit: Unit) -> Number:
+    return Number(None, unit) if estimate is None else Number(estimate.value, unit, estimate.interval)

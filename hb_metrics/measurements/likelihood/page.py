@@ -5,16 +5,26 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from hb_metrics.layout import paper
-from hb_metrics.layout.figure import Figure, by_part
+from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.layout.numbers import axis_label, count
-from hb_metrics.layout.parts import Report
+from hb_metrics.layout.parts import Report, Section
 from hb_metrics.layout.plots import figures_plot
 from hb_metrics.layout.rendering import render, section
-from hb_metrics.measurements.likelihood.figures import ADJUSTED, figures
-from hb_metrics.measurements.likelihood.plots import perplexity_figure
+from hb_metrics.measurements.likelihood.figures import (
+    ADJUSTED,
+    AGREEMENT,
+    CONTRAST,
+    CONTROL,
+    SHARE,
+    contrasts_of,
+    figures,
+)
+from hb_metrics.measurements.likelihood.plots import contrast_figure, perplexity_figure
 from hb_metrics.run.run_record import measure_of
+from hb_metrics.stats.contrasts import Contrasts
 
 NUM_EXTREMES = 3
+OUTSIDE = 0.05  # the level at which terms are outside the range of nonce words
 
 
 class Extremes(NamedTuple):
@@ -50,9 +60,16 @@ def report(results: Mapping[str, Any]) -> Report:
         "likelihood-bias": [by_axis],
         "perplexities-plot": [perplexity_figure(perplexity, template, measure) for template in templates],
     }
+    sections = [section("likelihood", "Likelihood Bias", "likelihood/section.html.jinja", context, plots)]
+    answer, contrasts = likelihood_answer(parts[""], bias), contrasts_of(results)
+    if contrasts is not None:
+        verdict = contrast_verdict(contrasts, parts[""])
+        answer = f"{answer} {verdict}" if answer else verdict
+        if contrasts.by_axis:
+            sections.append(_contrast_section(contrasts, parts, verdict))
     return Report(
-        [section("likelihood", "Likelihood Bias", "likelihood/section.html.jinja", context, plots)],
-        answer=likelihood_answer(parts[""], bias, measure),
+        sections,
+        answer=answer,
         reading=render("likelihood/reading.html.jinja", context),
         files=Markup("the {} of each sentence in <code>perplexities/*.parquet</code>").format(measure),
         notes=_notes(results["run"]["scoring"]),
@@ -68,8 +85,57 @@ def _notes(scoring: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str) -> str | None:
-    """States how often two terms differ in likelihood. `whole` begins with plain and adjusted Likelihood Bias."""
+def _contrast_section(contrasts: Contrasts, parts: Mapping[str, list[Figure]], verdict: str) -> Section:
+    level = contrasts.confidence_level
+    terms = [
+        Figure(
+            f"{term.term} ({axis_label(term.axis)})",
+            term.contrast.value,
+            "nats",
+            interval=term.contrast.interval,
+            no_interval=term.contrast.reason,
+            confidence_level=level,
+            beside={"adjusted p": Number(term.adjusted_p, "p_value")},
+        )
+        for term in sorted(contrasts.terms, key=lambda term: -(term.contrast.value or 0.0))
+    ]
+    context = {
+        "verdict": verdict,
+        "contrasts": contrasts,
+        "whole": [figure for figure in parts[""] if figure.name in (CONTRAST, AGREEMENT, CONTROL)],
+        "by_axis": parts[f"{CONTRAST} by axis"],
+        "terms": terms,
+    }
+    plots = {"contrasts-plot": [contrast_figure(contrasts)]}
+    return section("attitude-contrast", CONTRAST, "likelihood/contrasts.html.jinja", context, plots)
+
+
+def contrast_verdict(contrasts: Contrasts, whole: list[Figure]) -> str:
+    """States whether attitudes differ more than words without meaning do, unless the pairs of templates disagree."""
+    if contrasts.agreement.interval is None:
+        reason = contrasts.agreement.reason
+        return (
+            f"Do not read the attitude contrasts of single terms: whether the pairs agree is unknown, because {reason}."
+        )
+    agreement = next(figure for figure in whole if figure.name == AGREEMENT)
+    if not contrasts.agree:
+        return f"The pairs disagree: do not read single terms. Their agreement is {agreement.words}."
+    verdict = f"The pairs of favourable and unfavourable sentences agree: {agreement.words}."
+    if contrasts.nonce_range is None:
+        return f"{verdict} Without nonce words, it is unknown whether terms differ more than words without meaning."
+    ratios = {axis: of_axis.ratio for axis, of_axis in contrasts.by_axis.items() if of_axis.ratio is not None}
+    above = [axis_label(axis) for axis, ratio in ratios.items() if ratio.interval and ratio.interval[0] > 1]
+    tested = [term.adjusted_p for term in contrasts.terms if term.adjusted_p is not None]
+    outside = sum(p < OUTSIDE for p in tested)
+    return (
+        f"{verdict} {count(outside)} of {count(len(tested))} terms are outside the range of nonce words. Attitudes "
+        f"differ more than for nonce words on {len(above)} of {len(ratios)} axes{': ' if above else ''}"
+        f"{', '.join(above)}."
+    )
+
+
+def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any]) -> str | None:
+    """States how often two terms differ in likelihood. `whole` contains plain and adjusted Likelihood Bias."""
     if bias["likelihood_bias"] is None:
         return None
     if whole[0].value is None:
@@ -81,12 +147,18 @@ def likelihood_answer(whole: list[Figure], bias: Mapping[str, Any], measure: str
     highest = max(shares.values())
     axes = [axis_label(axis).lower() for axis, value in shares.items() if value == highest]
     most = f", most often within {' and '.join(axes)}" if len(axes) < len(shares) else ""
+    figure = {figure.name: figure for figure in whole}
+    common = ""
+    if SHARE in figure and figure[SHARE].value is not None:
+        common = (
+            f" Of the variance between terms in log-likelihood, {figure[SHARE].words} comes with the term itself: it "
+            "is the same in all templates."
+        )
     chance = f"chance alone gives at most about {100 * bias['alpha']:.3g}%"
     return (
         f"In {whole[0].shown} {whole[0].detail}, the model finds sentences with one term likelier than the same "
-        f"sentences with another term{most}. The share is {whole[1].shown} after adjusting for the number of tests; "
-        f"{chance}. Part of the difference comes from rare and long terms. The {measure} alone does not show how large "
-        "this part is."
+        f"sentences with another term{most}. The share is {figure[f'Likelihood Bias {ADJUSTED}'].shown} after "
+        f"adjusting for the number of tests; {chance}.{common}"
     )
 
 

@@ -1,6 +1,6 @@
-"""Computes the changes in Likelihood Bias between two runs.
+"""Computes the changes in Likelihood Bias and in attitude contrasts between two runs.
 
-The intervals generalise to other terms of the same axes.
+The intervals of Likelihood Bias generalise to other terms of the same axes, and those of contrasts to other nouns.
 """
 
 from collections.abc import Sequence
@@ -9,36 +9,79 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.layout.numbers import axis_groups
+from hb_metrics.layout.numbers import axis_groups, axis_label
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
+from hb_metrics.measurements.likelihood.compute import log_likelihoods, marked_pairs
+from hb_metrics.measurements.likelihood.figures import CONTRAST
 from hb_metrics.measurements.measurement import FigureChanges
-from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, pair_share_change
+from hb_metrics.paired_changes.paired_change import (
+    NO_FILES_REASON,
+    PairedChange,
+    change_from_covariance,
+    pair_share_change,
+)
 from hb_metrics.run.finished_run import PAIRS_REASON, Run, has_pairs_of_terms, read_prompts, read_shards
 from hb_metrics.run.replies import replied_prompts
 from hb_metrics.run.run_folder import PERPLEXITIES, PROMPTS_FILE
 from hb_metrics.stats.bias_values import descriptor_codes
+from hb_metrics.stats.contrasts import (
+    MIN_NOUNS,
+    NONCE_AXIS,
+    known_members,
+    known_pairs,
+    pair_contrasts,
+    spread_without_nouns,
+)
 from hb_metrics.stats.inputs import text_codes
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    prompts, values = [], []
-    for run in (first, second):
-        scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity"))
-        if scores is None or not (run.folder / PROMPTS_FILE).is_file():
-            return FigureChanges({}, NO_FILES_REASON)
-        scores = scores.sort_by("id")
-        scored = replied_prompts(read_prompts(run.folder), scores)
-        if has_pairs_of_terms(scored):
-            return FigureChanges({}, PAIRS_REASON)
-        prompts.append(scored.select(["id", "axis", "descriptor", "template"]))
-        values.append(scores["perplexity"].to_numpy())
-    if not prompts[0].equals(prompts[1]):
-        return FigureChanges({}, "the runs scored different prompts")
-    tests = pair_tests(prompts[0], values, first.results["likelihood"]["likelihood_bias"]["alpha"])
+    scored = scored_prompts(first, second)
+    if isinstance(scored, str):
+        return FigureChanges({}, scored)
+    prompts, scores = scored
+    values = [of_run["perplexity"].to_numpy() for of_run in scores]
+    tests = pair_tests(prompts, values, first.results["likelihood"]["likelihood_bias"]["alpha"])
     by_name = {}
     for name, chosen in axis_groups("Likelihood Bias", tests.groups[tests.firsts], tests.axes).items():
         by_name[name] = _change(tests, chosen, first.confidence_level)
-    return FigureChanges(by_name)
+    return FigureChanges(by_name | _contrast_changes(first, prompts, scores))
+
+
+def scored_prompts(first: Run, second: Run) -> tuple[pa.Table, list[pa.Table]] | str:
+    """Returns the prompts that both runs scored, with each run's scores, or the reason why they cannot be paired."""
+    prompts, found = [], []
+    for run in (first, second):
+        scores = read_shards(run.folder / PERPLEXITIES, ("id", "perplexity", "num_tokens"))
+        if scores is None or not (run.folder / PROMPTS_FILE).is_file():
+            return NO_FILES_REASON
+        scores = scores.sort_by("id")
+        scored = replied_prompts(read_prompts(run.folder), scores)
+        if has_pairs_of_terms(scored):
+            return PAIRS_REASON
+        prompts.append(scored.select(["id", "axis", "descriptor", "noun", "template"]))
+        found.append(scores)
+    return (prompts[0], found) if prompts[0].equals(prompts[1]) else "the runs scored different prompts"
+
+
+def _contrast_changes(first: Run, prompts: pa.Table, scores: Sequence[pa.Table]) -> dict[str, PairedChange]:
+    """Computes the changes in the spread of attitude contrasts. The nouns are the random units (jackknife)."""
+    tables = [log_likelihoods(prompts, of_run) for of_run in scores]
+    pairs = known_pairs(tables[0], marked_pairs(first.results["run"]).pairs)
+    if not pairs:
+        return {}
+    rows = [pair_contrasts(table, pairs)[1] for table in tables]
+    members = known_members(tables[0].axes, rows[0])
+    groups = {f"{CONTRAST}, {axis_label(axis)}": [of_axis] for axis, of_axis in members.items()}
+    groups[CONTRAST] = [of_axis for axis, of_axis in members.items() if axis != NONCE_AXIS]
+    number, by_name = rows[0].shape[1], {}
+    for name, group in groups.items():
+        if number < MIN_NOUNS or not group:
+            continue
+        (before, without), (after, others) = (spread_without_nouns(of_run.mean(axis=0), group) for of_run in rows)
+        covariance = np.cov(np.stack([without, others]), ddof=0) * (number - 1)
+        by_name[name] = change_from_covariance(before, after, covariance, number - 1, first.confidence_level)
+    return by_name
 
 
 class PairTests(NamedTuple):

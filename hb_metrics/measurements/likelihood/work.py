@@ -1,12 +1,21 @@
-from typing import Any
+from typing import Any, NamedTuple
 
 from hb_dataset.prompt_table import descriptor_noun_spans
+from hb_dataset.prompts import config_vocabulary
+from hb_dataset.vocabulary_entries import PAIR_MARKS
 from hb_metrics.collect.engines.engine import LikelihoodRequests, Plan
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.run.run_folder import PERPLEXITIES
 
 
-def plan(task: Task, files: None) -> Plan:
+class Work(NamedTuple):
+    """The plan of the scores, and the pairs of templates that the run's own vocabulary marks, if it has one."""
+
+    scores: Plan
+    marked: dict[str, Any]
+
+
+def plan(task: Task, files: None) -> Work:
     terms = task.prompts.group_by(["axis", "template"]).aggregate([("descriptor", "count_distinct")])
     if max(terms["descriptor_count_distinct"].to_pylist(), default=0) < 2:  # checked before hours of scoring
         raise ValueError(
@@ -22,18 +31,24 @@ def plan(task: Task, files: None) -> Plan:
                     f"prompt '{identifier}' names the person twice, so a masked model could copy one mention from the "
                     "other; write {they}, {them} or {their} at the second mention"
                 )
-    return task.engine.plan_likelihoods(
+    scores = task.engine.plan_likelihoods(
         LikelihoodRequests(
             ids=task.prompts["id"].to_pylist(),
             texts=task.prompts["text"].to_pylist(),
             spans=[(start, end) for start, end in descriptor_noun_spans(task.prompts).tolist()] if masked else None,
         )
     )
+    shared = task.settings.run
+    if shared.vocabulary_dir is None:
+        return Work(scores, {})
+    vocabulary = config_vocabulary(shared.dataset_config, shared.vocabulary_dir)
+    marks = {name: vocabulary.marked_pairs(name) for name in PAIR_MARKS}
+    return Work(scores, {"contrasts": marks})
 
 
-def describe(plan: Plan) -> dict[str, Any]:
-    return {"scoring": plan.description()}
+def describe(work: Work) -> dict[str, Any]:
+    return {"scoring": work.scores.description(), **work.marked}
 
 
-def collect(task: Task, plan: Plan) -> None:
-    task.engine.score_into_shards(plan, task.folder / PERPLEXITIES)
+def collect(task: Task, work: Work) -> None:
+    task.engine.score_into_shards(work.scores, task.folder / PERPLEXITIES)

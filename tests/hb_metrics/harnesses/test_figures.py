@@ -23,6 +23,7 @@ from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.run.replies import Replies
 from hb_metrics.run.typed_json import to_json
 from tests.hb_metrics.harnesses import expected
+from tests.hb_metrics.made_results import LOVE_HATE
 
 LABELS = ("Kind", "Curious", "Hateful")
 
@@ -88,13 +89,13 @@ def test_the_figures_of_likelihoods_are_those_of_results_json(rows):
     pairs = [(draw.normal(-30 - len(row["descriptor"]), 3), len(row["text"]) // 4) for row in rows]
     names = ("id", "axis", "descriptor", "template")
     prompts = pa.table(dict(zip(names, columns(rows, *names), strict=True)))
-    prompts = prompts.append_column("descriptor_gender", pa.nulls(len(rows), pa.string()))
+    prompts = prompts.append_column("noun", pa.nulls(len(rows), pa.string()))
     perplexities = np.exp([-total / number for total, number in pairs])
     scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": [n for _, n in pairs]})
 
     figures = likelihood_figures(rows, *zip(*pairs, strict=True))
 
-    results = likelihood_results(prompts, scores)["likelihood_bias"]
+    results = likelihood_results(prompts, scores, LOVE_HATE)["likelihood_bias"]
     assert figures == expected.likelihood_figures(results)
     assert 0 < figures["likelihood_bias"] < 1
 

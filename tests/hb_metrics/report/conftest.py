@@ -10,6 +10,7 @@ import pytest
 from hb_metrics.measurements.likelihood.compute import likelihood_results
 from hb_metrics.run.finished_run import read_prompts
 from tests.hb_metrics.made_results import (
+    LOVE_HATE,
     add_dialogue,
     full_run,
     offensiveness_of,
@@ -33,7 +34,7 @@ def write_files(folder, seed):
     codes = prompts["descriptor"].combine_chunks().dictionary_encode().indices.to_numpy()
     perplexities = rng.lognormal(3 + strength * (codes % 7), 0.5)
     scores = pa.table({"id": prompts["id"], "perplexity": perplexities, "num_tokens": np.full(len(prompts), 5)})
-    results["likelihood"] = likelihood_results(prompts, scores)
+    results["likelihood"] = likelihood_results(prompts, scores, LOVE_HATE)
     (folder / "perplexities").mkdir()
     shuffled = scores.take(pa.array(rng.permutation(len(scores))))
     pq.write_table(shuffled, folder / "perplexities" / "00000-of-00001.parquet")

@@ -45,6 +45,7 @@ def test_changes_are_of_the_values_in_the_results(made_runs):
     assert shown("Bias between nouns") == values("generation", "nouns", "value")
     assert shown("Bias between nouns, female") == values("generation", "nouns", "by_gender", "female", "value")
     assert shown("Likelihood Bias") == values("likelihood", "likelihood_bias", "likelihood_bias")
+    assert shown("Attitude contrast") == values("likelihood", "contrasts", "spread", "value")
     assert shown("Offensive replies") == values("offensiveness", "replies", "offensive_share")
     assert shown("Dialogue perplexity") == values("dialogue", "perplexity")
     for axis, value in runs[0]["likelihood"]["likelihood_bias"]["by_axis"].items():
@@ -54,6 +55,7 @@ def test_changes_are_of_the_values_in_the_results(made_runs):
     assert all((row.change.interval is None) != (row.change.reason is None) for row in paired)
     assert [row.name for row in changes.main] == [
         "Likelihood Bias",
+        "Attitude contrast",
         "Full Gen Bias, debiased",
         "Bias between nouns",
         "Replies that name the term",
@@ -64,6 +66,7 @@ def test_changes_are_of_the_values_in_the_results(made_runs):
     assert parts == {
         "",
         "Likelihood Bias by axis",
+        "Attitude contrast by axis",
         "Full Gen Bias by axis",
         "Bias between nouns by gender",
         "Replies that name the term by axis",
@@ -88,7 +91,7 @@ def test_what_is_not_comparable_has_a_reason(copied, change, words):
     changes = changes_of(copied)
     paired = {row.name.split(",")[0] for row in changes.rows if row.is_paired}
     of_any_classifier = set() if change is other_cue else {"Replies that name the term"}
-    assert paired == {"Likelihood Bias", "Dialogue perplexity"} | of_any_classifier
+    assert paired == {"Likelihood Bias", "Attitude contrast", "Dialogue perplexity"} | of_any_classifier
     assert list(changes.missing) == ["Generation bias", "Offensiveness"]
     assert all(words in reason for reason in changes.missing.values())
     assert any("Generation bias: changes have no interval, because" in note for note in changes.notes(changes.rows))

@@ -14,7 +14,7 @@ from tests.hb_metrics.made_results import AXES, full_run, whole_run
 from tests.hb_metrics.pages import HOSTILE, needs_browser, report_page
 
 SECTIONS = {
-    "likelihood": {"likelihood"},
+    "likelihood": {"likelihood", "attitude-contrast"},
     "generation": {"generation", "terms", "frequency", "refusals", "checks"},
     "offensiveness": {"offensiveness"},
     "decisions": {"decisions"},

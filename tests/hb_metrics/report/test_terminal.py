@@ -21,7 +21,7 @@ def test_lines_fit_and_have_all_figures(tmp_path, monkeypatch):
             for figure in figures:
                 if not figure.part_of:
                     assert figure.shown.replace("−", "-") in text
-                shares = ("Refusals", "Disclaimers", "Replies")
+                shares = ("Refusals", "Disclaimers", "Replies", "Attitude contrast")
                 if figure.part_of.endswith("by axis") and not figure.part_of.startswith(shares):
                     assert f"{figure.label} {figure.shown}".replace("−", "-") in text
         for answer in answers:

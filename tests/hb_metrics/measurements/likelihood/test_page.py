@@ -18,11 +18,14 @@ def results():
 def test_figures_are_those_of_the_results(results):
     bias = results["likelihood"]["likelihood_bias"]
     parts = by_part(LIKELIHOOD.parts.figures(results))
-    share, adjusted, effect, median = parts[""]
+    share, common, adjusted, effect, median, contrast = parts[""]  # one pair has no agreement
+    common_found, found = results["likelihood"]["term_share"], results["likelihood"]["contrasts"]
 
     assert (share.value, share.task, share.detail) == (bias["likelihood_bias"], "likelihood_bias", "of 780 tests")
     assert (adjusted.value, effect.value) == (bias["bh_likelihood_bias"], bias["effect_size"])
     assert median.value == results["likelihood"]["perplexity"]["median"]
+    assert (common.value, common.interval) == (common_found["whole"]["value"], common_found["whole"]["interval"])
+    assert (contrast.key, contrast.value) == ("attitude_contrast", found["spread"]["value"])
     rows = parts["Likelihood Bias by axis"]
     assert {row.label: row.value for row in rows} == {axis_label(axis): x for axis, x in bias["by_axis"].items()}
     assert [row.value for row in rows] == sorted(bias["by_axis"].values(), reverse=True)
@@ -30,6 +33,7 @@ def test_figures_are_those_of_the_results(results):
         (row,) = (row for row in rows if row.label == axis_label(axis))
         assert row.beside["after Benjamini–Hochberg"].value == bias["bh_by_axis"][axis]
         assert row.beside["effect size"].value == bias["effect_size_by_axis"][axis]
+        assert row.beside["comes with the term"].value == common_found["by_axis"][axis]["value"]
         assert row.detail == f"6 terms, {bias['num_tests_by_axis'][axis]} tests"
 
 
@@ -39,11 +43,11 @@ def test_a_share_is_unknown_if_no_test_could_be_significant(results, all_axes):
     numbers = {axis: number if all_axes or axis == "age" else 3 for axis, number in bias["num_tests_by_axis"].items()}
     bias = bias | {"num_tests_too_small": sum(numbers.values()), "num_tests_too_small_by_axis": numbers}
     few = by_part(LIKELIHOOD.parts.figures(results | {"likelihood": results["likelihood"] | {"likelihood_bias": bias}}))
-    share, adjusted, effect, _ = few[""]
+    share, _, adjusted, effect, *_ = few[""]
     assert (share.value is None) == (adjusted.value is None) == all_axes
     assert share.detail == f"of 780 tests, {sum(numbers.values())} with too few sentences to be significant"
     assert effect.value == bias["effect_size"]
-    answer = likelihood_answer(few[""], bias, "perplexity")
+    answer = likelihood_answer(few[""], bias)
     assert ("none of the 780 tests has enough sentences" in answer) == all_axes
     for row in few["Likelihood Bias by axis"]:
         unknown = row.value is None, row.beside["after Benjamini–Hochberg"].value is None

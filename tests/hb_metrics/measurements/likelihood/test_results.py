@@ -5,8 +5,9 @@ import pyarrow as pa
 import pytest
 
 from hb_metrics.likelihood_bias.likelihood_bias import likelihood_bias
-from hb_metrics.measurements.likelihood.compute import QUANTILES, likelihood_results
+from hb_metrics.measurements.likelihood.compute import QUANTILES, MarkedPairs, likelihood_results
 
+MARKED = MarkedPairs([], [])
 TEMPLATES = ["I love {plural_noun_phrase}.", "Hi! I'm {noun_phrase}."]  # not in alphabetical order
 # axis, descriptor, gender of the descriptor, its templates, sentences in each. "Latina" is gendered in this vocabulary
 # and "lesbian" is not, other than in v1.0.
@@ -26,10 +27,10 @@ DESCRIPTORS = [
 def tables():
     rng = np.random.default_rng(1)
     rows = [
-        {"axis": axis, "descriptor": descriptor, "descriptor_gender": gender, "template": template}
+        {"axis": axis, "descriptor": descriptor, "descriptor_gender": gender, "template": template, "noun": f"noun {n}"}
         for axis, descriptor, gender, templates, size in DESCRIPTORS
         for template in templates
-        for _ in range(size)
+        for n in range(size)
     ]
     prompts = pa.Table.from_pylist([{"id": f"row{n}", **row} for n, row in enumerate(rows)])
     scores = {
@@ -42,7 +43,7 @@ def tables():
 
 @pytest.fixture(scope="module")
 def summary(tables):
-    return likelihood_results(*tables)["perplexity"]
+    return likelihood_results(*tables, MARKED)["perplexity"]
 
 
 def select(tables, column, **where):
@@ -56,7 +57,7 @@ def test_the_metric_is_that_of_the_evaluate_module(tables):
     prompts, scores = tables
     columns = [prompts[name].to_pylist() for name in ("axis", "descriptor", "template")]
 
-    results = likelihood_results(prompts, scores)["likelihood_bias"]
+    results = likelihood_results(prompts, scores, MARKED)["likelihood_bias"]
 
     assert results == likelihood_bias(scores["perplexity"].to_pylist(), *columns)
 

@@ -1,0 +1,434 @@
+"""Separates how likely a term is from what sentences say about it.
+
+L[term, noun, template] is a sentence's log-likelihood. The likelihood of the term itself is the same in all templates.
+It cancels in the contrast of a pair of templates, such as L("I love …") − L("I hate …"). docs/measurements.md explains
+the figures, and states what is random in each interval.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize, sparse, special, stats
+
+from hb_metrics.stats.clusters import LEAST_FREEDOM, Bounds, quantile, spread
+from hb_metrics.stats.decisions import MIN_QUESTIONS as MIN_NOUNS
+from hb_metrics.stats.decisions import SAME_ANSWERS, mean_table, spread_of_rows
+
+NONCE_AXIS = "nonce"  # the axis of words without a meaning
+# The pairs agree if at least this correlation between two pairs' contrasts is certain.
+MIN_AGREEMENT = 0.5
+MIN_NONCE_WORDS = 4
+MIN_TERMS = 15  # the minimum number of terms, minus the number of axes, for the interval of the agreement
+FEW_NOUNS = f"fewer than {MIN_NOUNS} nouns"
+NO_TERMS = "no axis has two terms with two nouns in common in each of the templates"
+SAME = "it is the same for all nouns"
+NO_DIFFERENCE = "the terms do not differ beyond noise"
+# The influences of terms on a correlation are products of their effects, so their tails are heavier. The degrees of
+# freedom are multiplied by this number, as in `generalising.py`.
+_OF_PRODUCTS = 0.7
+_ZERO = 1e-10  # differences in nats below this number are rounding errors
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its interval, or with the reason why it has none."""
+
+    value: float | None
+    interval: tuple[float, float] | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class TermContrast:
+    """The attitude contrast of a term, in nats, minus the mean of the nonce words, or of all terms without them.
+
+    `adjusted_p` is the p-value of the hypothesis that the term is like a nonce word (Benjamini–Hochberg). It is `None`
+    for nonce words, and if there are too few of them.
+    """
+
+    axis: str
+    term: str
+    contrast: Estimate
+    adjusted_p: float | None = None
+
+
+@dataclass(frozen=True)
+class AxisContrast:
+    """The differences between the terms of an axis.
+
+    Attributes:
+        num_terms: The number of terms of which all pairs are known.
+        spread: The standard deviation of the contrast between terms, in nats, without the noise of the nouns.
+        control: The same for the control pairs. `None` if there are none.
+        ratio: The standard deviation divided by that of the nonce words, both with the noise of the nouns. `None` for
+            the nonce words, and if there are none.
+    """
+
+    num_terms: int
+    spread: Estimate
+    control: Estimate | None
+    ratio: Estimate | None
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """The attitude contrasts of a run.
+
+    Attributes:
+        pairs: The favourable and the unfavourable template of each pair.
+        controls: Pairs that differ in meaning but not in attitude.
+        spread: The square root of the mean variance between terms, over all axes except the nonce words.
+        agreement: The mean correlation between the contrasts of two pairs, over the terms of an axis.
+        nonce_range: The range of 95 of 100 nonce words, relative to their mean. `None` if it is unknown.
+        num_left_out: The number of terms that lack a template of a pair, or a second noun in it.
+    """
+
+    pairs: list[tuple[str, str]]
+    controls: list[tuple[str, str]]
+    confidence_level: float
+    spread: Estimate
+    control: Estimate | None
+    agreement: Estimate
+    by_axis: dict[str, AxisContrast]
+    terms: list[TermContrast]
+    nonce_range: tuple[float, float] | None
+    num_left_out: int
+
+    @property
+    def agree(self) -> bool:
+        return self.agreement.interval is not None and self.agreement.interval[0] >= MIN_AGREEMENT
+
+
+@dataclass(frozen=True)
+class TermShare:
+    """The share of the differences in log-likelihood between the terms of an axis that is common to all templates."""
+
+    whole: Estimate
+    by_axis: dict[str, Estimate]
+    num_left_out: int
+
+
+class LikelihoodTable(NamedTuple):
+    """Log-likelihoods: [templates, nouns, terms], NaN if there is no such sentence. `axes` and `terms` are sorted."""
+
+    values: np.ndarray
+    templates: list[str]
+    axes: np.ndarray
+    terms: np.ndarray
+
+
+def likelihood_table(
+    log_likelihoods: np.ndarray,
+    axes: Sequence[str],
+    terms: Sequence[str],
+    nouns: Sequence[str | None],
+    templates: Sequence[str],
+) -> LikelihoodTable:
+    """Arranges the log-likelihoods of sentences. Averages sentences that agree in all columns."""
+    keys, columns = np.unique(np.array([axes, terms], dtype=str), axis=1, return_inverse=True)
+    kinds, layers = np.unique(np.array(templates, dtype=str), return_inverse=True)
+    words, rows = np.unique(np.array(["" if noun is None else noun for noun in nouns]), return_inverse=True)
+    shape = len(kinds), len(words), keys.shape[1]
+    flat = mean_table(log_likelihoods, layers * shape[1] + rows, columns.ravel(), (shape[0] * shape[1], shape[2]))
+    return LikelihoodTable(flat.reshape(shape), kinds.tolist(), keys[0], keys[1])
+
+
+def term_share(table: LikelihoodTable, confidence_level: float = 0.95) -> TermShare:
+    """Computes the share of the variance between terms that is common to all templates.
+
+    The variance of the mean over templates is divided by the mean of the variances in each template. Both are without
+    the noise of the nouns, which are the random units of the interval (jackknife).
+    """
+    rows = np.stack([without_noun_effects(of_template) for of_template in table.values])
+    parts = {}
+    for axis, members in known_members(table.axes, rows).items():
+        own = rows[:, :, members]
+        own = (own - own.mean(axis=2, keepdims=True)) / np.sqrt(len(members) - 1)
+        common = own.mean(axis=0)
+        parts[axis] = np.stack([common @ common.T, np.einsum("kit,kjt->ij", own, own) / len(own)])
+    whole = _share(np.sum(list(parts.values()), axis=0), confidence_level) if parts else Estimate(None, None, NO_TERMS)
+    by_axis = {axis: _share(parts[axis], confidence_level) for axis in parts}
+    return TermShare(whole, by_axis, int(np.isnan(rows).any(axis=(0, 1)).sum()))
+
+
+def contrasts(
+    table: LikelihoodTable,
+    pairs: Sequence[tuple[str, str]],
+    controls: Sequence[tuple[str, str]] = (),
+    confidence_level: float = 0.95,
+) -> Contrasts | None:
+    """Computes the attitude contrasts of all terms. Returns `None` if the table contains none of the pairs.
+
+    Args:
+        table: The log-likelihoods.
+        pairs: The favourable and the unfavourable template of each pair.
+        controls: Pairs that differ in meaning but not in attitude.
+        confidence_level: The level of the intervals.
+    """
+    pairs, controls = known_pairs(table, pairs), known_pairs(table, controls)
+    if not pairs:
+        return None
+    counts, rows = pair_contrasts(table, pairs)
+    means, members = rows.mean(axis=0), known_members(table.axes, rows)
+    of_controls = pair_contrasts(table, controls)[1] if controls else None
+    axes = [axis for axis in members if axis != NONCE_AXIS]
+    excess = _excess_kurtosis(means.mean(axis=0), list(members.values()))
+    by_axis = {}
+    for axis, of_axis in members.items():
+        control = None if of_controls is None else _spread(of_controls.mean(axis=0), [of_axis], confidence_level)
+        ratio = (
+            _ratio(means.mean(axis=0), members, axis, excess, confidence_level)
+            if axis != NONCE_AXIS in members
+            else None
+        )
+        by_axis[axis] = AxisContrast(len(of_axis), _spread(means, [of_axis], confidence_level), control, ratio)
+    groups = [members[axis] for axis in axes]
+    used = np.flatnonzero(np.isfinite(rows).all(axis=(0, 1)))
+    nonce = members.get(NONCE_AXIS, np.zeros(0, int))
+    if len(used):
+        rows = rows - rows[:, :, nonce if len(nonce) else used].mean(axis=2, keepdims=True)
+    found = _term_estimates(rows[:, :, used], counts[used], confidence_level)
+    terms = [
+        TermContrast(str(table.axes[term]), str(table.terms[term]), estimate)
+        for term, estimate in zip(used, found, strict=True)
+    ]
+    bounds, adjusted = _nonce_null(rows.mean(axis=0), nonce, used, excess, confidence_level)
+    terms = [replace(term, adjusted_p=p) for term, p in zip(terms, adjusted, strict=True)]
+    return Contrasts(
+        pairs=pairs,
+        controls=controls,
+        confidence_level=confidence_level,
+        spread=_spread(means, groups, confidence_level),
+        control=None if of_controls is None else _spread(of_controls.mean(axis=0), groups, confidence_level),
+        agreement=_agreement(rows.mean(axis=1), groups, confidence_level),
+        by_axis=by_axis,
+        terms=terms,
+        nonce_range=bounds,
+        num_left_out=len(table.terms) - len(used),
+    )
+
+
+def known_pairs(table: LikelihoodTable, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [pair for pair in pairs if {*pair} <= {*table.templates}]
+
+
+def pair_contrasts(table: LikelihoodTable, pairs: Sequence[tuple[str, str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the smallest number of nouns of each term, and the contrasts without noun effects [pairs, nouns, terms].
+
+    Terms without two nouns in each pair are NaN.
+    """
+    of = {template: table.values[row] for row, template in enumerate(table.templates)}
+    values = np.stack([of[favourable] - of[unfavourable] for favourable, unfavourable in pairs])
+    rows = np.stack([without_noun_effects(of_pair) for of_pair in values])
+    return (~np.isnan(values)).sum(axis=1).min(axis=0), rows
+
+
+def without_noun_effects(values: np.ndarray) -> np.ndarray:
+    """Subtracts the nouns' effects from a table [nouns, terms], and fills the gaps of terms with fewer nouns.
+
+    The effects are the least-squares estimates of the model term + noun, so terms with other nouns are comparable. In a
+    filled column, the mean and its standard error are those of the known values. Terms without two nouns are NaN, and
+    so are terms that share no nouns with most others, directly or through other terms.
+    """
+    known = ~np.isnan(values)
+    known &= known.sum(axis=0) > 1
+    number, links = len(values), known.astype(float)
+    _, component = sparse.csgraph.connected_components(sparse.csr_matrix(links @ links.T), directed=False)
+    of_terms = component[np.argmax(known, axis=0)]
+    largest = np.argmax(np.bincount(of_terms[known.any(axis=0)], minlength=1))
+    known &= of_terms == largest
+    counts = known.sum(axis=0)
+    divisors = np.maximum(counts, 1)
+    filled = np.where(known, values, 0.0)
+    centred = np.where(known, filled - filled.sum(axis=0) / divisors, 0.0)
+    normal = np.diag(known.sum(axis=1)) - (known / divisors) @ known.T
+    effects = np.linalg.lstsq(normal, centred.sum(axis=1), rcond=None)[0]
+    filled = np.where(known, values - effects[:, None], 0.0)
+    means = filled.sum(axis=0) / divisors
+    scale = np.sqrt(number * (number - 1) / np.maximum(counts * (counts - 1), 1))
+    rows = means + np.where(known, filled - means, 0.0) * scale
+    return np.where(counts > 1, rows, np.nan)
+
+
+def _share(products: np.ndarray, level: float) -> Estimate:
+    """Computes a share from the products of nouns in its numerator and in its denominator: [2, nouns, nouns]."""
+    number = products.shape[1]
+    own = np.einsum("pii->pi", products)
+    sums = products.sum(axis=(1, 2)) - own.sum(axis=1)
+    if sums[1] <= number * _ZERO:
+        return Estimate(None, None, NO_DIFFERENCE)
+    share = float(sums[0] / sums[1])
+    value = min(max(share, 0.0), 1.0)
+    if number < MIN_NOUNS:
+        return Estimate(value, None, FEW_NOUNS)
+    without = sums[:, None] - 2 * (products.sum(axis=2) - own)
+    error = float(np.sqrt((number - 1) * (without[0] / without[1]).var()))
+    if error < _ZERO:
+        return Estimate(value, None, SAME)
+    low, high = np.clip(share + quantile(level, number - 1) * error * np.array([-1, 1]), 0, 1)
+    return Estimate(value, (float(low), float(high)))
+
+
+def _spread(rows: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Estimate:
+    """Estimates the standard deviation between the terms of each group, from rows [nouns, terms]."""
+    groups = [members for members in groups if np.isfinite(rows[:, members]).all()]
+    if not groups:
+        return Estimate(None, None, NO_TERMS)
+    centred = [rows[:, members] - rows[:, members].mean(axis=1, keepdims=True) for members in groups]
+    scaled = [own / np.sqrt((own.shape[1] - 1) * len(groups)) for own in centred]
+    found = spread_of_rows(np.concatenate(scaled, axis=1), len(rows) >= MIN_NOUNS, level, seed=0)
+    reason = {SAME_ANSWERS: SAME}.get(found.reason or "", found.reason and FEW_NOUNS)
+    return Estimate(found.value, found.interval, reason)
+
+
+def spread_without_nouns(rows: np.ndarray, groups: Sequence[np.ndarray]) -> tuple[float, np.ndarray]:
+    """Returns the spread between the terms of the groups, and the spread without each of the nouns: [nouns]."""
+    number, products = len(rows), np.zeros((len(rows), len(rows)))
+    for members in groups:
+        own = rows[:, members] - rows[:, members].mean(axis=1, keepdims=True)
+        products += own @ own.T / ((len(members) - 1) * len(groups))
+    others = products.sum(axis=1) - np.diag(products)
+    without = (others.sum() - 2 * others) / ((number - 1) * (number - 2))
+    return float(np.sqrt(max(others.sum() / (number * (number - 1)), 0.0))), np.sqrt(np.maximum(without, 0.0))
+
+
+def known_members(axes: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns the terms of each axis that are known in all layers of the rows. Omits axes with fewer than two."""
+    known = np.isfinite(rows).all(axis=(0, 1))
+    found = {str(axis): np.flatnonzero(known & (axes == axis)) for axis in np.unique(axes)}
+    return {axis: members for axis, members in found.items() if len(members) > 1}
+
+
+def _ratio(means: np.ndarray, members: dict[str, np.ndarray], axis: str, excess: float, level: float) -> Estimate:
+    """Compares the standard deviation of an axis with that of the nonce words. Terms and nonce words are random.
+
+    Both contain the noise of the nouns. The interval is that of an F-test, with fewer degrees of freedom if terms have
+    heavier tails than the normal distribution.
+    """
+    sizes = np.array([len(members[axis]), len(members[NONCE_AXIS])])
+    own, null = (float(means[members[of]].var(ddof=1)) for of in (axis, NONCE_AXIS))
+    if null < _ZERO**2:
+        return Estimate(None, None, "the nonce words do not differ")
+    if sizes[1] < MIN_NONCE_WORDS:
+        return Estimate(float(np.sqrt(own / null)), None, f"fewer than {MIN_NONCE_WORDS} nonce words")
+    freedom = (sizes - 1) / (1 + excess * (sizes - 1) / (2 * sizes))
+    tail = (1 + level) / 2
+    low, high = (float(np.sqrt(own / null / stats.f.ppf(share, *freedom))) for share in (tail, 1 - tail))
+    return Estimate(float(np.sqrt(own / null)), (low, high))
+
+
+def _excess_kurtosis(means: np.ndarray, groups: Sequence[np.ndarray]) -> float:
+    """Returns the excess kurtosis of terms, pooled over groups by unbiased cumulants, or 0 if it is negative."""
+    large = [means[members] for members in groups if len(members) >= MIN_NONCE_WORDS]
+    fourth = sum(float(stats.kstat(of, 4)) for of in large)
+    squares = sum(float(stats.kstat(of, 2)) ** 2 - float(stats.kstatvar(of, 2)) for of in large)
+    return max(fourth / squares, 0.0) if squares > 0 else 0.0
+
+
+def _nonce_null(
+    rows: np.ndarray, nonce: np.ndarray, used: np.ndarray, excess: float, level: float
+) -> tuple[Bounds | None, list[float | None]]:
+    """Returns the range of nonce words, and the adjusted p-value of each term that is used.
+
+    Under the null hypothesis, a term is one more draw from the nonce words. t has their degrees of freedom, and fewer
+    if terms have heavier tails than the normal distribution.
+    """
+    means = rows.mean(axis=0)
+    adjusted: list[float | None] = [None] * len(used)
+    if len(nonce) < MIN_NONCE_WORDS or (deviation := float(means[nonce].std(ddof=1))) < _ZERO:
+        return None, adjusted
+    # t has this excess kurtosis with 4 + 6 / excess degrees of freedom. Twice their reciprocal also covers skewness.
+    freedom = 1 / (1 / (len(nonce) - 1) + 2 * excess / (4 * excess + 6))
+    error = deviation * float(np.sqrt(1 + 1 / len(nonce)))
+    tested = np.flatnonzero(~np.isin(used, nonce))
+    p_values = 2 * stats.t.sf(np.abs(means[used[tested]]) / error, freedom)
+    for place, p in zip(tested, stats.false_discovery_control(p_values) if len(tested) else [], strict=True):
+        adjusted[place] = float(p)
+    half = quantile(level, freedom) * error
+    return (-half, half), adjusted
+
+
+def _agreement(means: np.ndarray, groups: Sequence[np.ndarray], level: float) -> Estimate:
+    """Computes the mean correlation between pairs, from their contrasts [pairs, terms].
+
+    Terms are random: the interval is a jackknife over the terms of each axis, on Fisher's scale.
+    """
+    if len(means) < 2:
+        return Estimate(None, None, "the run has only one pair")
+    if not groups:
+        return Estimate(None, None, NO_TERMS)
+    own = np.concatenate([means[:, of] - means[:, of].mean(axis=1, keepdims=True) for of in groups], axis=1)
+    if own.std(axis=1).min() < _ZERO:
+        return Estimate(None, None, NO_DIFFERENCE)
+    sizes = np.array([len(of) for of in groups])
+    axes = np.repeat(np.arange(len(groups)), sizes)
+    number = sizes[axes]
+    products = np.einsum("pt,qt->tpq", own, own)
+    total = products.sum(axis=0)
+    # The sums of products without a term, from its axis's other terms around their own mean.
+    value, *without = _mean_correlations(
+        np.concatenate([total[None], total - (number / (number - 1))[:, None, None] * products])
+    )
+    of_value = spread((number - 1) / number * (np.arctanh(value) - np.arctanh(without)), axes)
+    if of_value.by_weight < MIN_TERMS:
+        return Estimate(value, None, f"fewer than {MIN_TERMS + len(groups)} terms")
+    if of_value.variance < _ZERO:
+        return Estimate(value, None, "the pairs have the same contrasts")
+    half = quantile(level, max(_OF_PRODUCTS * of_value.freedom, LEAST_FREEDOM)) * of_value.variance**0.5
+    return Estimate(value, (float(np.tanh(np.arctanh(value) - half)), float(np.tanh(np.arctanh(value) + half))))
+
+
+def _mean_correlations(products: np.ndarray) -> list[float]:
+    """Returns the mean correlation of two different pairs from each matrix of sums of products: [n, pairs, pairs]."""
+    deviations = np.sqrt(np.einsum("tpp->tp", products))
+    first, second = np.triu_indices(products.shape[1], 1)
+    found = products[:, first, second] / np.maximum(deviations[:, first] * deviations[:, second], _ZERO**2)
+    return np.clip(found.mean(axis=1), -1 + 1e-9, 1 - 1e-9).tolist()
+
+
+def _term_estimates(rows: np.ndarray, counts: np.ndarray, level: float) -> list[Estimate]:
+    """Estimates the means of terms from rows [pairs, nouns, terms], of which `counts` nouns are known.
+
+    Nouns are random, and so are pairs if there are several: the variance is V_pairs + V_nouns − V_cells (Owen, 2007). A
+    term has few pairs, so V_pairs is moderated by that of all terms (Smyth, 2004).
+    """
+    num_pairs, num_nouns, _ = rows.shape
+    of_pairs, of_nouns = rows.mean(axis=1), rows.mean(axis=0)
+    values = of_pairs.mean(axis=0)
+    if num_nouns < MIN_NOUNS:
+        return [Estimate(float(value), None, FEW_NOUNS) for value in values]
+    variance, freedom = of_nouns.var(axis=0, ddof=1) / num_nouns, counts - 1.0
+    if num_pairs > 1:
+        residuals = rows - of_pairs[:, None] - of_nouns + values
+        cells = (residuals**2).sum(axis=(0, 1)) / ((num_pairs - 1) * (num_nouns - 1) * num_pairs * num_nouns)
+        over_pairs, pair_freedom = moderated(of_pairs.var(axis=0, ddof=1) / num_pairs, num_pairs - 1)
+        beyond = np.maximum(variance - cells, 0.0)
+        variance = over_pairs + beyond
+        noise = over_pairs**2 / pair_freedom + beyond**2 / freedom
+        freedom = np.divide(variance**2, noise, out=np.ones(len(values)), where=noise > 0)
+    halves = special.stdtrit(freedom, (1 + level) / 2) * np.sqrt(variance)
+    return [
+        Estimate(
+            float(value),
+            (float(value - half), float(value + half)) if half > _ZERO else None,
+            None if half > _ZERO else SAME,
+        )
+        for value, half in zip(values, halves, strict=True)
+    ]
+
+
+def moderated(variances: np.ndarray, freedom: int) -> tuple[np.ndarray, float]:
+    """Shrinks variances toward a common one. Returns them with their degrees of freedom.
+
+    True variances are assumed to be draws of a scaled inverse χ² distribution, whose parameters come from the mean and
+    the variance of the logarithms (Smyth, 2004, https://doi.org/10.2202/1544-6115.1027).
+    """
+    logs = np.log(variances[variances > 0]) - special.digamma(freedom / 2) + np.log(freedom / 2)
+    if len(logs) < 3:
+        return variances, float(freedom)
+    beyond = float(logs.var(ddof=1)) - float(special.polygamma(1, freedom / 2))
+    prior = 2 * optimize.brentq(lambda half: special.polygamma(1, half) - beyond, 1e-3, 1e4) if beyond > 1e-3 else 1e4
+    common = np.exp(logs.mean() + special.digamma(prior / 2) - np.log(prior / 2))
+    return (prior * common + freedom * variances) / (prior + freedom), float(prior + freedom)

@@ -1,0 +1,189 @@
+"""Attitude contrasts of runs, from the tables that a run of `measure` leaves. Expected values come from pandas."""
+
+import json
+import re
+import shutil
+from contextlib import redirect_stdout
+from io import StringIO
+
+import evaluate
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from scipy import stats
+
+from hb_metrics.command.analyse import analyse
+from hb_metrics.command.gates import exceeded
+from hb_metrics.measurements import LIKELIHOOD
+from hb_metrics.measurements.likelihood.compute import MarkedPairs, likelihood_results, marked_pairs
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.stats.contrasts import Contrasts, Estimate, TermContrast
+from tests.hb_metrics.conftest import write_vocabulary
+from tests.hb_metrics.runs_here import measure_here
+
+PAIRS = [("I love {plural_noun_phrase}.", "I hate {plural_noun_phrase}.")]
+PAIRS.append(("I like {plural_noun_phrase}.", "I don't like {plural_noun_phrase}."))
+CONTROLS = [("I'm {noun_phrase}.", "I'm not {noun_phrase}.")]
+TERMS = [f"{first}{second}y" for first in ("tall", "short", "fast", "slow") for second in "abcd"]
+NOUNS = ("kid", "parent", "sibling", "friend", "guy", "man", "boy", "dad")
+
+
+@pytest.fixture(scope="module", params=["llama", "bert"])
+def run(request, tmp_path_factory, get_small_model):
+    """A run of a causal model, or of a masked one, on a vocabulary that marks its own pairs."""
+    place = tmp_path_factory.mktemp(request.param)
+    for part in get_small_model(request.param):
+        part.save_pretrained(place / "model")
+    templates = [template for pair in (*PAIRS, *CONTROLS) for template in pair]
+    folder = write_vocabulary(place / "words", age=TERMS, nouns=NOUNS, templates=templates)
+    nonce = {"axis": "nonce", "terms": [{"term": term} for term in ("blicket", "stad", "mell", "coodle", "doff")]}
+    (folder / "nonce.yaml").write_text(yaml.safe_dump(nonce))
+    marked = yaml.safe_load((folder / "templates.yaml").read_text())
+    others = {**{one: ("unfavourable", other) for one, other in PAIRS}, CONTROLS[0][0]: ("control", CONTROLS[0][1])}
+    for entry in marked["templates"]:
+        entry.update([others[entry["template"]]] if entry["template"] in others else [])
+    (folder / "templates.yaml").write_text(yaml.safe_dump(marked))
+    options = ["--model", place / "model", "--vocabulary_dir", folder, "--dataset_config", "v1.0"]
+    measure_here(*options, "--measurements", "likelihood", "--output_dir", place / "run")
+    return place / "run"
+
+
+def test_the_figures_of_a_run_are_those_that_pandas_computes(run):
+    found = read_run(run).results["likelihood"]
+    scores, prompts = (pq.read_table(run / name).to_pandas() for name in ("perplexities", "prompts.parquet"))
+    wide = scores.merge(prompts, on="id").pivot_table("log_likelihood", ["axis", "noun", "descriptor"], "template")
+    apart = {axis: wide.loc[axis] for axis in ("age", "nonce", "ability")}
+
+    def variance(values):
+        """The variance between terms: the mean covariance of two nouns, from a Series by noun and term."""
+        covariances = np.cov(values.unstack("descriptor"))
+        return covariances[~np.eye(len(covariances), dtype=bool)].mean()
+
+    def share(axes, nouns=NOUNS):
+        chosen = [apart[axis].loc[list(nouns)] for axis in axes]
+        common = sum(variance(of.mean(axis=1)) for of in chosen)
+        return common / sum(np.mean([variance(of[template]) for template in of]) for of in chosen)
+
+    without = [share(["age"], [noun for noun in NOUNS if noun != left]) for left in NOUNS]
+    half = stats.t.ppf(0.975, 7) * np.sqrt(7 * np.var(without))
+    of_age = found["term_share"]["by_axis"]["age"]
+    assert of_age["value"] == pytest.approx(share(["age"]))
+    assert of_age["interval"] == pytest.approx([share(["age"]) - half, min(share(["age"]) + half, 1)], abs=1e-9)
+    assert found["term_share"]["whole"]["value"] == pytest.approx(share(apart))
+
+    contrast = {
+        axis: pd.DataFrame({str(i): of[one] - of[other] for i, (one, other) in enumerate(PAIRS)})
+        for axis, of in apart.items()
+    }
+    spread = {axis: variance(of.mean(axis=1)) for axis, of in contrast.items()}
+    result = found["contrasts"]
+    assert result["by_axis"]["age"]["spread"]["value"] == pytest.approx(np.sqrt(spread["age"]))
+    assert result["spread"]["value"] == pytest.approx(np.sqrt((spread["age"] + spread["ability"]) / 2))
+    control = variance(apart["age"][CONTROLS[0][0]] - apart["age"][CONTROLS[0][1]])
+    assert result["by_axis"]["age"]["control"]["value"] == pytest.approx(np.sqrt(control))
+
+    means = {axis: of.groupby("descriptor").mean() for axis, of in contrast.items()}
+    terms = {axis: of.mean(axis=1) - means["nonce"].mean(axis=1).mean() for axis, of in means.items()}
+    listed = {(term["axis"], term["term"]): term for term in result["terms"]}
+    assert {key: term["contrast"]["value"] for key, term in listed.items()} == pytest.approx(
+        {(axis, name): value for axis, of in terms.items() for name, value in of.items()}
+    )
+    centred = pd.concat([of - of.mean() for axis, of in means.items() if axis != "nonce"])
+    assert result["agreement"]["value"] == pytest.approx(stats.pearsonr(*centred.to_numpy().T).statistic)
+    ratio, interval = (
+        np.std(terms["age"], ddof=1) / np.std(terms["nonce"], ddof=1),
+        result["by_axis"]["age"]["ratio"]["interval"],
+    )
+    assert result["by_axis"]["age"]["ratio"]["value"] == pytest.approx(ratio)
+    large = [of for of in terms.values() if len(of) > 3]
+    excess = sum(stats.kstat(of, 4) for of in large) / sum(stats.kstat(of) ** 2 - stats.kstatvar(of) for of in large)
+    freedom = [(n - 1) / (1 + max(excess, 0) * (n - 1) / (2 * n)) for n in (len(TERMS), 5)]
+    assert interval == pytest.approx([ratio / np.sqrt(stats.f(*freedom).ppf(tail)) for tail in (0.975, 0.025)])
+    draws = stats.t(1 / (1 / 4 + (2 / (4 + 6 / excess) if excess > 0 else 0)))
+    scale = np.std(terms["nonce"], ddof=1) * np.sqrt(1 + 1 / 5)
+    tested = pd.concat([terms["age"], terms["ability"]], keys=["age", "ability"])
+    adjusted = dict(zip(tested.index, stats.false_discovery_control(2 * draws.sf(abs(tested) / scale)), strict=True))
+    assert {key: term["adjusted_p"] for key, term in listed.items() if key[0] != "nonce"} == pytest.approx(adjusted)
+    assert result["nonce_range"] == pytest.approx([-scale * draws.ppf(0.975), scale * draws.ppf(0.975)])
+
+
+def test_the_evaluate_module_returns_the_same(run):
+    prompts, scores = pq.read_table(run / "prompts.parquet"), pq.read_table(run / "perplexities")
+    rows = scores.to_pandas().merge(prompts.to_pandas(), on="id")
+    columns = {"axes": "axis", "descriptors": "descriptor", "templates": "template", "nouns": "noun"}
+    given = {name: rows[column].tolist() for name, column in columns.items()}
+    metric = evaluate.load("hb_metrics/likelihood_bias")
+    results = metric.compute(
+        predictions=rows["perplexity"].tolist(), **given, num_tokens=rows["num_tokens"].tolist(), contrasts=PAIRS
+    )
+    stored = read_run(run).results["likelihood"]
+    assert json.loads(json.dumps(results["term_share"])) == stored["term_share"]
+    assert results["contrasts"]["agreement"] == stored["contrasts"]["agreement"] | {
+        "interval": pytest.approx(stored["contrasts"]["agreement"]["interval"])
+    }
+    without = {name: value for name, value in results.items() if name not in ("term_share", "contrasts")}
+    assert without == stored["likelihood_bias"]
+    for changed, message in (({"nouns": None}, "nouns"), ({"contrasts": [("a", "b")]}, "favourable one first")):
+        options = {**given, "num_tokens": rows["num_tokens"].tolist(), "contrasts": PAIRS, **changed}
+        with pytest.raises(ValueError, match=message):
+            metric.compute(predictions=rows["perplexity"].tolist(), **options)
+
+
+def test_runs_show_changes_and_stop_at_a_gate(run, tmp_path):
+    shutil.copytree(run, tmp_path / "other")
+    first, second = read_run(run), read_run(tmp_path / "other")
+    change = LIKELIHOOD.parts.changes(first, second).by_name["Attitude contrast"]
+    assert (change.first, change.change) == (first.results["likelihood"]["contrasts"]["spread"]["value"], 0)
+    assert not change.beyond_chance
+    assert (
+        "relative to the mean change of the nonce words"
+        in LIKELIHOOD.parts.details(first, second, ("a", "b")).sections[0].html
+    )
+    high = first.results["likelihood"]["contrasts"]["spread"]["interval"][1]
+    assert not exceeded(first.results, [LIKELIHOOD], {"attitude_contrast": high * 1.01})
+    assert exceeded(first.results, [LIKELIHOOD], {"attitude_contrast": high * 0.99})
+
+
+def test_a_run_whose_record_marks_no_pairs_has_those_of_its_config(run, tmp_path):
+    for config in ("v1.0-small", "v1.1", "next"):
+        marked = marked_pairs({"settings": {"dataset_config": config}})
+        assert {*PAIRS} < {*marked.pairs}
+        assert (len(marked.pairs), marked.controls) == (4, CONTROLS)
+
+
+def test_only_the_section_of_the_page_names_terms(run):
+    with redirect_stdout(StringIO()) as printed:
+        analyse(run)
+    page = (run / "report.html").read_text()
+    assert "do not read" in printed.getvalue().lower()
+    assert not [term for term in TERMS if re.search(rf"\b{term}\b", printed.getvalue())]
+    assert all(term in page for term in TERMS)
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [((0.6, 0.8), "1 of 1 terms are outside"), ((0.4, 0.8), "pairs disagree"), (None, "unknown, because few")],
+)
+def test_a_low_agreement_takes_the_verdict_away(interval, words):
+    from hb_metrics.measurements.likelihood.figures import _contrast_figures
+    from hb_metrics.measurements.likelihood.page import contrast_verdict
+
+    agreement = Estimate(0.7, interval, None if interval else "few")
+    terms = [TermContrast("age", "old", Estimate(3.0, (2.0, 4.0)), 0.01)]
+    found = Contrasts(PAIRS, [], 0.95, Estimate(1.0), None, agreement, {}, terms, (-1.0, 1.0), 0)
+    assert words in contrast_verdict(found, _contrast_figures(found))
+
+
+def test_a_sample_without_two_nouns_per_term_has_no_section(run):
+    results = read_run(run).results
+    prompts, scores = pq.read_table(run / "prompts.parquet"), pq.read_table(run / "perplexities")
+    prompts = prompts.take(pc.index_in(scores["id"], prompts["id"]))
+    kept = pc.equal(prompts["noun"], NOUNS[0])
+    lacking = likelihood_results(prompts.filter(kept), scores.filter(kept), MarkedPairs(PAIRS, CONTROLS))
+    assert lacking["contrasts"]["num_left_out"] == len(TERMS) + 3 + 5
+    report = LIKELIHOOD.parts.report({**results, "likelihood": lacking})
+    assert [section.id for section in report.sections] == ["likelihood"]
+    assert "two terms with two nouns" in report.answer
