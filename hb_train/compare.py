@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
-from hb_metrics.arguments import parse_arguments
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
 from hb_metrics.runs.finished_run import read_run

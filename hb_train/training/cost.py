@@ -8,16 +8,16 @@ if TYPE_CHECKING:
 
 
 def describe_cost(tuning: "Tuning", trainer: Any) -> str:
-    """Describes the cost of training: rows, tokens, memory by a formula, and time at the rate of the second batch."""
+    """Describes the cost of training: rows, tokens, memory by a formula, and time at the rate of one batch."""
     from hb_train.training.encoding import IGNORED
 
     arguments = tuning.training_args
     tokens, learnt, longest = _token_counts(tuning.encoded["train"].dataset)
     model, config = trainer.model, tuning.loaded.config.get_text_config()
-    batches = iter(trainer.get_train_dataloader())
     model.train()
-    for _ in range(2):  # the first batch also warms up
-        batch, start = trainer._prepare_inputs(next(batches, None) or batch), time.monotonic()
+    batch = trainer._prepare_inputs(next(iter(trainer.get_train_dataloader())))
+    for _ in range(2):  # the first step also warms up
+        start = time.monotonic()
         trainer.compute_loss(model, batch).backward()
     seconds = time.monotonic() - start
     num_batch = int(batch["attention_mask"].sum())
@@ -64,9 +64,10 @@ def peak_memory(
 ) -> int:
     """Estimates the memory of a training step in bytes.
 
-    The parts are: the weights (twice if there is an untuned copy), a gradient and two moments in float32 of each trained
-    weight, activations, and six float32 arrays over the vocabulary at each learnt token. Per token, a layer keeps about
-    34 activations of 2 bytes per hidden unit (Korthikanti et al., 2022), or one if activations are recomputed.
+    The parts are: the weights (twice if there is an untuned copy), a gradient and two moments in float32 of each
+    trained weight, activations, and six float32 arrays over the vocabulary at each learnt token. Per token, a layer
+    keeps about 34 activations of 2 bytes per hidden unit (Korthikanti et al., 2022), or one if activations are
+    recomputed.
 
     Args:
         weights: The size of the weights in bytes.

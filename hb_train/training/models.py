@@ -1,7 +1,6 @@
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

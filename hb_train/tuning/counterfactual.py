@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
     from hb_metrics.inference.models.bias_tags import BiasTuning
-    from hb_metrics.inference.models.loading import LoadedModel
 
 _SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
 
@@ -38,9 +37,9 @@ _SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are f
 class CounterfactualTrainer(ReplySFTTrainer):
     """Trains a model to predict the mixtures of the untuned model's distributions.
 
-    The loss of a reply token is KL(mixture ‖ model) in nats. At tokens that all prompts of a group share, the divergence
-    between the probabilities that a name begins is added, with the weight `naming_weight`. If `untuned` is `None`, the
-    untuned model is the model without its adapter.
+    The loss of a reply token is KL(mixture ‖ model) in nats. At tokens that all prompts of a group share, the
+    divergence between the probabilities that a name begins is added, with the weight `naming_weight`. If `untuned` is
+    `None`, the untuned model is the model without its adapter.
     """
 
     metric = LOSS

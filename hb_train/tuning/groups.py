@@ -53,7 +53,7 @@ def encode_groups(
             columns["attention_mask"].append([1] * (len(given) + len(tokens)))
             columns["labels"].append([IGNORED] * len(given) + tokens)
             columns["shared"].append([0] * len(given) + shared)
-        return {**columns, "names": names, "num_labels": sum(len(shared) for _, shared in replies)}
+        return {**columns, "names": names, "num_labels": sum(map(len, columns["labels"])) - sum(map(len, contexts))}
 
     encoded = rows.map(encode, remove_columns=rows.column_names, load_from_cache_file=False, desc="encoding rows")
     is_anchor = [len(members) == 1 for members in encoded["input_ids"]]

@@ -101,7 +101,7 @@ def shared_spans(swaps: Sequence[Swap]) -> list[list[list[int]]] | None:
 
 
 def name_starts(term: str, instead: str) -> list[tuple[str, str]]:
-    """Returns the spellings with which a reply may begin to name a term, each with the same spelling of another term."""
+    """Returns spellings with which a reply may begin to name a term, each with the same spelling of another term."""
     starts: dict[str, str] = {}
     for change in (str, at_sentence_start, str.lower):
         for space in (" ", ""):

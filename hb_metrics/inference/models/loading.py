@@ -31,8 +31,8 @@ from transformers.tokenization_utils_base import TOKENIZER_CONFIG_FILE
 from hb_metrics.inference.memory import is_out_of_memory
 from hb_metrics.inference.models.adapters import Adapter, find_adapter, unsafe_weights, with_adapter
 from hb_metrics.inference.models.quantization import quantization_of
-from hb_metrics.inference.models.tag_templates import without_tag
 from hb_metrics.inference.models.sources import EMBEDDED, Source, file_of, find_source, identify
+from hb_metrics.inference.models.tag_templates import without_tag
 
 # These patterns recognise checkpoints that were trained for another task, such as classification. They can be loaded
 # without missing weights if the language-modelling head has the same weights as the embeddings. However, such a model

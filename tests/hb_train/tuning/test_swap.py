@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 import yaml
+from hb_train.tuning.baseline_rows import ANCHORS_FILE, draw_anchors
 
 from hb_dataset import load_table
 from hb_dataset.awareness import read_awareness
 from hb_dataset.versions import read_version
 from hb_metrics.inference.classifiers.censoring import mention_pattern
-from hb_train.tuning.baseline_rows import ANCHORS_FILE, draw_anchors
 from hb_train.tuning.swap import first_words, stems, swap_term
 
 VOCABULARY = read_version("v1.0")
