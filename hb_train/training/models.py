@@ -49,10 +49,10 @@ def check_trainable(loaded: "LoadedTokenizer", kinds: Sequence[str] = ("causal",
         raise ValueError(f"model '{loaded.name}' is {loaded.kind}; pass a model that is {' or '.join(kinds)}")
 
 
-def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer", kind: str = "causal") -> str:
+def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer") -> str:
     """Checks the target modules of LoRA on a model without weights, and describes the changed layers.
 
-    By default, LoRA changes all linear layers except the output layer.
+    If no modules are set, or "all-linear", the names of all linear layers except the output layer are set.
     """
     import torch
     from peft import get_peft_model
@@ -60,23 +60,25 @@ def check_lora(model_args: "ModelConfig", loaded: "LoadedTokenizer", kind: str =
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, pytorch_utils
     from trl import get_peft_config
 
-    model_args.lora_target_modules = model_args.lora_target_modules or "all-linear"
-    auto_class = AutoModelForCausalLM if kind == "causal" else AutoModelForSeq2SeqLM
+    auto_class = AutoModelForCausalLM if loaded.kind == "causal" else AutoModelForSeq2SeqLM
     with torch.device("meta"):
         model = auto_class.from_config(loaded.config)
-    linear = [
-        name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear | pytorch_utils.Conv1D)
-    ]
-    targets = f"--lora_target_modules {model_args.lora_target_modules}"
+    kinds = (torch.nn.Linear, pytorch_utils.Conv1D)
+    linear = {name: module for name, module in model.named_modules() if isinstance(module, kinds)}
+    if model_args.lora_target_modules in (None, "all-linear"):
+        output = model.get_output_embeddings()
+        targets = {name.rpartition(".")[2] for name, module in linear.items() if module is not output}
+        if any(hasattr(module, "A_log") for module in model.modules()):
+            targets.discard("out_proj")  # the fused kernels of Mamba layers read its weights without the adapter
+        model_args.lora_target_modules = sorted(targets)
     try:
         adapted = get_peft_model(model, get_peft_config(model_args))
     except ValueError as error:
         raise ValueError(
-            f"{targets} does not fit model '{loaded.name}' ({error}); omit the option to change all linear layers"
+            f"--lora_target_modules {model_args.lora_target_modules} does not fit model '{loaded.name}' ({error}); "
+            "omit the option to change all linear layers"
         ) from error
     changed = sum(isinstance(module, BaseTunerLayer) for module in adapted.modules())
-    if not changed:
-        raise ValueError(f"{targets} matches no layer of model '{loaded.name}'; omit it to change all linear layers")
     return f"LoRA changes {changed} of the model's {len(linear)} linear layers"
 
 

@@ -267,7 +267,7 @@ def test_rows_have_a_reply_for_several_descriptors(save_small_model, tmp_path):
 
 
 def test_axes_are_drawn_alike():
-    prompts = load_table("v1.0")
+    prompts = load_table("v1.0-small")
     groups = draw_groups(prompts, 3000, 4, seed=0)
     axes, places = (
         prompts["axis"].to_pylist(),

@@ -1,5 +1,8 @@
 """Lets a chat template add a control tag, so that every program that uses the template sends the tag."""
 
+from collections.abc import Sequence
+from itertools import product
+
 from transformers import PreTrainedTokenizerBase
 
 _START, _END = "{#- holistic-bias: adds a control tag to the user's last message -#}", "{{- '' }}"
@@ -18,6 +21,7 @@ _TAGGING = """\
 {%- endfor -%}
 {%- set messages = tagged.messages -%}"""
 _TURNS = [("system", "Be brief."), ("user", "Hello."), ("assistant", "Hi."), ("user", "How are you?")]
+_CHATS = (_TURNS[1:2], _TURNS[1:], _TURNS[:2], _TURNS)
 
 
 def without_tag(template: str) -> str:
@@ -33,27 +37,22 @@ def template_with_tag(tokenizer: PreTrainedTokenizerBase, tag: str) -> str | Non
     if not isinstance(template, str):
         return None
     changed = _START + _TAGGING.replace("TAG", tag) + _END + template
-    chats = [[{"role": role, "content": text} for role, text in _TURNS[start:stop]] for start, stop in _SLICES]
     num_rendered = 0
-    for chat in chats:
-        with_tag = [*chat[:-1], {**chat[-1], "content": f"{chat[-1]['content']} {tag}"}]
+    for turns, as_parts in product(_CHATS, (False, True)):
+        tagged = [*turns[:-1], (turns[-1][0], f"{turns[-1][1]} {tag}")]
         try:
-            wanted = _rendered(tokenizer, template, with_tag)
-        except Exception:  # noqa: BLE001 - templates may reject a system message with any error
+            wanted = _rendered(tokenizer, template, tagged, as_parts)
+        except Exception:  # noqa: BLE001 - templates may reject a system message or a list with any error
             continue
-        num_rendered += 1
-        if _rendered(tokenizer, changed, chat) != wanted:
-            return None
+        if f" {tag}" in wanted and "'type'" not in wanted:  # templates that read texts may print a list as it is
+            num_rendered += 1
+            if _rendered(tokenizer, changed, turns, as_parts) != wanted:
+                return None
     return changed if num_rendered else None
 
 
-_SLICES = ((1, 2), (1, 4), (0, 2), (0, 4))
-
-
-def _rendered(tokenizer: PreTrainedTokenizerBase, template: str, chat: list[dict[str, str]]) -> str:
-    parts = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in chat]
-    texts = [
-        tokenizer.apply_chat_template(each, chat_template=template, tokenize=False, add_generation_prompt=True)
-        for each in (chat, parts)[: 2 if "'text'" in template or '"text"' in template else 1]
-    ]
-    return "\n".join(texts)
+def _rendered(
+    tokenizer: PreTrainedTokenizerBase, template: str, turns: Sequence[tuple[str, str]], as_parts: bool
+) -> str:
+    chat = [{"role": role, "content": [{"type": "text", "text": text}] if as_parts else text} for role, text in turns]
+    return tokenizer.apply_chat_template(chat, chat_template=template, tokenize=False, add_generation_prompt=True)
