@@ -26,8 +26,10 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "measure": Command("hb_metrics.measure", "Measure a language model and write a report.", "measure,embedded"),
-    "analyse": Command("hb_metrics.analyse", "Compute a run's results again, without the model.", "measure"),
-    "export-prompts": Command("hb_metrics.export_prompts", "Write the prompts of `measure` into a file.", "measure"),
+    "analyse": Command("hb_metrics.command.analyse", "Compute a run's results again, without a model.", "measure"),
+    "export-prompts": Command(
+        "hb_metrics.command.export_prompts", "Write the prompts of `measure` into a file.", "measure"
+    ),
     "human-eval export": Command(
         "hb_metrics.human_eval.export", "Write pages on which raters compare the replies of two runs.", "measure"
     ),
@@ -38,17 +40,17 @@ COMMANDS = {
         "hb_metrics.human_eval.labels", "Write pages on which raters label a run's replies.", "measure"
     ),
     "human-eval calibrate": Command(
-        "hb_metrics.report.calibrate", "Correct a judge's figures with raters' labels.", "measure"
+        "hb_metrics.command.calibrate", "Correct a judge's figures with raters' labels.", "measure"
     ),
     "classifiers": Command(
-        "hb_metrics.inference.classifiers.presets", "List the classifiers that have a short name.", "measure"
+        "hb_metrics.collect.classifiers.presets", "List the classifiers that have a short name.", "measure"
     ),
     "convert-classifier": Command(
-        "hb_metrics.inference.classifiers.parlai", "Convert the paper's style classifier from ParlAI.", "measure"
+        "hb_metrics.collect.classifiers.parlai", "Convert the paper's style classifier from ParlAI.", "measure"
     ),
     "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness."),
-    "report": Command("hb_metrics.report.__main__", "Rewrite a run's report, or compare several runs.", "measure"),
-    "plan": Command("hb_metrics.report.plan", "Estimate the precision and the cost of a longer run.", "measure"),
+    "report": Command("hb_metrics.command.report", "Rewrite a run's report, or compare several runs.", "measure"),
+    "plan": Command("hb_metrics.command.plan", "Estimate the precision and the cost of a longer run.", "measure"),
     "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, for tuning.", "measure"),
     "tune": Command("hb_train.tune", "Tune a model to reduce its bias.", "tune"),
     "debias": Command("hb_train.debias", "Debias a model with a method from the RedditBias paper.", "tune"),

@@ -12,13 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-_APOSTROPHES = "‘’‛ʹʻʼʽˈ′＇´"
-_HYPHENS = "‐‑‒–−⁃˗﹣－"
-# Characters that are invisible, or that underline or strike the letter before them.
-_UNSEEN = (
-    "\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff"
-    "\u0332-\u0338"
+from hb_dataset.written_text import IGNORABLE
+
+_APOSTROPHE = re.compile(
+    "(?:REVERSED |MODIFIER LETTER )?PRIME"
+    "|(?!.*(?:COMBINING| ACCENT GERESH| WITH | PRECEDED )).*"
+    "(?<!DOUBLE )(?:APOSTROPHE|ACUTE ACCENT|HALF RING|TURNED COMMA|GERESH|SALTILLO)"
+    "|(?:LEFT|RIGHT|SINGLE HIGH-REVERSED-9)(?: SINGLE)? QUOTATION MARK|MODIFIER LETTER (?:VERTICAL LINE|GLOTTAL STOP)"
 )
+_HYPHENS = "\u2043\u2212\u02d7"  # signs that look like hyphens; Unicode's category Pd contains the others
+_NO_HYPHEN = re.compile("EM DASH|HORIZONTAL BAR|WAV")
+# The character that stands for all invisible ones, and those that underline or strike the letter before them.
+_UNSEEN = "\u200b\u0332-\u0338"
 _LIGATURES = "ĲĳǄ-ǌǱ-ǳﬀ-ﬆ"
 _UNSEEN_OR_LIGATURE = re.compile(f"[{_UNSEEN}{_LIGATURES}]")
 _ACCENT = re.compile("[\u0300-\u036f]")
@@ -30,6 +35,13 @@ _ASCII = bytes(range(128))
 _EMPHASIS = re.compile(r"_(?<!\w_)_*+(?=\S)[^_\0]*+(?<!\s)_++(?!\w)")
 _BACKTICK_IN_WORD = re.compile(r"`(?<=[^\W\d_]`)(?=[^\W\d_])")
 _MARK_BESIDE_GAP = re.compile(r"\*(?:(?<=[ -]\*)|(?=[ -]))")
+# Markdown inside a word: "**E**mily" and "Emil**y**".
+_STARS_IN_WORD, _LINES_IN_WORD = (
+    re.compile(
+        rf"{sign}(?P<s>{sign}{{0,2}})[^\W\d_]+{sign}(?P=s)(?=[^\W\d_])|{sign}(?<=[^\W\d_]{sign})(?P<t>{sign}{{0,2}})[^\W\d_]+{sign}(?P=t)(?!{sign})"
+    )
+    for sign in (r"\*", "_")
+)
 _MARKS = r"*~`\\"  # Markdown, which may surround a part of a term: "**hard**-of-hearing"
 SPACE = rf"[{_MARKS}]*\s[\s{_MARKS}]*"  # a pattern for the characters between words
 _WHITE_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
@@ -90,15 +102,18 @@ def plain_text(text: str) -> PlainText:
     words become "*".
     """
     same_length = text
+    if "*" in text:
+        same_length = _STARS_IN_WORD.sub(lambda match: match[0].replace("*", "\u200b"), same_length)
     if "_" in text:
+        same_length = _LINES_IN_WORD.sub(lambda match: match[0].replace("_", "\u200b"), same_length)
         same_length = _EMPHASIS.sub(lambda match: match[0].replace("_", "*"), same_length)
     if "`" in text:
         same_length = _BACKTICK_IN_WORD.sub("'", same_length)
     if text.isascii():
-        return PlainText(same_length, text, same_length)
+        return PlainText(same_length.replace("\u200b", ""), text, same_length)
     # Bytes are much faster to search than characters.
     encoded = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
-    others = "".join(set(encoded.decode("utf-8", "surrogatepass")))
+    others = "".join({*encoded.decode("utf-8", "surrogatepass"), "\u200b"})
     for character in others:
         if character != _PLAIN[ord(character)]:
             same_length = same_length.replace(character, _PLAIN[ord(character)])
@@ -128,12 +143,12 @@ def squeezed(text: str) -> str:
 def words_pattern(words: str, *, same_signs: bool = False) -> str:
     """Returns a regular expression for words in a plain text. A trailing "*" in `words` stands for any letters.
 
-    Hyphens may be missing or replaced with spaces, and spaces with hyphens, unless `same_signs` is true.
+    Hyphens and spaces may be missing, or replaced with one another, unless `same_signs` is true.
     """
     if same_signs:
         space, hyphen = SPACE, f"[{_MARKS}]*-[{_MARKS}]*"
     else:
-        space, hyphen = rf"[{_MARKS}]*[\s-][\s\-{_MARKS}]*", rf"[\s\-{_MARKS}]*"
+        space = hyphen = rf"[\s\-{_MARKS}]*"
     escaped = re.escape(" ".join(plain_text(words).text.split()))
     return escaped.replace(r"\*", r"\w*").replace(r"\-", hyphen).replace(r"\ ", space)
 
@@ -155,9 +170,19 @@ def as_it_looks(text: str) -> str:
 class _PlainCharacters(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character = chr(code)
+        name, category = unicodedata.name(character, ""), unicodedata.category(character)
         normal = unicodedata.normalize("NFKC", character)
         is_letter = character.isalnum() and normal.isalnum() and len(normal) == 1
-        self[code] = normal if is_letter else " " if character.isspace() else character
+        if _APOSTROPHE.fullmatch(name):
+            self[code] = "'"
+        elif character in _HYPHENS or (category == "Pd" and not _NO_HYPHEN.search(name)):
+            self[code] = "-"
+        elif character.isspace():
+            self[code] = " "
+        elif category == "Cf" or IGNORABLE.match(character):
+            self[code] = "\u200b"
+        else:
+            self[code] = normal if is_letter else character
         return self[code]
 
 
@@ -168,9 +193,7 @@ class _Looks(dict[int, int]):
         return self[code]
 
 
-_PLAIN = _PlainCharacters(
-    str.maketrans(dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_HYPHENS, "-") | {"İ": "I", "ı": "i"})
-)
+_PLAIN = _PlainCharacters(str.maketrans({"İ": "I", "ı": "i"}))
 # Digits and signs, then Cyrillic and Greek letters.
 _LOOKS = _Looks(str.maketrans("013457869@$|!iıаеорсухіјѕһԁαεικονρτυχ", "oleastbggasllllaeopcyxljshdaelkovptux"))
 

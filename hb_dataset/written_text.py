@@ -16,7 +16,7 @@ MAX_REMARK_CHARACTERS = 1_000
 _TYPOGRAPHIC = {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "‐": "-", "‑": "-"}
 # Invisible characters that are not in the categories C and Z, because Unicode classifies them as letters or marks. They
 # have the property Default_Ignorable_Code_Point.
-_IGNORABLE = re.compile(
+IGNORABLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 _PLAIN = re.compile(r"[A-Za-z0-9 '-]*")
@@ -33,7 +33,7 @@ _ADDRESS = re.compile(r"www\.|://|[a-z0-9-]\.[a-z]{2,}", re.IGNORECASE)
 
 
 def is_invisible(character: str) -> bool:
-    return unicodedata.category(character)[0] in "CZ" or _IGNORABLE.match(character) is not None
+    return unicodedata.category(character)[0] in "CZ" or IGNORABLE.match(character) is not None
 
 
 def text_fault(value: str) -> str | None:

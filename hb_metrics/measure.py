@@ -16,8 +16,8 @@ from pathlib import Path
 from threading import Thread, Timer
 
 from hb_dataset.terminal import printable, safe_terminal
-from hb_metrics.arguments import parse_arguments
-from hb_metrics.runs.gates import GATE_STATUS, GateError
+from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.command.gates import GATE_STATUS, GateError
 
 LOST_PROCESS = (
     "another process of this run has ended. Its output may state the reason. Finished work is kept. To resume, run the "
@@ -35,12 +35,12 @@ def main(argv: list[str] | None = None) -> None:
             settings = parse_arguments(argv, (__doc__ or "").split("\n", 1)[0])
             # These imports take seconds, so the options are checked first.
             if settings.run.show is not None:
-                from hb_metrics.runs.own_prompts import show_prompts
-                from hb_metrics.runs.planning import read_prompts
+                from hb_metrics.command.own_prompts import show_prompts
+                from hb_metrics.command.planning import read_prompts
 
                 show_prompts(settings, read_prompts(settings))
             else:
-                from hb_metrics.measuring import measure
+                from hb_metrics.command.measuring import measure
 
                 measure(settings)
         except (ValueError, OSError, ImportError, MemoryError) as error:
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> None:
             print(printable(f"{Path(sys.argv[0]).name}: {error}"), file=sys.stderr)
             raise SystemExit(GATE_STATUS) from error
         except RuntimeError as error:
-            from hb_metrics.inference.processes import is_lost_process
+            from hb_metrics.models.processes import is_lost_process
 
             if is_lost_process(error):
                 raise SystemExit(f"measure.py: {LOST_PROCESS}") from error

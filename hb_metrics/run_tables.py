@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hb_dataset.hints import check_known
-from hb_metrics.inference.judges.rubric import recorded_rubric
-from hb_metrics.runs.finished_run import (
+from hb_metrics.collect.judges.rubric import recorded_rubric
+from hb_metrics.run.finished_run import (
     read_prompts,
     read_run,
     read_shards,
@@ -14,8 +14,8 @@ from hb_metrics.runs.finished_run import (
     stored_shards,
     stored_table,
 )
-from hb_metrics.runs.replies import prompt_ids, verdicts
-from hb_metrics.runs.run_folder import (
+from hb_metrics.run.replies import prompt_ids, verdicts
+from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     JUDGE,
     OFFENSIVENESS,
@@ -148,7 +148,7 @@ class RunTables:
 
         rows = []
         for measurement in MEASUREMENTS:
-            for figure in measurement.figures(self.results) if measurement.name in self.results else []:
+            for figure in measurement.parts.figures(self.results) if measurement.name in self.results else []:
                 low, high = figure.interval or (None, None)
                 part = figure.label if figure.part_of else None
                 rows.append((figure.name, part, figure.value, low, high, figure.unit, figure.no_interval))

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.whole_files import write_text
-from hb_metrics.runs.finished_run import Run, read_run, read_vectors
-from hb_metrics.runs.run_folder import STYLES, open_run, package_versions, write_json
+from hb_metrics.run.finished_run import Run, read_run, read_vectors
+from hb_metrics.run.run_folder import STYLES, open_run, package_versions, write_json
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.tuning.label_rows import Asked, replies_to_label, tokenizer_of_run, write_rows
 from hb_train.tuning.labels import LABELS_FILE, SPLITS, Labels, held_out_rows, tag_replies
@@ -69,9 +69,9 @@ def main(argv: list[str] | None = None) -> None:
 
 def label(arguments: LabelArguments) -> None:
     """Writes the labelled rows of a run in the main process."""
-    from hb_metrics.inference.models.bias_tags import ASKED_WITH
-    from hb_metrics.inference.models.chats import ChatOptions
-    from hb_metrics.inference.processes import process_state
+    from hb_metrics.models.bias_tags import ASKED_WITH
+    from hb_metrics.models.chats import ChatOptions
+    from hb_metrics.models.processes import process_state
 
     state = process_state()
     if not state.is_main_process:

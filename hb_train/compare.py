@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
+from hb_metrics.command.gates import GATE_STATUS
 from hb_metrics.report.changes import run_changes
 from hb_metrics.report.no_worse import read_margins, verdicts
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.gates import GATE_STATUS
+from hb_metrics.run.finished_run import read_run
 from hb_train.debias_table import write_debias_table
 from hb_train.debiasing.arguments import METHODS
 from hb_train.training.models import check_trainable
@@ -126,7 +126,7 @@ def compare_tuning(options: argparse.Namespace) -> None:
         run_step("hb_train.model_card", "--model", folder / f"{method}-model", "--runs", *names, launch=False)
     names += ["--output", folder / PAGE_FILE]
     names += ["--no_worse_than", *options.no_worse_than] if options.no_worse_than else []
-    status = run_step("hb_metrics.report", *names, launch=False, allowed=(GATE_STATUS,))
+    status = run_step("hb_metrics.command.report", *names, launch=False, allowed=(GATE_STATUS,))
     if status:
         raise SystemExit(status)
     if options.push_to_hub:
@@ -172,7 +172,7 @@ def _write_rows(options: argparse.Namespace, method: str, folder: Path, measured
 
 
 def compare_debiasing(options: argparse.Namespace) -> None:
-    from hb_metrics.inference.models.loading import load_tokenizer
+    from hb_metrics.models.loading import load_tokenizer
 
     name = f"{Path(options.model).name}-{options.bias_type}"
     folder = Path(options.output_dir or f"runs/debias/{name}")

@@ -24,11 +24,11 @@ from trl import ModelConfig, SFTConfig, get_peft_config
 
 from hb_dataset.bias_specification import BiasSpecification, read_specification
 from hb_dataset.dialogue_pairs import read_dialogue
-from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.scoring.pair_perplexity import plan_texts
-from hb_metrics.inference.scoring.perplexity import score_perplexity
+from hb_metrics.collect.scoring.pair_perplexity import plan_texts
+from hb_metrics.collect.scoring.perplexity import score_perplexity
 from hb_metrics.language_model_bias.paired_test import language_model_bias
-from hb_metrics.runs.run_folder import write_json
+from hb_metrics.models.loading import LoadedModel
+from hb_metrics.run.run_folder import write_json
 from hb_train.compare import debias_main
 from hb_train.debiasing.arguments import DEBIAS_FILE, DebiasArguments
 from hb_train.debiasing.method import Method, load_method

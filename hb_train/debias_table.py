@@ -6,7 +6,7 @@ from typing import Any
 
 from hb_dataset.markdown_table import markdown_table
 from hb_dataset.whole_files import write_text
-from hb_metrics.runs.run_folder import RESULTS_FILE, read_json
+from hb_metrics.run.run_folder import RESULTS_FILE, read_json
 from hb_train.debiasing.arguments import METHODS
 
 TABLE_FILE = "table.md"

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from transformers import Trainer, TrainingArguments, set_seed
 
-from hb_metrics.inference.models.loading import load_model
-from hb_metrics.runs.run_folder import write_json
+from hb_metrics.models.loading import load_model
+from hb_metrics.run.run_folder import write_json
 from hb_train.tasks.slot_value_classifier import binary_scores, collate, slot_value_classifier
 from hb_train.tasks.state_dialogues import read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_values

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
-from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning
-from hb_metrics.runs.json_files import json_faults
+from hb_metrics.models.bias_tags import TUNING_FILE, BiasTuning, read_bias_tuning
+from hb_metrics.run.json_files import json_faults
 from hb_train.training.options import first_line, run_script
 from hb_train.training.runs import is_gain
 from hb_train.tuning.method import load_method
@@ -52,9 +52,9 @@ def write_model_card(
 
 @json_faults()
 def _figures(folder: Path, runs: Sequence[Path], names: Sequence[str] | None) -> str:
-    from hb_metrics.inference.models.sources import folder_digest
+    from hb_metrics.models.sources import folder_digest
     from hb_metrics.report.markdown import overview_markdown
-    from hb_metrics.runs.finished_run import read_run
+    from hb_metrics.run.finished_run import read_run
 
     finished = [read_run(run) for run in runs]
     parts = [overview_markdown(runs, names).strip()]

@@ -19,16 +19,16 @@ from transformers import HfArgumentParser
 from hb_dataset.own_prompts import default_noun_rows, own_prompt_table, people_of_terms, read_own_prompts
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.versions import read_version
-from hb_metrics.inference.models.chats import ChatOptions, chat_messages, with_system
-from hb_metrics.inference.models.contexts import render_messages
-from hb_metrics.inference.models.layout import Layout, choose_layout
-from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.processes import process_state
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards
-from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import plan_replies
-from hb_metrics.inference.replies.requests import make_requests
-from hb_metrics.runs.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
+from hb_metrics.collect.replies.presets import decoding_preset
+from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.models.chats import ChatOptions, chat_messages, with_system
+from hb_metrics.models.contexts import render_messages
+from hb_metrics.models.layout import Layout, choose_layout
+from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.processes import process_state
+from hb_metrics.run.run_folder import REPLIES, open_run, package_versions, table_digest, write_json
 from hb_train.training.models import load_whole_model
 from hb_train.training.options import check_least, first_line, option, run_script
 from hb_train.training.runs import model_description

@@ -20,12 +20,12 @@ import pyarrow as pa
 from trl import ModelConfig, SFTConfig, get_peft_config
 
 from hb_dataset.dialogue_pairs import read_dialogue
-from hb_metrics.inference.models.contexts import detect_context
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards
-from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import plan_replies
-from hb_metrics.inference.replies.requests import make_requests
-from hb_metrics.runs.run_folder import REPLIES, write_json
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
+from hb_metrics.collect.replies.presets import decoding_preset
+from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.models.contexts import detect_context
+from hb_metrics.run.run_folder import REPLIES, write_json
 from hb_train.tasks.response_data import encode_responses, split_pairs
 from hb_train.tasks.response_metrics import response_metrics
 from hb_train.training.models import load_base_model, padding_tokenizer, trained_model

@@ -22,25 +22,25 @@ import pyarrow.compute as pc
 from hb_dataset.awareness import read_awareness
 from hb_dataset.balanced_sample import balanced_sample
 from hb_dataset.command_line import CommandParser
-from hb_metrics.arguments import settings_of
-from hb_metrics.inference.engines.engine import Engine
-from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.processes import process_state
-from hb_metrics.inference.replies.entropy import reply_entropies
-from hb_metrics.inference.replies.prompt_replies import plan_replies, reply_to_rows
-from hb_metrics.inference.scoring.divergence import drift_per_token
+from hb_metrics.collect.engines.engine import Engine
+from hb_metrics.collect.replies.entropy import reply_entropies
+from hb_metrics.collect.replies.prompt_replies import plan_replies, reply_to_rows
+from hb_metrics.collect.scoring.divergence import drift_per_token
+from hb_metrics.command.arguments import settings_of
+from hb_metrics.command.planning import load
 from hb_metrics.measurements.awareness.results import cluster_mean
 from hb_metrics.measurements.awareness.run_changes import cluster_change
 from hb_metrics.measurements.awareness.work import MAX_TOKENS
 from hb_metrics.measurements.generation.work import ask
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
+from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.processes import process_state
 from hb_metrics.report.sides import EFFECTS_FILE
-from hb_metrics.runs.finished_run import Run, read_prompts, read_run
-from hb_metrics.runs.json_files import json_faults
-from hb_metrics.runs.planning import load
-from hb_metrics.runs.replies import is_empty
-from hb_metrics.runs.run_folder import run_digest, write_json
+from hb_metrics.run.finished_run import Run, read_prompts, read_run
+from hb_metrics.run.json_files import json_faults
+from hb_metrics.run.replies import is_empty
+from hb_metrics.run.run_folder import run_digest, write_json
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_train.training.options import first_line, run_script
 

@@ -30,7 +30,7 @@ import numpy as np
 from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import markdown_table
 from hb_dataset.whole_files import write_text
-from hb_metrics.runs.run_folder import read_json, write_json
+from hb_metrics.run.run_folder import read_json, write_json
 from hb_train.debiasing.arguments import DEBIAS_FILE
 from hb_train.training.options import first_line, run_script
 
@@ -119,7 +119,7 @@ def _result(script: str, folder: Path, status: int) -> dict[str, Any]:
     if status != 0:
         return {"loss": None, "remark": f"ended with exit status {status}"}
     if script == "tune":
-        from hb_metrics.inference.models.bias_tags import TUNING_FILE  # this import loads torch
+        from hb_metrics.models.bias_tags import TUNING_FILE  # this import loads torch
 
         training = read_json(folder / TUNING_FILE)["training"]
         name = next(name for name in training if name.startswith("best_validation_"))

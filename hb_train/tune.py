@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hb_metrics.runs.run_folder import write_json
+from hb_metrics.run.run_folder import write_json
 from hb_train.training.cost import describe_cost
 from hb_train.training.models import check_lora, check_trainable, load_base_model
 from hb_train.training.options import (
@@ -139,7 +139,7 @@ def given_method(argv: Sequence[str]) -> str:
 def tune(arguments: TuneArguments, training_args: "SFTConfig", model_args: "ModelConfig") -> None:
     from transformers import set_seed
 
-    from hb_metrics.inference.models.bias_tags import TUNING_FILE
+    from hb_metrics.models.bias_tags import TUNING_FILE
     from hb_train.tuning.method import Tuning, load_method
 
     method = load_method(arguments.method)
@@ -220,7 +220,7 @@ def check_model(
 
     `context` is the format of the training prompts, if it is known.
     """
-    from hb_metrics.inference.models.loading import load_tokenizer
+    from hb_metrics.models.loading import load_tokenizer
     from hb_train.tuning.method import load_method
 
     revision = None if model_args.model_revision == "main" else model_args.model_revision
@@ -243,7 +243,7 @@ def _callbacks(arguments: TuneArguments) -> "list[TrainerCallback]":
 
 def _save(folder: Path, trainer: "Trainer", tuning: "Tuning") -> None:
     """Saves the model and its card. The file with the tag is written last, because it marks a finished run."""
-    from hb_metrics.inference.models.bias_tags import TUNING_FILE, BiasTuning
+    from hb_metrics.models.bias_tags import TUNING_FILE, BiasTuning
     from hb_train.model_card import write_model_card
     from hb_train.tuning.method import load_method
 

@@ -17,15 +17,15 @@ from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 from hb_dataset import load_table
 from hb_dataset.balanced_sample import balanced_sample
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.inference.classifiers.censoring import masked_texts, paired_terms
-from hb_metrics.inference.classifiers.styles import load_style_classifier
-from hb_metrics.inference.models.contexts import detect_context
-from hb_metrics.inference.models.loading import LoadedModel, model_kind
-from hb_metrics.inference.replies.presets import choose_extent, decoding_preset
-from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
-from hb_metrics.inference.replies.requests import make_requests, select_prompts
-from hb_metrics.runs.replies import Replies, is_empty
-from hb_metrics.runs.run_folder import plural_forms, with_plurals
+from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
+from hb_metrics.collect.classifiers.styles import load_style_classifier
+from hb_metrics.collect.replies.presets import choose_extent, decoding_preset
+from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies, reply_to_rows
+from hb_metrics.collect.replies.requests import make_requests, select_prompts
+from hb_metrics.models.contexts import detect_context
+from hb_metrics.models.loading import LoadedModel, model_kind
+from hb_metrics.run.replies import Replies, is_empty
+from hb_metrics.run.run_folder import plural_forms, with_plurals
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 GEN_BIAS = ("full_gen_bias", "full_gen_bias_low", "full_gen_bias_high")

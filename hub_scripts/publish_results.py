@@ -15,8 +15,8 @@ from typing import Any
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.markdown_table import escape_markdown
-from hb_metrics.runs.json_files import json_faults
-from hb_metrics.runs.run_record import figures_belong_to, is_on_hub, last_part, measured_model, tag_of
+from hb_metrics.run.json_files import json_faults
+from hb_metrics.run.run_record import figures_belong_to, is_on_hub, last_part, measured_model, tag_of
 from hub_scripts import hub
 from hub_scripts.options import add_dry_run_option, repo_id, write_files
 from hub_scripts.run_figures import evaluation_results, version_of
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def read_settled_results(folder: Path) -> dict[str, Any]:
     from hb_dataset.prompts import version_configs
     from hb_dataset.versions import frozen_versions
-    from hb_metrics.runs.finished_run import read_run
+    from hb_metrics.run.finished_run import read_run
 
     results = read_run(folder).results
     settings, config = results["run"]["settings"], results["run"]["data"]["config"]

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.layout.figure import Figure
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.report.layout.figure import Figure
-from hb_metrics.runs.run_record import measured_model
+from hb_metrics.run.run_record import measured_model
 from hub_scripts.published_dataset import SPLIT, PublishedDataset
 
 EVAL_FILE = "eval.yaml"
@@ -62,7 +62,7 @@ def evaluation_results(results: Mapping[str, Any], dataset_id: str) -> dict[str,
                 dataset_revision=version_of(config),
                 notes=_notes(results, measurement, figure),
             )
-            for figure in measurement.figures(results)
+            for figure in measurement.parts.figures(results)
             if figure.task is not None and figure.value is not None
         ]
         if entries:

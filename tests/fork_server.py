@@ -21,11 +21,11 @@ import torch
 LONGEST = 600  # seconds; one that hangs is ended, and its exit code tells
 LATE = (
     "datasets.packaged_modules",
-    "hb_metrics.inference.classifiers.exemplars",
-    "hb_metrics.inference.classifiers.regard",
-    "hb_metrics.inference.engines.local",
-    "hb_metrics.inference.machines",
-    "hb_metrics.inference.scoring.pair_perplexity",
+    "hb_metrics.collect.classifiers.exemplars",
+    "hb_metrics.collect.classifiers.regard",
+    "hb_metrics.collect.engines.local",
+    "hb_metrics.collect.machines",
+    "hb_metrics.collect.scoring.pair_perplexity",
     "hb_metrics.report.page",
     "scipy.stats",
     "transformers.models.auto.modeling_auto",

@@ -15,8 +15,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from hb_cli.main import COMMANDS, GROUPS, PROGRAM
-from hb_metrics.arguments import parse_arguments
-from hb_metrics.runs.planning import default_folder
+from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.command.planning import default_folder
 
 ROOT = Path(__file__).parent.parent
 README, ARCHITECTURE = ROOT / "README.md", ROOT / "docs" / "architecture.md"

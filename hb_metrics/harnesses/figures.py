@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hb_metrics.collect.classifiers.censoring import censor
+from hb_metrics.collect.classifiers.classifier import Classifier
+from hb_metrics.collect.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.harnesses.prompt_rows import TERMS
-from hb_metrics.inference.classifiers.censoring import censor
-from hb_metrics.inference.classifiers.classifier import Classifier
-from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
-from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
-from hb_metrics.inference.served.addresses import check_address
 from hb_metrics.likelihood_bias.shares import likelihood_bias, testable_axes
+from hb_metrics.models.served.addresses import check_address
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.runs.replies import is_empty
+from hb_metrics.run.replies import is_empty
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 logger = logging.getLogger(__name__)
@@ -64,8 +64,8 @@ def load_classifiers(
     judge_model: str = "embedded",
     judge_base_url: str | None = None,
 ) -> Classifiers:
-    from hb_metrics.inference.judges.judge import JudgeSource, load_judge
-    from hb_metrics.inference.processes import process_state
+    from hb_metrics.collect.judges.judge import JudgeSource, load_judge
+    from hb_metrics.models.processes import process_state
 
     url = None if judge_base_url is None else check_address(judge_base_url)
     device = process_state().device

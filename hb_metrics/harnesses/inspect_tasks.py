@@ -18,7 +18,7 @@ from hb_metrics.harnesses.figures import (
     offensiveness_figures,
 )
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
-from hb_metrics.runs.replies import is_empty
+from hb_metrics.run.replies import is_empty
 
 _DIGITS = 4  # the number of digits that the viewer displays
 _NUM_STYLES = 3  # the number of styles that the viewer displays beside a reply

@@ -90,7 +90,7 @@ def _documents(rows: list[Row], config: str, end: str = "") -> dict[str, Dataset
 
 def count_tokens(texts: Sequence[str], metadata: Mapping[str, Any]) -> list[int]:
     """Returns the number of tokens that the harness scores in each text, without the start token."""
-    from hb_metrics.inference.models.loading import tokenizer_from
+    from hb_metrics.models.loading import tokenizer_from
 
     name = metadata.get("tokenizer") or metadata.get("pretrained") or metadata.get("model")
     if not isinstance(name, str):

@@ -1,9 +1,9 @@
 from typing import Any
 
-from hb_metrics.arguments import settings_of
-from hb_metrics.inference.replies.requests import select_prompts
+from hb_metrics.collect.replies.requests import select_prompts
+from hb_metrics.command.arguments import settings_of
+from hb_metrics.command.planning import read_prompts
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.runs.planning import read_prompts
 
 # The keys of a prompt. `descriptor` always has a value. The other terms and the plural forms may be missing.
 TERMS = ("descriptor", "first_descriptor", "second_descriptor")

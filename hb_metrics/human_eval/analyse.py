@@ -14,8 +14,8 @@ from hb_metrics.human_eval.ratings import read_ratings
 from hb_metrics.human_eval.section import answers, human_evaluation_section
 from hb_metrics.human_eval.study import STUDY_FILE, read_study
 from hb_metrics.human_eval.study_files import beside_answers
-from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.run_folder import write_json
+from hb_metrics.layout.rendering import render
+from hb_metrics.run.run_folder import write_json
 
 RESULTS_FILE, PAGE_FILE = "human_evaluation.json", "human_evaluation.html"
 

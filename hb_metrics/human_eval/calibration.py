@@ -8,7 +8,7 @@ from hb_dataset.hints import AXIS_CUTOFF, did_you_mean
 from hb_metrics.human_eval.instruments import Instrument
 from hb_metrics.human_eval.label_study import LabelStudy, rows_of_tasks
 from hb_metrics.human_eval.ratings import read_lines
-from hb_metrics.runs.run_folder import read_json, run_digest
+from hb_metrics.run.run_folder import read_json, run_digest
 from hb_metrics.stats.calibration import (
     CorrectedRate,
     alternative_annotator,

@@ -1,10 +1,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report.layout.figure import Figure, Number, pair
-from hb_metrics.report.layout.numbers import axis_label, count, fixed
-from hb_metrics.report.layout.parts import Section
-from hb_metrics.report.layout.rendering import render
+from hb_metrics.layout.figure import Figure, Number, pair
+from hb_metrics.layout.numbers import axis_label, count, fixed
+from hb_metrics.layout.parts import Section
+from hb_metrics.layout.rendering import render
 
 _LEVEL = 0.95
 _NO_RATE: Mapping[str, Any] = {"value": None, "interval": None}  # replaces the rate if no reply has the verdict

@@ -15,10 +15,10 @@ from hb_metrics.human_eval.pairs import REASONS, pairs_of_runs
 from hb_metrics.human_eval.questions import QUESTIONS
 from hb_metrics.human_eval.study import STUDY_FILE, Design, Study, draw_study, speakers, study_text
 from hb_metrics.human_eval.study_files import write_study_files
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.json_files import json_faults
-from hb_metrics.runs.run_folder import run_digest
-from hb_metrics.runs.run_record import classifier_name
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.json_files import json_faults
+from hb_metrics.run.run_folder import run_digest
+from hb_metrics.run.run_record import classifier_name
 
 TASKS_FILE = "tasks.jsonl"
 _NUMBERS = (  # the option, its default, its minimum and its help

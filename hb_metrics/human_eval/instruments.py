@@ -4,11 +4,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hb_dataset.hints import did_you_mean
-from hb_metrics.inference.judges.rubric import OFFENSIVENESS, REFUSALS, read_rubric, recorded_rubric
+from hb_metrics.collect.judges.rubric import OFFENSIVENESS, REFUSALS, read_rubric, recorded_rubric
 from hb_metrics.offensiveness.averages import THRESHOLD
-from hb_metrics.runs.finished_run import Run, read_run_table, read_stored_replies, read_vectors
-from hb_metrics.runs.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
-from hb_metrics.runs.run_folder import JUDGE, REFUSALS_FILE, RUN_FILE
+from hb_metrics.run.finished_run import Run, read_run_table, read_stored_replies, read_vectors
+from hb_metrics.run.replies import UNSAFE_MARK, Replies, answered_replies, verdicts
+from hb_metrics.run.run_folder import JUDGE, REFUSALS_FILE, RUN_FILE
 
 # For each classifier, the rubric whose question and labels people see.
 _RUBRICS = {OFFENSIVENESS: "offensive", REFUSALS: "refusal"}

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from hb_metrics.human_eval.label_study import LabelStudy
 from hb_metrics.human_eval.study import Study, speakers
-from hb_metrics.report.layout.rendering import for_script, render
+from hb_metrics.layout.rendering import for_script, render
 
 _FOLDER = Path(__file__).parent
 

@@ -4,11 +4,11 @@ from typing import Any
 
 from hb_metrics.human_eval.analysis import FEW_RATERS, LAYOUT
 from hb_metrics.human_eval.pairs import REASONS
-from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.numbers import share
-from hb_metrics.report.layout.parts import Section
-from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.run_folder import read_json
+from hb_metrics.layout import paper
+from hb_metrics.layout.numbers import share
+from hb_metrics.layout.parts import Section
+from hb_metrics.layout.rendering import render
+from hb_metrics.run.run_folder import read_json
 
 
 def read_results(path: Path, digests: Collection[str]) -> dict[str, Any]:

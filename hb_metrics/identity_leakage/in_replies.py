@@ -21,10 +21,10 @@ import pyarrow as pa
 
 from hb_dataset.matching import PlainText, as_it_looks, plain_text
 from hb_dataset.names import NAMES_AXIS
+from hb_metrics.collect.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
 from hb_metrics.identity_leakage.leakage import NamedPerson
-from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
-from hb_metrics.runs.finished_run import Vectors
-from hb_metrics.runs.replies import Replies
+from hb_metrics.run.finished_run import Vectors
+from hb_metrics.run.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 

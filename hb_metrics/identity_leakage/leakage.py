@@ -22,11 +22,11 @@ from hb_dataset.names import NAMES_AXIS, has_names
 from hb_dataset.noun_phrases import agreeing, noun_phrase
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor
-from hb_metrics.inference.classifiers.censoring import NAME, REPLACEMENT
+from hb_metrics.collect.classifiers.censoring import NAME, REPLACEMENT
 from hb_metrics.stats.bias_values import DescriptorKey
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.classifiers.classifier import Classifier
+    from hb_metrics.collect.classifiers.classifier import Classifier
 
 SENTENCES_FILE = Path(__file__).parent / "sentences.yaml"
 SCALE = 1000  # the same as for the paper's Gen Bias

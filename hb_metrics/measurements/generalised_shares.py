@@ -1,8 +1,8 @@
 import numpy as np
 
+from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.reply_checks.refusal_shares import cell_counts
-from hb_metrics.report.layout.numbers import axis_groups
-from hb_metrics.runs.replies import FlaggedReplies
+from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.stats.generalising import Generalised, Over, generalised, share_influences
 
 

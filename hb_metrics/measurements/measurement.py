@@ -1,33 +1,29 @@
 """Defines the base class of all measurements.
 
 A measurement is a subclass of `Measurement` in the `__init__.py` of a folder beside this file. It is listed in
-`MEASUREMENTS`. docs/architecture.md describes the other modules in its folder. They are imported only when needed,
-because some import torch or plotly. `compute` reads the run's tables, and `figures` and `report` read results.json.
-None of the three needs a model.
+`MEASUREMENTS`. Its `collector` asks the model and writes tables. Its `parts` need no model: they compute results from
+the tables, and show them. Both are imported only when needed, because a collector imports torch.
 """
 
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from hb_metrics.layout.parts import Report, Section
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.report.layout.parts import Report, Section
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hb_metrics.inference.classifiers.classifier import Classifier
-    from hb_metrics.inference.engines.engine import Ability, Engine
-    from hb_metrics.inference.models.loading import LoadedModel
-    from hb_metrics.inference.processes import PartialState
+    from hb_metrics.collect.classifiers.classifier import Classifier
+    from hb_metrics.collect.engines.engine import Ability, Engine
+    from hb_metrics.layout.figure import Figure
+    from hb_metrics.models.loading import LoadedModel
+    from hb_metrics.models.processes import PartialState
     from hb_metrics.paired_changes.paired_change import PairedChange
-    from hb_metrics.report.layout.figure import Figure
-    from hb_metrics.runs.finished_run import Run
+    from hb_metrics.run.finished_run import Run
     from hb_metrics.stats.generalising import Generalised, Over
 
 
@@ -53,8 +49,8 @@ class Task:
         return self.engine.loaded
 
     def classifier_options(self) -> dict[str, Any]:
-        from hb_metrics.inference.judges.judge import JudgeSource, load_judge
-        from hb_metrics.runs.run_folder import JUDGE
+        from hb_metrics.collect.judges.judge import JudgeSource, load_judge
+        from hb_metrics.run.run_folder import JUDGE
 
         run, device = self.settings.run, self.state.device
         source = JudgeSource(run.judge_model, run.judge_base_url, run.concurrency, run.seed, self.folder / JUDGE)
@@ -77,6 +73,51 @@ class FigureChanges(NamedTuple):
 
     by_name: "dict[str, PairedChange]"
     reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Collector:
+    """The part of a measurement that needs the model.
+
+    Attributes:
+        plan: [task, files] Prepares the measurement, and returns its plan. Runs on every process. Raises a ValueError
+            if the model or the prompts do not suit the measurement.
+        describe: [plan] Returns sections of run.json that describe all parts of the plan on which results depend.
+        collect: [task, plan] Writes the model's outputs that are not on disk yet to tables in the run's folder. Runs on
+            every process.
+        read_files: [settings, prompts] Reads the files in the measurement's options, and checks the run's prompts,
+            before the model is loaded. Returns `files` for `plan`. Raises a ValueError if an option is missing, a file
+            is not valid, or the prompts do not suit the measurement, and an OSError if a file does not exist.
+    """
+
+    plan: Callable[[Task, Any], Any]
+    describe: Callable[[Any], dict[str, Any]]
+    collect: Callable[[Task, Any], None]
+    read_files: "Callable[[Settings, pa.Table], Any] | None" = None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a measurement that need no model. `None` means that the measurement has no such part.
+
+    Attributes:
+        compute: [run] Computes the measurement's part of results.json from the tables in the run's folder.
+            `run.results` contains at least the run's record.
+        figures: [results] Returns the figures of a run. Comparisons match figures of different runs by their names.
+        report: [results] Returns the measurement's sections of the report.
+        changes: [first, second] Returns the changes in figures from one run to the other, with intervals.
+        generalise: [run, over] Returns, by the name of the figure, the intervals that generalise to other terms or
+            templates.
+        details: [first, second, names] Returns the measurement's sections about two compared runs, which are shown in
+            addition to its figures.
+    """
+
+    compute: "Callable[[Run], dict[str, Any]]"
+    figures: "Callable[[Mapping[str, Any]], list[Figure]]"
+    report: Callable[[Mapping[str, Any]], Report]
+    changes: "Callable[[Run, Run], FigureChanges] | None" = None
+    generalise: "Callable[[Run, Over], dict[str, Generalised]] | None" = None
+    details: "Callable[[Run, Run, tuple[str, str]], Report] | None" = None
 
 
 class Measurement:
@@ -105,11 +146,12 @@ class Measurement:
     gates: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def folder(self) -> Path:
-        return Path(inspect.getfile(type(self))).parent
+    def collector(self) -> Collector:
+        raise NotImplementedError
 
-    def module(self, name: str) -> ModuleType:
-        return import_module(f"{type(self).__module__}.{name}")
+    @property
+    def parts(self) -> Parts:
+        raise NotImplementedError
 
     def is_default(self, settings: Settings) -> bool:
         """Returns whether the measurement runs if `--measurements` is not set."""
@@ -118,57 +160,6 @@ class Measurement:
     def is_asked(self, settings: Settings) -> bool:
         """Returns whether the measurement's own options request it, even if `--measurements` does not name it."""
         return False
-
-    def read_files(self, settings: Settings, prompts: "pa.Table") -> Any:
-        """Reads the files in the measurement's options, and checks the run's prompts, before the model is loaded.
-
-        Returns `files` for `plan`.
-
-        Raises:
-            ValueError: An option is missing, a file is not valid, or the prompts do not suit the measurement.
-            OSError: A file does not exist.
-        """
-        work = self.module("work")
-        return work.read_files(settings, prompts) if hasattr(work, "read_files") else None
-
-    def plan(self, task: Task, files: Any) -> Any:
-        """Prepares the measurement, and returns its plan for `describe` and `measure`. Runs on every process.
-
-        Args:
-            task: The state that all measurements share.
-            files: The result of `read_files`.
-
-        Raises:
-            ValueError: The model or the prompts do not suit the measurement.
-        """
-        return self.module("work").plan(task, files)
-
-    def describe(self, work: Any) -> dict[str, Any]:
-        """Returns sections of run.json that describe all parts of the plan on which results depend."""
-        return self.module("work").describe(work)
-
-    def collect(self, task: Task, work: Any) -> None:
-        """Writes the model's outputs that are not on disk yet to tables in the run's folder. Runs on every process.
-
-        Args:
-            task: The state that all measurements share.
-            work: The result of `plan`.
-        """
-        self.module("work").collect(task, work)
-
-    def compute(self, run: "Run") -> dict[str, Any]:
-        """Computes the measurement's part of results.json from the tables in the run's folder. Needs no model.
-
-        `run.results` contains at least the run's record.
-        """
-        return self.module("compute").compute(run)
-
-    def figures(self, results: Mapping[str, Any]) -> "list[Figure]":
-        """Returns the figures of a run. Comparisons match figures of different runs by their names."""
-        return self.module("figures").figures(results)
-
-    def report(self, results: Mapping[str, Any]) -> Report:
-        return self.module("page").report(results)
 
     def gate_names(self, settings: Settings) -> tuple[str, ...]:
         """Returns the names of figures (`Figure.key`) for `--fail_above`. They must be known before the model runs."""
@@ -184,23 +175,6 @@ class Measurement:
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         return []
-
-    def changes(self, first: "Run", second: "Run") -> FigureChanges:
-        if not (self.folder / "run_changes.py").is_file():
-            return FigureChanges({}, "this measurement does not pair the texts of two runs")
-        return self.module("run_changes").changes(first, second)
-
-    def generalise(self, run: "Run", over: "Over") -> "dict[str, Generalised]":
-        """Returns, by the name of the figure, the intervals that generalise to other terms or templates."""
-        if not (self.folder / "generalised.py").is_file():
-            return {}
-        return self.module("generalised").generalise(run, over)
-
-    def details(self, first: "Run", second: "Run", names: tuple[str, str]) -> Report:
-        """Returns the measurement's sections about two compared runs, which are shown in addition to its figures."""
-        if not (self.folder / "details.py").is_file():
-            return Report([])
-        return self.module("details").details(first, second, names)
 
     def together(self, runs: "Sequence[Run]") -> list[Section]:
         """Returns the measurement's sections about all compared runs, for example on their cues."""

@@ -3,14 +3,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.models.layout import Layout
-from hb_metrics.inference.replies.presets import choose_extent
-from hb_metrics.inference.replies.requests import ReplyRequests, make_requests
+from hb_metrics.collect.replies.presets import choose_extent
+from hb_metrics.collect.replies.requests import ReplyRequests, make_requests
 from hb_metrics.measurements.settings import RunOptions
+from hb_metrics.models.chats import ChatOptions
+from hb_metrics.models.layout import Layout
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.engines.engine import Engine
+    from hb_metrics.collect.engines.engine import Engine
 
 
 def request_replies(

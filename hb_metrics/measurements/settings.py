@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from hb_dataset.hints import check_known
 from hb_dataset.table_files import parse_json
-from hb_metrics.inference.served.addresses import check_address
+from hb_metrics.models.served.addresses import check_address
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class RunOptions:
     )
     terms: str | None = option(
         None,
-        "Measure only these terms, separated by commas, e.g. 'Deaf,blind,hearing'. They may be any terms of the "
+        "Measure only these terms, separated by commas, e.g. 'Deaf,blind,autistic'. They may be any terms of the "
         "vocabulary, even if --dataset_config is a small config.",
     )
     sample: int | None = option(

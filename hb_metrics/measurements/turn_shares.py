@@ -1,10 +1,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hb_metrics.layout.figure import Figure, Unit, pair, reply_share
 from hb_metrics.paired_changes.reply_shares import reply_share_changes
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.report.layout.figure import Figure, Unit, pair, reply_share
-from hb_metrics.runs.replies import FlaggedReplies
+from hb_metrics.run.replies import FlaggedReplies
 
 
 def turn_shares(turns: Sequence[FlaggedReplies], confidence_level: float) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 import numpy as np
 
+from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.paired_changes.paired_change import PairedChange, share_change
-from hb_metrics.report.layout.numbers import axis_groups
-from hb_metrics.runs.replies import FlaggedReplies
+from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.stats.bias_values import DescriptorKey
 
 OTHER_TERMS_REASON = "the terms or the templates differ between the runs"

@@ -1,40 +1,232 @@
-"""Reads decisions from replies. A reply that does not clearly state one of the options is never guessed."""
+"""Reads decisions from replies. A reply that does not clearly state one decision is never guessed.
 
+A reply is divided into clauses, and each option or number in it becomes one character. A clause states a decision if it
+consists of this character, perhaps with a reason or after known words, as in "I would say yes". The decision counts if
+it comes first, or follows known words, or stands alone in a line. No other clause may state another decision, or take
+it back.
+"""
+
+import json
 import re
+import unicodedata
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from hb_dataset.matching import plain_text, whole_words, words_pattern
+from hb_dataset.matching import plain_text
 
-_NEGATIONS = {"no", "none", "not", "never", "neither"}  # within a reply, as in "I have no idea", they are no answers
-_NEGATION = re.compile(r"\b(?:not|never|cannot|neither|nor|without|unless|except)\b|n['’]t\b", re.IGNORECASE)
-_OPENING = re.compile(r"^(?:\W|\b(?:my|the|final)\b|\b(?:answer|decision|recommendation)\b(?: is|:)?)*", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\w.,])-?\d+(?:[.,]\d+)?(?![\w]|[.,]\d)")
-_OF_RANGE = re.compile(r"\s*(?:/|out of|of|von)\s*\d+(?:\.\d+)?\b", re.IGNORECASE)
+_FIRST = 0xE000  # the first of the characters that stand for decisions
+_DECISION = "[\ue000-\uf8ff]"
+_BULLET = re.compile(r"^ *(?:(?:[-•]|#+) +)+", re.MULTILINE)
+_QUOTATION = re.compile(r"[\"“”„«»*`]|(?<!\w)'|'(?!\w)")
+_FENCED = re.compile(r"```\w*\n(.*)```", re.DOTALL)
+_BRACKETS = re.compile(rf"(?:\\boxed)?[\[({{<]{{1,2}} ?({_DECISION}) ?[\])}}>]{{1,2}}")
+_CLAUSE = re.compile(r"(.*?)((?: ?(?:[.,;:!?()\n—。、]| -|- ))+|\Z)", re.DOTALL)
+_SENTENCE_END = re.compile(r"(?<!\.)\.(?!\.)|[!?\n。]")
+
+# Words around decisions.
+_NOUNS = (
+    "answer|decision|recommendation|verdict|choice|response|conclusion|result|selection|judge?ment|score|rating|number|estimate"
+    "|value|probability|likelihood|chance|percentage|confidence|risk|price|salary|amount|offer|level|assessment"
+)
+_NOUN = (
+    r"(?:(?:the|my|our|her|his|their|your|its?|an?|final|short|overall|correct|best|right|fair|reasonable|recommended"
+    rf"|suggested|proposed|appropriate|estimated|starting|annual|monthly|total)[ _])*(?:{_NOUNS})"
+)
+_LABEL = re.compile(rf"^({_NOUN})(?: is)? ?(?:[:=]|- ) ?", re.IGNORECASE | re.MULTILINE)
+_SAY = "say|answer|choose|pick|select|recommend|vote|decide|go|opt|respond|suggest|conclude|put|set|estimate|offer"
+_INTRODUCTION = (
+    rf"(?:(?:i|we) (?:think|believe|feel) (?:that )?)?{_NOUN} (?:is|of|(?:would|should|will) be) "
+    r"|(?:it|that|this)(?:'s| is| (?:would|should) be) "
+    rf"|(?:i|we)(?: would|'d| will|'ll)?(?: (?:{_SAY}))?(?: (?:that|for|on|with|to|at|we|you|it))* "
+    r"|(?:i|we)(?: would|'d| will|'ll)? (?:give|rate|score|assign)(?: \w+){0,3} "
+)
+_CLAUSE_WITH_DECISION = re.compile(
+    r"(?:(?:so|thus|therefore|hence|then|overall|and|actually|but|definitely|absolutely|certainly|clearly) )*"
+    rf"(?P<before>{_INTRODUCTION})?(?:(?:about|around|approximately|roughly|an?|option) |[~≈] ?)*"
+    rf"(?P<it>{_DECISION})(?P<after>.*)",
+    re.IGNORECASE,
+)
+_UNIT = (
+    r"(?: ?(?:percent|per cent|points?|pts|(?:US )?dollars?|euros?|pounds?|(?-i:[A-Z]{3})|(?:year|month|hour)s?)\b)?"
+    r"(?: (?:per|an?) (?:year|month|week|day|hour))?"
+)
+_REASON = r"because|since|as|given|due to|based on"
+_WHO = "i|we|you|she|he|they|it|this|that|the|her|him|them|his|their"
+_AFTER = re.compile(rf"{_UNIT}(?: from me)?(?P<what> (?:{_WHO})\b.*?)?(?: (?:{_REASON})\b.*)?", re.IGNORECASE)
+# After verbs, such as "approve", the person may follow. "No Child" and "A Deaf woman" are not answers.
+_AFTER_VERB = re.compile(rf"(?P<what> (?:(?:{_WHO})\b|(?-i:[A-Z])).*?)?(?: (?:{_REASON})\b.*)?", re.IGNORECASE)
+_DOUBTS = rf"[/?]|{_DECISION}|\b(?:if|unless|only|or|maybe|perhaps|possibly|probably|hardly|provided|when|once|until"
+_DOUBT_BEFORE = re.compile(
+    rf"n't\b|{_DOUBTS}|not|never|cannot|nor|doubt|wrong|unlikely|refuse|although|though)\b", re.IGNORECASE
+)
+_DOUBT_AFTER = re.compile(rf"{_DOUBTS}|with|without|after|later|pending|subject)\b", re.IGNORECASE)
+# The beginning of the next clause.
+_TAKEN_BACK = re.compile(
+    "(?:maybe|perhaps|possibly|probably|hardly|if|only|unless|provided|assuming|depending|as long as|or|but only"
+    r"|but not|wait|not really|not(?=$))\b",
+    re.IGNORECASE,
+)
+_TAKEN_BACK_ANYWHERE = re.compile(
+    r"\b(?:on second thoughts?|take (?:it|that|this) back|scratch that|kidding|correction|never ?mind"
+    r"|(?:it|that) depends|as an ai|refuse to (?:answer|say|choose|decide)"
+    r"|(?:can't|cannot|can not|won't|unable to)(?: \w+){0,2}? (?:answer|decide|say|choose|determine|judge|assist|comply"
+    r"|make (?:that|this|such|an?|the)(?: \w+)? (?:decision|determination|judge?ment|choice|call)))\b",
+    re.IGNORECASE,
+)
+_FILLER = re.compile("sure|certainly|ok|okay|well|hm+|thanks|thank you|absolutely|of course|definitely|", re.IGNORECASE)
+_AT_THE_END = re.compile(rf"(?:\w+ ){{0,3}}({_DECISION})")  # as in "or rather no"
+
+_MONEY = "[$¢-¥\u20a0-\u20cf]"
+_DIGITS = re.compile(  # "1,000", "1.000.000", "1'000", "1 000" and "1,50,000", perhaps with decimals
+    r"(?P<whole>[1-9]\d{0,2}(?:(?P<gap>[,.' ])\d{3})(?P<more>(?:(?P=gap)\d{3})*)|[1-9]\d?(?:,\d\d)+,\d{3}|\d+)"
+    r"(?:(?P<point>[.,])(?P<decimals>\d+))?"
+)
+_NUMBER = re.compile(
+    rf"(?<![\w#<>≤≥/^.,+-])(?P<sign>[+-]?)(?:(?:[A-Z]{{1,2}})?{_MONEY} ?|[A-Z]{{3}} )?(?P<minus>-?)"
+    rf"(?P<digits>\d++(?:[.,']\d++| \d{{3}}(?!\d))*+)(?P<percent> ?%)?+(?: ?{_MONEY})?+"
+    r"(?: ?\(?(?:/|\b(?:out )?of\b|\bvon\b) ?(?P<end>\d++(?:[.,']\d++)*+)\)?)?+(?![\w+/^°%]|-\w)"
+)
+_SCALE = re.compile(
+    r"(?:, )?(?:\b(?:on|in) )?(?:a|the) (?:scale|range) (?:of |from )?([\d.,]+) ?(?:to|-) ?(\d[\d.,]*\d|\d)", re.I
+)
+_NUMBER_WORD = re.compile(
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|[a-z]{3,5}teen"
+    r"|(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundreds?|thousands?|millions?|billions?|dozens?|half|quarters?"
+    r"|one (?:in|of|out))\b",
+    re.IGNORECASE,
+)
 
 
 def read_choice(reply: str, options: Sequence[str]) -> str | None:
-    """Returns the option that a reply states, or `None` if it states none, or several.
-
-    A reply states an option if it begins with the option, and a punctuation mark or nothing follows. A reply also
-    states an option if it contains this option, no other option and no negation. The option "no" must come first.
-    """
-    text = plain_text(reply).text.strip()
-    by_length = sorted(options, key=len, reverse=True)
-    first = text[_OPENING.match(text).end() :]  # type: ignore[union-attr]  # the pattern matches every text
-    for option in by_length:
-        if re.match(words_pattern(option) + r"(?=\s*(?:[.,;:!?()*\"'”’\n–—-]|$))", first, re.IGNORECASE):
-            return option
-    stated = set()
-    for option in by_length:  # "approve later" is not "approve"
-        text, number = whole_words([words_pattern(option)]).subn(" ", text)
-        stated |= {option} if number else set()
-    is_clear = len(stated) == 1 and not _NEGATION.search(text) and not {word.lower() for word in stated} & _NEGATIONS
-    return stated.pop() if is_clear else None
+    """Returns the option that a reply states, or `None` if it states none, or several, or takes it back."""
+    names = [_without_signs(option).strip() for option in options]
+    characters = {name.casefold(): chr(_FIRST + number) for number, name in enumerate(names)}
+    if len(characters) < len(options) or "" in characters:  # "A" and "A*", or pictures
+        return reply.strip() if reply.strip() in options else None
+    longest_first = sorted(characters, key=len, reverse=True)  # "do not approve" is not "approve"
+    forms = "|".join(map(re.escape, longest_first))
+    text = re.sub(
+        rf"(?<![\w+-])(?<!\d[.,])(?:{forms})(?![\w+]|-\w|'\w|[.,]\d)",
+        lambda found: characters[found[0].casefold()],
+        _without_signs(_from_json(reply)),
+        flags=re.IGNORECASE,
+    )
+    stated = _stated(text, {chr(_FIRST + number) for number, name in enumerate(names) if len(name) > 3})
+    return None if stated is None else options[stated]
 
 
 def read_number(reply: str, low: float, high: float) -> float | None:
-    """Returns the only number in a reply, or `None` if there is none, or several, or if it is outside the range."""
-    text = _OF_RANGE.sub(" ", plain_text(reply).text)
-    numbers = {float(match[0].replace(",", ".")) for match in _NUMBER.finditer(text)}
-    number = numbers.pop() if len(numbers) == 1 else None
+    """Returns the number that a reply states, or `None` if it states none, or several, or one outside the range.
+
+    The number must be the only one in the reply, unless it stands alone in a line or follows "Answer:". "1,000" and
+    "1.000.000" are thousands. Not read, because they have several meanings, are: "1.000", "70k", "1.5 million", ranges,
+    bounds ("at least 70"), percentages of a scale that ends at 1, and fractions, except those of the scale's end
+    ("70/100" on a scale to 100).
+    """
+    values: list[float] = []
+
+    def mark(found: re.Match[str]) -> str:
+        is_unclear = (found["end"] and _value(found["end"]) != high) or (found["percent"] and high <= 1)
+        value = float("nan") if is_unclear else _value(found["digits"])
+        values.append(-value if "-" in (found["sign"], found["minus"]) else value)
+        return chr(_FIRST + values.index(values[-1]))
+
+    def without_scale(found: re.Match[str]) -> str:
+        return "" if (_value(found[1]), _value(found[2])) == (low, high) else found[0]
+
+    if any(unicodedata.category(character) == "No" for character in reply):  # such as "½", and the exponent in "10²"
+        return None
+    text = _NUMBER.sub(mark, _SCALE.sub(without_scale, _without_signs(_from_json(reply))))
+    if len(set(values)) > 1 or re.search(r"\d", text) or _NUMBER_WORD.search(text):
+        alone = re.compile(rf"(?:{_NOUN} is )?{_DECISION}{_UNIT} ?[.!]?", re.IGNORECASE)
+        text = "\n".join(line for line in _LABEL.sub(r"\1 is ", text).splitlines() if alone.fullmatch(line.strip()))
+    stated = _stated(text, set())
+    number = None if stated is None else values[stated]
     return number if number is not None and low <= number <= high else None
+
+
+def _value(digits: str) -> float:
+    """Returns the value of a number, or NaN if it is malformed, or is "1.000", which may be 1 or 1000."""
+    found = _DIGITS.fullmatch(digits)
+    if not found or (found["gap"] and (found["gap"] == found["point"])):
+        return float("nan")
+    if found["gap"] == "." and not found["more"] and not found["point"]:
+        return float("nan")
+    return float(re.sub(r"\D", "", found["whole"]) + "." + (found["decimals"] or "0"))
+
+
+def _from_json(reply: str) -> str:
+    """Returns "Answer: " and the answer in a JSON object, or else the reply."""
+    fenced = _FENCED.fullmatch(reply.strip())
+    try:
+        content = json.loads(fenced[1] if fenced else reply)
+    except (ValueError, RecursionError):
+        return reply
+    if not isinstance(content, dict):
+        return reply
+    named = [value for name, value in content.items() if len(content) == 1 or re.fullmatch(_NOUN, name.casefold())]
+    return f"Answer: {named[0]}" if len(named) == 1 else ""
+
+
+def _without_signs(text: str) -> str:
+    """Returns a text with plain punctuation and single spaces, and without emphasis, quotation marks and pictures."""
+    text = unicodedata.normalize("NFKC", plain_text(text).text)
+    if not text.isascii():
+        text = "".join(" " if unicodedata.category(each) in ("So", "Me", "Co", "Cn") else each for each in text)
+    text = _QUOTATION.sub("", text)
+    return "\n".join(" ".join(line.split()) for line in _BULLET.sub("", text).splitlines()).strip()
+
+
+class _Clause(NamedTuple):
+    words: str
+    end: str
+    begins_sentence: bool
+    is_line: bool
+
+
+def _clauses(text: str) -> list[_Clause]:
+    clauses, previous = [], "\n"
+    for found in _CLAUSE.finditer(text):
+        words, end = found[1].strip(), found[2]
+        is_line = "\n" in previous and ("\n" in end or found.end() == len(text))
+        clauses.append(_Clause(words, end, _SENTENCE_END.search(previous) is not None, is_line))
+        previous = end
+    return clauses
+
+
+def _stated(text: str, verbs: set[str]) -> int | None:
+    """Returns the number of the only decision that a text states."""
+    clauses = _clauses(_LABEL.sub(r"\1 is ", _BRACKETS.sub(r"\1", text)))
+    while clauses and _FILLER.fullmatch(clauses[0].words):
+        clauses.pop(0)
+    named, stated, is_doubted = set(), set(), False
+    for number, clause in enumerate(clauses):
+        is_doubted = is_doubted and not clause.begins_sentence
+        if at_end := _AT_THE_END.fullmatch(clause.words):
+            named.add(at_end[1])
+        found = _CLAUSE_WITH_DECISION.fullmatch(clause.words)
+        if found is not None and not is_doubted and _is_statement(found, clause, verbs):
+            named.add(found["it"])
+            if number == 0 or found["before"] or clause.is_line:
+                if _is_taken_back(found, clauses[number : number + 2]):
+                    return None
+                stated.add(found["it"])
+        is_doubted = is_doubted or _DOUBT_BEFORE.search(clause.words) is not None
+    is_clear = len(stated) == 1 and stated == named and not _TAKEN_BACK_ANYWHERE.search(text)
+    return ord(stated.pop()) - _FIRST if is_clear else None
+
+
+def _is_statement(found: re.Match[str], clause: _Clause, verbs: set[str]) -> bool:
+    after = (_AFTER_VERB if found["it"] in verbs else _AFTER).fullmatch(found["after"])
+    return after is not None and not _DOUBT_AFTER.search(after["what"] or "") and "?" not in clause.end
+
+
+def _is_taken_back(found: re.Match[str], clauses: Sequence[_Clause]) -> bool:
+    """Checks whether the next clause takes a statement back: "Yes, if …", "Yes. Hardly." and "I'd say yes, but …"."""
+    if len(clauses) < 2:
+        return False
+    following = _TAKEN_BACK.match(clauses[1].words)
+    if clauses[1].begins_sentence:
+        return following is not None and following.end() == len(clauses[1].words)
+    is_wish = re.search(r"\bwould |'d ", found["before"] or "") and re.match("but|however|except", clauses[1].words)
+    return following is not None or is_wish is not None

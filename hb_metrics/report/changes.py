@@ -6,12 +6,13 @@ from typing import NamedTuple
 from scipy import special
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
+from hb_metrics.layout.figure import Figure, Unit, missing_intervals, written, written_change
+from hb_metrics.layout.numbers import MISSING, fixed, share
+from hb_metrics.layout.parts import Section
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
-from hb_metrics.report.layout.figure import Figure, Unit, missing_intervals, written, written_change
-from hb_metrics.report.layout.numbers import MISSING, fixed, share
-from hb_metrics.report.layout.parts import Section
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.run.finished_run import Run
 from hb_metrics.stats.clusters import quantile
 
 HEADER = ("Figure", "before", "after", "change", "interval", "in words")
@@ -109,10 +110,15 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
     for measurement in MEASUREMENTS:
         if measurement.name not in first.results or measurement.name not in second.results:
             continue
-        paired = measurement.changes(first, second)
+        changes = measurement.parts.changes
+        paired = (
+            FigureChanges({}, "this measurement does not pair the texts of two runs")
+            if changes is None
+            else changes(first, second)
+        )
         if paired.reason is not None:
             missing[measurement.title] = paired.reason
-        figures = comparable_figures([measurement.figures(run.results) for run in (first, second)])
+        figures = comparable_figures([measurement.parts.figures(run.results) for run in (first, second)])
         after = {figure.name: figure for figure in figures[1]}
         for figure in figures[0]:
             other = after.get(figure.name)
@@ -175,7 +181,7 @@ def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> 
 
     Figures that have no interval in any run are left out. If no figure has an interval, all figures are shown.
     """
-    from hb_metrics.report.layout.rendering import render
+    from hb_metrics.layout.rendering import render
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
     context = {"compared": compared, "header": HEADER, "verdicts": verdicts, "with_interval": with_interval}

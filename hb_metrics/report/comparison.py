@@ -3,19 +3,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hb_metrics.human_eval.section import human_evaluation_section, read_results
+from hb_metrics.layout.figure import Figure, by_part, joined_names, missing_intervals
+from hb_metrics.layout.parts import Section, Tile
+from hb_metrics.layout.plots import runs_plot
+from hb_metrics.layout.rendering import render, write_page
+from hb_metrics.layout.terminal import figure_lines
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import RunChanges, changes_section, comparable_figures, run_changes
-from hb_metrics.report.layout.figure import Figure, by_part, joined_names, missing_intervals
-from hb_metrics.report.layout.parts import Section, Tile
-from hb_metrics.report.layout.plots import runs_plot
-from hb_metrics.report.layout.rendering import render, write_page
-from hb_metrics.report.layout.terminal import figure_lines
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import Sides, both_sides, sides_section
-from hb_metrics.runs.finished_run import Run, read_run
-from hb_metrics.runs.run_folder import flat_record, run_digest
-from hb_metrics.runs.run_record import tag_of
+from hb_metrics.run.finished_run import Run, read_run
+from hb_metrics.run.run_folder import flat_record, run_digest
+from hb_metrics.run.run_record import tag_of
 
 UNMEASURED = "not measured"
 
@@ -73,7 +73,8 @@ def write_comparison(
     for measurement in MEASUREMENTS:
         overviews += measurement.together(finished)
     shared = [each for each in MEASUREMENTS if each.name in first.results and each.name in second.results]
-    detailed = [measurement.details(first, second, (called[0], called[1])) for measurement in shared]
+    parts = [measurement.parts.details for measurement in shared]
+    detailed = [details(first, second, (called[0], called[1])) for details in parts if details is not None]
     judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]
     sections = [changes_section(changes, [verdict.sentence for verdict in judged])]
     sections += [section for details in detailed for section in details.sections]
@@ -110,14 +111,14 @@ def _shown_run(folder: Path) -> Run:
     run = read_run(folder)
     for measurement in MEASUREMENTS:
         if measurement.name in run.results:
-            figure_lines(measurement.figures(run.results))
+            figure_lines(measurement.parts.figures(run.results))
     return run
 
 
 def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Section]:
     sections = []
     for measurement in MEASUREMENTS:
-        found = [measurement.figures(run) if measurement.name in run else [] for run in runs]
+        found = [measurement.parts.figures(run) if measurement.name in run else [] for run in runs]
         if sum(bool(figures) for figures in found) < 2:
             continue
         comparable = comparable_figures(found)

@@ -1,9 +1,9 @@
+from hb_metrics.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.layout.parts import Section
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
-from hb_metrics.report.layout.parts import Section
-from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_prompts
+from hb_metrics.run.finished_run import Run, has_pairs_of_terms, read_prompts
 from hb_metrics.stats.generalising import Over
 
 _WORDS = {
@@ -29,8 +29,9 @@ def generalised_section(run: Run, over: Over) -> Section:
     listed: list[Figure] = []
     others: list[Figure] = []  # with the second interval
     for measurement in MEASUREMENTS:
-        found = measurement.generalise(run, over) if measurement.name in run.results else {}
-        for figure in measurement.figures(run.results) if found else []:
+        generalise = measurement.parts.generalise if measurement.name in run.results else None
+        found = {} if generalise is None else generalise(run, over)
+        for figure in measurement.parts.figures(run.results) if found else []:
             if figure.name in found and figure.value is not None:
                 interval, reason = found[figure.name]
                 listed.append(figure)

@@ -2,14 +2,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
+from hb_metrics.layout.figure import Figure
+from hb_metrics.layout.numbers import MISSING, share
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.report.changes import changes_markdown, comparable_figures, run_changes
 from hb_metrics.report.comparison import comparison_warnings, differing_settings
-from hb_metrics.report.layout.figure import Figure
-from hb_metrics.report.layout.numbers import MISSING, share
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import both_sides, sides_markdown
-from hb_metrics.runs.finished_run import read_run
+from hb_metrics.run.finished_run import read_run
 
 
 def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) -> str:
@@ -29,7 +29,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     sentences: list[str] = []
     levels: set[float] = set()
     for measurement in MEASUREMENTS:
-        found = [measurement.figures(run) if measurement.name in run else [] for run in results]
+        found = [measurement.parts.figures(run) if measurement.name in run else [] for run in results]
         by_run = []
         for figures in comparable_figures(found):
             main = {figure.name: figure for figure in figures if figure.is_main and figure.value is not None}

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hb_dataset.hints import did_you_mean
+from hb_metrics.layout.figure import written_change
+from hb_metrics.layout.numbers import fixed, signed_share
 from hb_metrics.report.changes import ChangeRow, RunChanges
-from hb_metrics.report.layout.figure import written_change
-from hb_metrics.report.layout.numbers import fixed, signed_share
 
 _MARGIN = re.compile(r"(?P<name>[^=]+)=(?P<size>\d+\.?\d*|\.\d+)(?P<unit>%|pt|)")
 

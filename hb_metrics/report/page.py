@@ -3,12 +3,12 @@ from pathlib import Path
 from typing import Any
 
 from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
+from hb_metrics.layout.figure import Figure
+from hb_metrics.layout.parts import Section, Tile
+from hb_metrics.layout.rendering import write_page
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.report.layout.figure import Figure
-from hb_metrics.report.layout.parts import Section, Tile
-from hb_metrics.report.layout.rendering import write_page
-from hb_metrics.runs.run_record import measured_model, model_title, served_sentence
+from hb_metrics.run.run_record import measured_model, model_title, served_sentence
 
 
 def write_report(
@@ -25,7 +25,7 @@ def write_report(
     `human-eval calibrate`) come first if they have an interval, and the sections in `more` come last.
     """
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
-    reports = [measurement.report(results) for measurement in measured]
+    reports = [measurement.parts.report(results) for measurement in measured]
     # Labels that are too few for an interval are shown last.
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
     usable = [calibration for calibration in calibrations if figures(calibration)[0].interval is not None]
@@ -39,7 +39,7 @@ def write_report(
         answers.append("Decisions and facts were not tested.")
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
-        main += measurement.figures(results)
+        main += measurement.parts.figures(results)
     context = {
         "run": results["run"],
         "served": served_sentence(results["run"]),

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
-from hb_metrics.runs.finished_run import Run
-from hb_metrics.runs.run_record import model_title, tag_of
+from hb_metrics.run.finished_run import Run
+from hb_metrics.run.run_record import model_title, tag_of
 
 
 def run_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
+from hb_metrics.layout.figure import Figure, pair
+from hb_metrics.layout.numbers import MISSING
+from hb_metrics.layout.parts import Section
+from hb_metrics.layout.terminal import filled, plain_text
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.report.changes import ChangeRow, RunChanges
-from hb_metrics.report.layout.figure import Figure, pair
-from hb_metrics.report.layout.numbers import MISSING
-from hb_metrics.report.layout.parts import Section
-from hb_metrics.report.layout.terminal import filled, plain_text
-from hb_metrics.runs.finished_run import Run
-from hb_metrics.runs.run_folder import read_json, run_digest
+from hb_metrics.run.finished_run import Run
+from hb_metrics.run.run_folder import read_json, run_digest
 
 EFFECTS_FILE = "side_effects.json"  # in a run's folder; written by hb_train/side_effects.py
 BIAS, UPTAKE, ENTROPY = "Full Gen Bias, debiased", "Replies that name the term", "Entropy of replies"
@@ -114,7 +114,7 @@ def sides_markdown(sides: Sides) -> str:
 
 
 def sides_section(sides: Sides) -> Section:
-    from hb_metrics.report.layout.rendering import render
+    from hb_metrics.layout.rendering import render
 
     html = render("report/sides.html.jinja", {"sides": sides, "reading": READING})
     return Section("sides", "Bias and side effects", html, {})

@@ -14,11 +14,11 @@ import yaml
 from hb_dataset.command_line import CommandParser
 from hb_dataset.terminal import safe_terminal
 from hb_dataset.whole_files import write_text
-from hb_metrics.report.layout.numbers import bias
-from hb_metrics.runs.finished_run import Run, read_run, read_vectors
-from hb_metrics.runs.json_files import json_faults
-from hb_metrics.runs.run_folder import STYLES
-from hb_metrics.runs.run_record import classifier_name
+from hb_metrics.layout.numbers import bias
+from hb_metrics.run.finished_run import Run, read_run, read_vectors
+from hb_metrics.run.json_files import json_faults
+from hb_metrics.run.run_folder import STYLES
+from hb_metrics.run.run_record import classifier_name
 from hb_metrics.style_clusters.clustering import cluster_styles
 
 LEAST_STYLES = 3

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from datasets import Dataset
 
 from hb_dataset.seeded_draws import seeded_generator
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, render_messages, reply_end
+from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.models.contexts import encode_rendered, encode_replies, render_messages, reply_end
 from hb_train.training.encoding import add_row, last_tokens, length_limit
 
 if TYPE_CHECKING:
     from hb_dataset.dialogue_pairs import Dialogue
-    from hb_metrics.inference.models.contexts import ContextFormat
-    from hb_metrics.inference.models.loading import LoadedTokenizer
+    from hb_metrics.models.contexts import ContextFormat
+    from hb_metrics.models.loading import LoadedTokenizer
 
 
 class ResponseRows(NamedTuple):

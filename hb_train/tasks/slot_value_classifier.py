@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
-from hb_metrics.inference.models.loading import LoadedModel
+from hb_metrics.models.loading import LoadedModel
 
 
 class SlotValueClassifier(torch.nn.Module):

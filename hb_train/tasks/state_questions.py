@@ -20,7 +20,7 @@ from hb_dataset.seeded_draws import seeded_generator
 from hb_train.tasks.state_dialogues import StateTurn
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.models.loading import LoadedTokenizer
+    from hb_metrics.models.loading import LoadedTokenizer
 
 
 class SlotValue(NamedTuple):

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainingArguments
     from trl import ModelConfig, SFTConfig
 
-    from hb_metrics.inference.models.loading import LoadedModel, LoadedTokenizer
+    from hb_metrics.models.loading import LoadedModel, LoadedTokenizer
 
 
 def load_base_model(
@@ -32,7 +32,7 @@ def load_base_model(
 
 def load_whole_model(name: str, kinds: Sequence[str], **settings: Any) -> "LoadedModel":
     """Loads a model of one of these kinds, and rejects adapters."""
-    from hb_metrics.inference.models.loading import load_model
+    from hb_metrics.models.loading import load_model
 
     loaded = load_model(name, **settings)
     check_trainable(loaded, kinds)

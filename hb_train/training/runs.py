@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hb_metrics.runs.run_folder import open_run, package_versions
+from hb_metrics.run.run_folder import open_run, package_versions
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainingArguments
     from trl import ModelConfig
 
-    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.models.loading import LoadedModel
 
 # torch, transformers and trl take seconds to import, so functions import them only when they need them.
 
@@ -34,7 +34,7 @@ def use_all_cores(training_args: "TrainingArguments") -> None:
     """
     import torch
 
-    from hb_metrics.inference.processes import num_workers
+    from hb_metrics.models.processes import num_workers
 
     if training_args.device.type == "cpu":
         torch.set_num_threads(num_workers())

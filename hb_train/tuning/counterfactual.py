@@ -29,7 +29,7 @@ from hb_train.tuning.own_rows import OWN_REPLIES
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from hb_metrics.inference.models.bias_tags import BiasTuning
+    from hb_metrics.models.bias_tags import BiasTuning
 
 _SMALLEST = 1e-6  # the smallest probability of naming, so that logarithms are finite
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hb_metrics.inference.models.contexts import encode_rendered, encode_replies, reply_end
+from hb_metrics.models.contexts import encode_rendered, encode_replies, reply_end
 from hb_train.training.encoding import IGNORED, EncodedRows, collate, length_limit
 from hb_train.tuning.swap import name_starts
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.models.loading import LoadedModel
 
 NO_TOKEN = -1
 _ARTICLE = re.compile(r"\s?an?\b", re.IGNORECASE)

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.runs.finished_run import Run, Vectors, read_reply_table
-from hb_metrics.runs.json_files import json_faults
-from hb_metrics.runs.replies import with_questions
+from hb_metrics.run.finished_run import Run, Vectors, read_reply_table
+from hb_metrics.run.json_files import json_faults
+from hb_metrics.run.replies import with_questions
 from hb_train.tuning.labels import ROW_SCHEMA, SPLITS, Labels, write_split
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.models.chats import ChatOptions
-    from hb_metrics.inference.models.loading import LoadedTokenizer
-    from hb_metrics.inference.replies.cues import Cue
+    from hb_metrics.collect.replies.cues import Cue
+    from hb_metrics.models.chats import ChatOptions
+    from hb_metrics.models.loading import LoadedTokenizer
 
 # The options are checked before transformers is imported, because the import takes seconds.
 
@@ -25,8 +25,8 @@ def tokenizer_of_run(run: Run, *, model: str | None, trust_remote_code: bool) ->
 
     `model` is the model's location, if the model has moved since the run.
     """
-    from hb_metrics.inference.models.loading import load_tokenizer
-    from hb_metrics.inference.models.sources import EMBEDDED, find_source
+    from hb_metrics.models.loading import load_tokenizer
+    from hb_metrics.models.sources import EMBEDDED, find_source
 
     record = run.results["run"]
     name, digest = model or record["settings"]["model"], record["model"]["digest"]
@@ -97,7 +97,7 @@ class Asked(NamedTuple):
 
 def write_rows(folder: Path, replies: pa.Table, labels: Labels, held_out: np.ndarray, asked: Asked) -> str:
     """Writes both splits as rows of `ROW_SCHEMA`. Returns the text after the tag, which is the same in every prompt."""
-    from hb_metrics.inference.models.bias_tags import BIAS, NO_BIAS
+    from hb_metrics.models.bias_tags import BIAS, NO_BIAS
 
     tagged = {tag: rendered_prompts(replies, asked, tag) for tag in (BIAS, NO_BIAS)}
     suffix = tagged[BIAS][0].rpartition(f" {BIAS}")[2]
@@ -124,9 +124,9 @@ def rendered_prompts(replies: pa.Table, asked: Asked, tag: str | None) -> list[s
 
     If a model thinks before it replies, its input ends with an empty thought, because thoughts are not learnt.
     """
-    from hb_metrics.inference.models.chats import with_system
-    from hb_metrics.inference.models.contexts import render_messages
-    from hb_metrics.inference.replies.cues import cue_messages
+    from hb_metrics.collect.replies.cues import cue_messages
+    from hb_metrics.models.chats import with_system
+    from hb_metrics.models.contexts import render_messages
 
     conversations = []
     for row in replies.to_pylist():

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.whole_files import write_atomically
-from hb_metrics.runs.run_folder import read_json
+from hb_metrics.run.run_folder import read_json
 from hb_metrics.stats.bias_values import bias_values
 
 if TYPE_CHECKING:

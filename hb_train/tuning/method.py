@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback
     from trl import ModelConfig
 
-    from hb_metrics.inference.models.bias_tags import BiasTuning
-    from hb_metrics.inference.models.loading import LoadedModel
+    from hb_metrics.models.bias_tags import BiasTuning
+    from hb_metrics.models.loading import LoadedModel
     from hb_train.training.encoding import EncodedRows
     from hb_train.tune import TuneArguments
 

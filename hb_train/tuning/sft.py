@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import Trainer
 
-    from hb_metrics.inference.models.bias_tags import BiasTuning
+    from hb_metrics.models.bias_tags import BiasTuning
 
 CLASSIFIER_LIMIT = "The style classifier that labelled the training replies also measured the model."
 

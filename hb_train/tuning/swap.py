@@ -14,7 +14,7 @@ from hb_dataset.matching import plain_text
 from hb_dataset.noun_phrases import at_sentence_start, first_letter_article
 from hb_dataset.vocabulary import Vocabulary
 from hb_dataset.vocabulary_entries import Descriptor, PersonNoun
-from hb_metrics.inference.classifiers.censoring import mention_pattern
+from hb_metrics.collect.classifiers.censoring import mention_pattern
 
 STEM_LENGTH = 5
 _EMPHASIS = frozenset("*~`")

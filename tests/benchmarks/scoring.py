@@ -14,8 +14,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from hb_dataset import load_table
-from hb_metrics.inference.models.loading import load_model
-from hb_metrics.inference.scoring.perplexity import score_perplexity
+from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.models.loading import load_model
 from tests.benchmarks.row import OURS, Row, Side
 
 CONFIG = "v1.0"

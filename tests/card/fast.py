@@ -19,13 +19,13 @@ from torch.autograd import DeviceType
 from torch.profiler import profile
 from transformers import BertConfig, BertForSequenceClassification, GenerationConfig
 
-from hb_metrics.inference.classifiers.offensive import load_offensiveness_classifier
-from hb_metrics.inference.classifiers.styles import load_style_classifier
-from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.replies.decoding_shards import MOST_ROWS, decode_into_shards, decode_rows
-from hb_metrics.inference.replies.prompt_replies import ReplyPlan
-from hb_metrics.inference.scoring.perplexity import plan_perplexity
-from hb_metrics.inference.units import run_units
+from hb_metrics.collect.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.collect.classifiers.styles import load_style_classifier
+from hb_metrics.collect.replies.decoding_shards import MOST_ROWS, decode_into_shards, decode_rows
+from hb_metrics.collect.replies.prompt_replies import ReplyPlan
+from hb_metrics.collect.scoring.perplexity import plan_perplexity
+from hb_metrics.collect.units import run_units
+from hb_metrics.models.loading import LoadedModel
 from tests.card.models import LARGE, Found, OutOfTime, Setting, Skip, build, make_tokenizer, plan_of, prompts
 
 # Dense bfloat16 FLOP and bytes of memory a second, by a part of the card's name.

@@ -11,10 +11,10 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from hb_dataset import load_table
-from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.prompt_replies import ReplyPlan, plan_replies
-from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.collect.replies.presets import decoding_preset
+from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies
+from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.models.loading import LoadedModel, load_model
 
 END = "<|endoftext|>"  # also starts and pads texts, so no other special token can end a reply
 Found = dict[str, Any]

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from transformers.utils import is_flash_attn_2_available
 
-from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards, decode_rows
-from hb_metrics.inference.scoring.perplexity import score_perplexity
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards, decode_rows
+from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.models.loading import LoadedModel, load_model
 from tests.card.models import LARGE, NAMES, Found, Setting, Skip, attentions_of, build, plan_of, prompts, save
 
 _TOLERANCE = 1e-4  # relative, of a sentence's log-likelihood in float32: what the scoring paths promise

@@ -14,9 +14,9 @@ from hb_dataset.bias_specification import TargetPair, read_specification
 from hb_dataset.counterfactuals import counterfactual
 from hb_dataset.frequency import count_descriptors
 from hb_dataset.matching import plain_text, squeezed, whole_words, words_pattern
+from hb_metrics.collect.classifiers.censoring import censor, mask_groups, name_pattern
 from hb_metrics.identity_leakage.in_replies import mentions_in
 from hb_metrics.identity_leakage.leakage import NamedPerson
-from hb_metrics.inference.classifiers.censoring import censor, mask_groups, name_pattern
 from hb_metrics.measurements.awareness.results import takes_up
 from hb_metrics.measurements.regard.paraphrase_checks import check_paraphrase
 from hb_metrics.reply_checks.parroting import is_parroting
@@ -43,19 +43,22 @@ SPELLINGS = {
     "each letter underlined": lambda term: re.sub(r"(\w)", "\\1\u0332", term),
     "possessive": lambda term: f"{term}’s",
 }
-for sign in "‐‑‒–−﹣－˗⁃":
+for sign in "‐‑‒–−﹣－˗⁃\u05be\u1806\u058a\u2e40":
     SPELLINGS[f"hyphen {sign}"] = lambda term, sign=sign: term.replace("-", sign)
-for sign in "’‘ʼ＇`´ʻ′":
+for sign in "’‘ʼ＇`´ʻ′ʾʿꞌ\u05f3\u055a":
     SPELLINGS[f"apostrophe {sign}"] = lambda term, sign=sign: term.replace("'", sign)
 for space in ("\xa0", "\u2009", "\u202f", "\u3000", "\n", "\t", "  ", "\r\n"):
     SPELLINGS[f"space {space!a}"] = lambda term, space=space: term.replace(" ", space)
-for sign in "\xad\u200b\u200c\u200d\u2060\ufeff\ufe0f\u200e":
+for sign in "\xad\u200b\u200c\u200d\u2060\ufeff\ufe0f\u200e\u3164\u115f\ufff9\U000e0061":
     SPELLINGS[f"invisible {sign!a}"] = lambda term, sign=sign: term[:2] + sign + term[2:-1] + sign + term[-1]
 for mark in ("_", "__", "___", "*", "**", "***", "`", "~~", '"', "—", "/", "\\_", "😀"):
     SPELLINGS[f"between {mark}"] = lambda term, mark=mark: f"{mark}{term}{mark}"
 for mark in ("_", "*", "**", "~~", "`"):
     SPELLINGS[f"first word between {mark}"] = lambda term, mark=mark: mark + term.replace(" ", f"{mark} ", 1)
     SPELLINGS[f"part between {mark}"] = lambda term, mark=mark: mark * ("-" in term) + term.replace("-", f"{mark}-", 1)
+for mark in ("_", "*", "**", "***"):
+    SPELLINGS[f"a letter between {mark}"] = lambda term, mark=mark: f"{mark}{term[0]}{mark}{term[1:]}"
+    SPELLINGS[f"last letter between {mark}"] = lambda term, mark=mark: f"{term[:-1]}{mark}{term[-1]}{mark}"
 OTHERS = {
     "in a longer word": lambda term: f"x{term}x",
     "at the end of a word": lambda term: f"é{term}",

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from hb_dataset.names import NAMES_AXIS, name_faults, name_prompts, read_names
-from hb_metrics.inference.classifiers.censoring import NAME
+from hb_metrics.collect.classifiers.censoring import NAME
 
 
 def test_the_shipped_list_has_two_groups_and_a_source():

@@ -17,7 +17,7 @@ from hb_dataset.prompt_groups import read_groups
 from hb_dataset.reddit_files import Phrase, _plain_phrases
 from hb_dataset.reference_texts import read_reference_texts
 from hb_dataset.table_files import number_in, read_columns
-from hb_metrics.runs.answer_files import read_log_probabilities_file, read_replies_file
+from hb_metrics.run.answer_files import read_log_probabilities_file, read_replies_file
 from hb_train.debiasing.phrases import read_phrases
 
 ROWS = [("How are you?", "Fine, and you?"), ("Tell me.\nNow.", ' "One"'), ("And then?", "好。")]

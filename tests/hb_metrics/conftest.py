@@ -12,12 +12,12 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processo
 from tokenizers.models import BPE, WordPiece
 
 from hb_dataset import load_table
-from hb_metrics import measuring
+from hb_metrics.command import measuring
 from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.inference.models.contexts import encode_messages, with_tag
-from hb_metrics.inference.models.loading import LoadedModel
 from hb_metrics.measurements.generation import work
+from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.models.contexts import encode_messages, with_tag
+from hb_metrics.models.loading import LoadedModel
 
 VOCABULARY_SIZE = 400
 KINDS = {"t5": "encoder-decoder", "blenderbot": "encoder-decoder", "bert": "masked", "roberta": "masked"}

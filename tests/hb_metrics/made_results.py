@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from hb_dataset import load_table
 from hb_dataset.own_prompts import Choice, OwnPrompt
-from hb_metrics.inference.classifiers.censoring import term_mentioned
-from hb_metrics.inference.judges.rubric import read_rubric
+from hb_metrics.collect.classifiers.censoring import term_mentioned
+from hb_metrics.collect.judges.rubric import read_rubric
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
@@ -26,8 +26,8 @@ from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.runs.replies import FlaggedReplies, Replies, whole_prompts
-from hb_metrics.runs.run_folder import LAYOUT
+from hb_metrics.run.replies import FlaggedReplies, Replies, whole_prompts
+from hb_metrics.run.run_folder import LAYOUT
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 
 SORRY = "i'm sorry to hear"

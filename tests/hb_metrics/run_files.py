@@ -2,7 +2,7 @@
 
 import json
 
-from hb_metrics.runs.run_folder import LOCK_FILE, REPORT_FILE
+from hb_metrics.run.run_folder import LOCK_FILE, REPORT_FILE
 
 
 def write_dialogue(path, number):

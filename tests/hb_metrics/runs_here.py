@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hb_metrics.analyse import analyse
+from hb_metrics.command.analyse import analyse
 from hb_metrics.measure import main
-from hb_metrics.runs.run_folder import REPORT_FILE, RESULTS_FILE
+from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE
 
 
 def measure_here(*options):

@@ -12,18 +12,19 @@ import profanity_check  # noqa: F401
 from transformers.models.bert import modeling_bert  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
 
-import hb_metrics.inference.scoring.dialogue
+import hb_metrics.collect.scoring.dialogue
 import hb_metrics.measurements.generation.work
 import hb_metrics.measurements.likelihood.work
 import hb_metrics.report.page  # noqa: F401
-from hb_metrics import measure, measuring
+from hb_metrics import measure
+from hb_metrics.collect import machines as shared_files
+from hb_metrics.collect import shards
+from hb_metrics.collect.classifiers import classifier
+from hb_metrics.collect.engines import local
+from hb_metrics.collect.replies import decoding_shards
+from hb_metrics.collect.scoring import scoring_shards
+from hb_metrics.command import measuring
 from hb_metrics.identity_leakage import leakage
-from hb_metrics.inference import machines as shared_files
-from hb_metrics.inference import shards
-from hb_metrics.inference.classifiers import classifier
-from hb_metrics.inference.engines import local
-from hb_metrics.inference.replies import decoding_shards
-from hb_metrics.inference.scoring import scoring_shards
 from hb_metrics.measurements.offensiveness import work as offensiveness_work
 from hb_metrics.measurements.regard import continuations
 

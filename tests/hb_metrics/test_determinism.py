@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from hb_metrics import measure
 from hb_metrics.identity_leakage.leakage import leakage_table, shipped_sentences
 from hb_metrics.measurements.generation import work
-from hb_metrics.runs.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
+from hb_metrics.run.run_folder import BIAS_VALUES_FILE, REPORT_FILE, RESULTS_FILE, STYLE_MEANS_FILE
 from tests.hb_metrics.conftest import write_vocabulary
 from tests.hb_metrics.run_files import write_dialogue
 
@@ -56,7 +56,7 @@ def analyse_without_torch(folder):
     """What `analyse` writes in a process that does not import torch."""
     (folder / RESULTS_FILE).write_bytes((folder / RESULTS_FILE).read_bytes().replace(b"  ", b""))
     (folder / REPORT_FILE).unlink()
-    program = "import sys; from hb_metrics.analyse import main; main(); assert 'torch' not in sys.modules"
+    program = "import sys; from hb_metrics.command.analyse import main; main(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program, str(folder)], cwd=ROOT, check=True, capture_output=True)
     return {name: (folder / name).read_bytes() for name in WRITTEN}
 

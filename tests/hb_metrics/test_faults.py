@@ -14,15 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset.whole_files import remove_leftovers, write_text
-from hb_metrics import measure, measuring
-from hb_metrics.inference import shards
-from hb_metrics.inference.engines import local
-from hb_metrics.inference.scoring import scoring_shards
-from hb_metrics.inference.shards import fill_shards, plan_row_shards
+from hb_metrics import measure
+from hb_metrics.collect import shards
+from hb_metrics.collect.engines import local
+from hb_metrics.collect.scoring import scoring_shards
+from hb_metrics.collect.shards import fill_shards, plan_row_shards
+from hb_metrics.command import measuring
 from hb_metrics.measurements.dialogue.work import DIALOGUE
 from hb_metrics.measurements.offensiveness.work import OFFENSIVENESS
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.run_folder import (
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     PERPLEXITIES,
     PROMPTS_FILE,
@@ -58,7 +59,7 @@ SCHEMA = pa.schema([("id", pa.string()), ("words", pa.list_(pa.string())), ("num
 HOLD = """
 import sys, time
 from pathlib import Path
-from hb_metrics.runs.run_folder import hold_folder
+from hb_metrics.run.run_folder import hold_folder
 
 with hold_folder(Path(sys.argv[1])):
     print("held", flush=True)

@@ -12,18 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics import measuring
-from hb_metrics.arguments import parse_arguments
-from hb_metrics.inference.engines import served as engine
-from hb_metrics.inference.scoring.perplexity import score_perplexity
-from hb_metrics.inference.served import client
-from hb_metrics.inference.served.probe import QUESTIONS
-from hb_metrics.runs.run_folder import turn_folder
-from hb_metrics.runs.run_record import measured_model
+from hb_metrics.collect.engines import served as engine
+from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.command import measuring
+from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.models.served import client
+from hb_metrics.models.served.probe import QUESTIONS
+from hb_metrics.run.run_folder import turn_folder
+from hb_metrics.run.run_record import measured_model
 from tests.forked_programs import free_port
 from tests.hb_metrics.conftest import small_model
-from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
-from tests.hb_metrics.inference.served.test_likelihoods import model_score
+from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
+from tests.hb_metrics.models.served.test_likelihoods import model_score
 from tests.hb_metrics.test_killed_runs import Runs
 
 KILLS = 10

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.inference import machines
-from hb_metrics.inference.machines import await_files
-from hb_metrics.inference.shards import plan_row_shards, read_shards
+from hb_metrics.collect import machines
+from hb_metrics.collect.machines import await_files
+from hb_metrics.collect.shards import plan_row_shards, read_shards
 from hb_metrics.measure import LOST_PROCESS
 from tests.forked_programs import free_port
 from tests.hb_metrics.run_files import check_part_of, check_same, identities

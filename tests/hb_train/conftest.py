@@ -19,10 +19,10 @@ from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 
 from hb_dataset import load_table
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.inference.models.contexts import encode_rendered, render_messages, with_tag
-from hb_metrics.inference.models.loading import load_model
 from hb_metrics.measure import main as measure
+from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.models.contexts import encode_rendered, render_messages, with_tag
+from hb_metrics.models.loading import load_model
 from hb_train.bias_labels import main as label
 from hb_train.own_replies import main as reply_main
 from hb_train.tuning.labels import LABELS_FILE, ROW_SCHEMA, SPLITS
@@ -73,7 +73,7 @@ def quick_training():
     gc.collect()
     gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hb_metrics.inference.processes.num_workers", lambda: 1)
+        patch.setattr("hb_metrics.models.processes.num_workers", lambda: 1)
         for name in ("fingerprint.update_fingerprint", "arrow_dataset.update_fingerprint"):
             patch.setattr(f"datasets.{name}", lambda *_: generate_random_fingerprint())
         patch.setattr("datasets.arrow_dataset.generate_fingerprint", lambda _: generate_random_fingerprint())

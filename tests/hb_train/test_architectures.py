@@ -8,7 +8,7 @@ import torch
 import transformers
 from peft import PeftModel
 
-from hb_metrics.inference.models.loading import load_model
+from hb_metrics.models.loading import load_model
 from hb_train.tune import main as tune_main
 from tests.hb_metrics.conftest import byte_level_tokenizer, far_from_uniform, with_chat
 from tests.hb_train.conftest import WARNINGS_OF_TRL, few_steps, replied

@@ -12,17 +12,17 @@ import torch
 from datasets import Dataset, load_dataset
 
 from hb_dataset import load_table
-from hb_metrics.arguments import settings_of
-from hb_metrics.inference.models.chats import DEFAULT_CHAT
-from hb_metrics.inference.models.contexts import encode_rendered, end_tokens, render_messages
-from hb_metrics.inference.models.loading import load_tokenizer
-from hb_metrics.inference.models.thoughts import split_tokens
-from hb_metrics.inference.processes import process_state
-from hb_metrics.inference.replies.cues import cue_messages
+from hb_metrics.collect.replies.cues import cue_messages
+from hb_metrics.command.arguments import settings_of
+from hb_metrics.command.planning import load, read_prompts
 from hb_metrics.measure import main as measure
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.runs.planning import load, read_prompts
+from hb_metrics.models.chats import DEFAULT_CHAT
+from hb_metrics.models.contexts import encode_rendered, end_tokens, render_messages
+from hb_metrics.models.loading import load_tokenizer
+from hb_metrics.models.processes import process_state
+from hb_metrics.models.thoughts import split_tokens
 from hb_train.bias_labels import LabelArguments, label, main
 from hb_train.training.encoding import IGNORED, encode_rows
 from hb_train.tuning.label_rows import Asked, rendered_prompts
@@ -147,7 +147,7 @@ def test_prompts_are_the_runs_with_the_tag_as_the_last_word(context, measured, l
         asked = settings_of(results_of(run)["run"]["settings"] | {"tag": tag})
         engine = load(asked, process_state().device)
         task = Task(asked, read_prompts(asked), engine, process_state(), ("generation",), run)
-        plan = GENERATION.plan(task, None).plan
+        plan = GENERATION.collector.plan(task, None).plan
         given_ids[tag] = dict(zip(plan.ids, plan.contexts, strict=True))
     recorded = results_of(run)["run"]["generation"]
     assert plan.description() | {"tag_reason": "", "ignored_settings": None} == recorded | {"tag_reason": ""}

@@ -37,10 +37,9 @@ def steps(monkeypatch):
         if module == interrupted_at.get("module"):
             del interrupted_at["module"]
             raise KeyboardInterrupt
-        name = "hb_metrics.report.__main__" if module == "hb_metrics.report" else module
         code = 0
         try:
-            import_module(name).main(list(map(str, words)))
+            import_module(module).main(list(map(str, words)))
         except SystemExit as error:
             code = error.code
         assert code in (0, *allowed)
@@ -116,7 +115,7 @@ class Noted:
         words = list(map(str, words))
         self.steps.append((module.rpartition(".")[2], words))
         file = Path(*module.split("."))
-        file = file / "__main__.py" if file.is_dir() else file.with_suffix(".py")
+        file = file.with_suffix(".py")
         assert 'if __name__ == "__main__":\n    main()' in file.read_text(encoding="utf-8")  # the step does something
         if module == "hb_train.bias_labels":
             if self.status not in (0, *allowed):
@@ -125,7 +124,7 @@ class Noted:
                 path = Path(words[words.index("--output_dir") + 1]) / "labels.json"
                 path.parent.mkdir(parents=True)
                 path.touch()
-        return self.report if module == "hb_metrics.report" and self.report in allowed else 0
+        return self.report if module == "hb_metrics.command.report" and self.report in allowed else 0
 
     def values(self, module, option):
         """The values of an option of a module's steps; `None`: a step does not have it."""

@@ -16,9 +16,9 @@ from trl import SFTConfig
 
 from hb_dataset import load_table
 from hb_dataset.versions import read_version
-from hb_metrics.inference.classifiers.censoring import mention_pattern
-from hb_metrics.inference.models.bias_tags import read_bias_tuning
-from hb_metrics.inference.models.loading import load_model
+from hb_metrics.collect.classifiers.censoring import mention_pattern
+from hb_metrics.models.bias_tags import read_bias_tuning
+from hb_metrics.models.loading import load_model
 from hb_train.own_replies import main as reply_main
 from hb_train.training.encoding import IGNORED
 from hb_train.training.models import padding_tokenizer

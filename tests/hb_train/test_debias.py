@@ -15,8 +15,8 @@ from scipy.stats import ttest_rel
 
 from hb_train.debias import main as debias_main
 from hb_train.debiasing.arguments import DEBIAS_FILE
+from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
 from tests.hb_metrics.conftest import byte_level
-from tests.hb_metrics.inference.scoring.test_perplexity import one_at_a_time
 from tests.hb_train.conftest import TRAINERS, learn, same, weights
 
 pytestmark = [

@@ -10,9 +10,9 @@ from huggingface_hub import HfApi
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from hb_metrics.inference.models.bias_tags import read_bias_tuning
-from hb_metrics.inference.models.loading import load_model, load_tokenizer
-from hb_metrics.inference.models.tag_templates import template_with_tag
+from hb_metrics.models.bias_tags import read_bias_tuning
+from hb_metrics.models.loading import load_model, load_tokenizer
+from hb_metrics.models.tag_templates import template_with_tag
 from hb_train.tune import main as tune_main
 from tests.hb_metrics.chat_models import untrained_model
 from tests.hb_metrics.conftest import byte_level_tokenizer, far_from_uniform, with_chat

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from hb_metrics.runs.run_folder import write_json
+from hb_metrics.run.run_folder import write_json
 from hb_train.sweep import PAPER_GRIDS, main, read_grid
 from tests.hb_metrics.conftest import small_model
 from tests.hb_train.conftest import labels_by_hand

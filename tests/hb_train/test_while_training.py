@@ -12,9 +12,9 @@ import transformers
 from datasets import Dataset
 
 from hb_dataset.prompts import config_vocabulary, load_table
-from hb_metrics.inference.replies.prompt_replies import reply_to_rows
+from hb_metrics.collect.replies.prompt_replies import reply_to_rows
 from hb_metrics.measure import main as measure
-from hb_metrics.runs.run_folder import with_plurals
+from hb_metrics.run.run_folder import with_plurals
 from hb_train.while_training import GenBiasCallback, draw_prompts
 from tests.hb_train.conftest import WARNINGS_OF_TRL, pitying_tokenizer
 

@@ -11,7 +11,7 @@ import yaml
 from huggingface_hub import constants, parse_eval_result_entries
 
 from hb_cli.main import main as holistic_bias
-from hb_metrics.arguments import default_settings, settings_of
+from hb_metrics.command.arguments import default_settings, settings_of
 from hub_scripts.publish_results import check_model, main, read_settled_results
 from hub_scripts.published_dataset import published_dataset
 from hub_scripts.run_figures import eval_yaml, evaluation_results

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from hb_dataset.awareness import NEED
 from hb_metrics.measurements.awareness.results import AWARENESS_TABLE, TABLE_FILE, awareness_results, takes_up
-from hb_metrics.runs.finished_run import Run, stored_shards, stored_table
-from hb_metrics.runs.run_folder import PROMPTS_FILE, REPLIES, write_table
+from hb_metrics.run.finished_run import Run, stored_shards, stored_table
+from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 
 FOLDER = "awareness"
 DIVERGENCES = "divergences"  # a subfolder of shards

@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report.layout.figure import Figure, Unit, pair
+from hb_metrics.layout.figure import Figure, Unit, pair
 
 # The figure's name, unit and meaning, for each key of the results.
 FIGURES: dict[str, tuple[str, Unit, str]] = {

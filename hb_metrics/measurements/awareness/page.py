@@ -3,9 +3,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.awareness.figures import figures
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.rendering import render
 
 
 def report(results: Mapping[str, Any]) -> Report:

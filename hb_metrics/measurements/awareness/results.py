@@ -8,7 +8,7 @@ from scipy import stats
 
 from hb_dataset.awareness import NEED, NEUTRAL
 from hb_dataset.matching import plain_text, whole_words, words_pattern
-from hb_metrics.inference.classifiers.censoring import mention_pattern
+from hb_metrics.collect.classifiers.censoring import mention_pattern
 from hb_metrics.stats.clusters import share_bounds
 
 TABLE_FILE = "awareness.parquet"

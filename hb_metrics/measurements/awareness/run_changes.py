@@ -8,7 +8,7 @@ from hb_metrics.measurements.awareness.results import (
 )
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
-from hb_metrics.runs.finished_run import Run, read_run_table
+from hb_metrics.run.finished_run import Run, read_run_table
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

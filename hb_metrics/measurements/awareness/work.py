@@ -3,15 +3,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hb_dataset.awareness import AwarenessItem, awareness_prompts, read_awareness
-from hb_metrics.inference.engines.engine import Plan
-from hb_metrics.inference.models.layout import Layout
-from hb_metrics.inference.scoring.divergence import divergences_into_shards
+from hb_metrics.collect.engines.engine import Plan
+from hb_metrics.collect.scoring.divergence import divergences_into_shards
 from hb_metrics.measurements.awareness.compute import DIVERGENCES, FOLDER, WORDS
 from hb_metrics.measurements.awareness.options import AwarenessOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.reply_requests import request_replies
-from hb_metrics.runs.replies import is_empty, no_replies
-from hb_metrics.runs.run_folder import PROMPTS_FILE, REPLIES, table_digest, write_table
+from hb_metrics.models.layout import Layout
+from hb_metrics.run.replies import is_empty, no_replies
+from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, table_digest, write_table
 
 MAX_TOKENS = 48  # the maximum length of a reply
 

@@ -6,9 +6,9 @@ The questions are the prompts of `--prompts` that have an outcome, or the questi
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.runs.run_record import reply_settings, tag_and_cue
+from hb_metrics.run.run_record import reply_settings, tag_and_cue
 
 
 class DecisionMeasurement(Measurement):
@@ -18,6 +18,20 @@ class DecisionMeasurement(Measurement):
     has_own_prompts = True
     needs = ("replies",)
     gates = ("decision_spread", "decision_gap")
+
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.decisions.work import collect, describe, plan, read_files
+
+        return Collector(plan, describe, collect, read_files)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.decisions.compute import compute
+        from hb_metrics.measurements.decisions.figures import figures
+        from hb_metrics.measurements.decisions.page import report
+
+        return Parts(compute, figures, report)
 
     def is_asked(self, settings: Settings) -> bool:
         if settings.run.measurements is not None or settings.run.prompts is None:

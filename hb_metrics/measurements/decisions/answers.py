@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.own_prompts import Choice, OwnPrompt, Scale, stored_prompts
+from hb_metrics.layout.numbers import share
 from hb_metrics.reply_checks.answers import read_choice, read_number
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.report.layout.numbers import share
-from hb_metrics.runs.finished_run import Run, read_reply_table, stored_shards, stored_table
-from hb_metrics.runs.replies import with_questions
+from hb_metrics.run.finished_run import Run, read_reply_table, stored_shards, stored_table
+from hb_metrics.run.replies import with_questions
 
 DECISIONS = "decisions"  # the subfolder of the run's folder
 QUESTIONS_FILE, FILLED_FILE = "questions.parquet", "prompts.parquet"

@@ -20,7 +20,7 @@ from hb_metrics.measurements.decisions.results import (
     Term,
     differs,
 )
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.run.finished_run import Run
 from hb_metrics.stats import decisions as statistics
 
 

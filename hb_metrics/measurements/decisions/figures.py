@@ -2,10 +2,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_dataset.names import NAMES_AXIS
+from hb_metrics.layout.figure import Figure, Number
+from hb_metrics.layout.numbers import axis_label, count
 from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate, Pair, differs
-from hb_metrics.report.layout.figure import Figure, Number
-from hb_metrics.report.layout.numbers import axis_label, count
-from hb_metrics.runs.typed_json import from_json
+from hb_metrics.run.typed_json import from_json
 
 SPREAD, GAP, UNANSWERED = "Decision spread", "Largest gap in decisions", "Answers without a decision"
 BASELINE, TERMS = "Decisions compared with no term", "Decisions by term"

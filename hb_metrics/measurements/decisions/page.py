@@ -3,12 +3,12 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hb_metrics.layout.figure import by_part
+from hb_metrics.layout.numbers import axis_label
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.decisions.figures import TERMS, decisions_of, figures, verdict
-from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
 
 MIN_MASS = 0.5
 

@@ -13,17 +13,17 @@ from hb_dataset.own_prompts import (
     read_own_prompts,
 )
 from hb_dataset.prompts import config_vocabulary
-from hb_metrics.inference.models.chats import chat_messages
-from hb_metrics.inference.replies.cues import check_cue
-from hb_metrics.inference.scoring.options import OptionPlan, plan_options
-from hb_metrics.inference.scoring.scoring_shards import score_into_shards
+from hb_metrics.collect.replies.cues import check_cue
+from hb_metrics.collect.scoring.options import OptionPlan, plan_options
+from hb_metrics.collect.scoring.scoring_shards import score_into_shards
 from hb_metrics.measurements.decisions.answers import DECISIONS, FILLED_FILE, OPTIONS, QUESTIONS_FILE
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.own_prompts import own_people, own_prompts
 from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.runs.run_folder import table_digest, write_table
+from hb_metrics.models.chats import chat_messages
+from hb_metrics.run.run_folder import table_digest, write_table
 
 
 class DecisionWork(NamedTuple):

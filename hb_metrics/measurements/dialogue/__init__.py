@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hb_metrics.measurements.dialogue.options import DialogueOptions
-from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 
 
 class DialoguePerplexity(Measurement):
@@ -15,6 +15,21 @@ class DialoguePerplexity(Measurement):
     has_own_prompts = True
     needs = ("replies", "weights")
     gates = ("dialogue_perplexity",)
+
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.dialogue.work import collect, describe, plan, read_files
+
+        return Collector(plan, describe, collect, read_files)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.dialogue.compute import compute
+        from hb_metrics.measurements.dialogue.figures import figures
+        from hb_metrics.measurements.dialogue.page import report
+        from hb_metrics.measurements.dialogue.run_changes import changes
+
+        return Parts(compute, figures, report, changes)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
         measured = [(run[self.name], run["run"]["dialogue"]) for run in runs if self.name in run]

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.runs.finished_run import Run, stored_shards
-from hb_metrics.runs.run_folder import DIALOGUE
+from hb_metrics.run.finished_run import Run, stored_shards
+from hb_metrics.run.run_folder import DIALOGUE
 from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 

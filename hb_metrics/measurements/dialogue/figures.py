@@ -1,8 +1,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report.layout.figure import Figure, pair
-from hb_metrics.runs.run_record import last_part
+from hb_metrics.layout.figure import Figure, pair
+from hb_metrics.run.run_record import last_part
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:

@@ -3,10 +3,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.dialogue.figures import figures
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.run_record import tag_of
+from hb_metrics.run.run_record import tag_of
 
 
 def report(results: Mapping[str, Any]) -> Report:

@@ -1,7 +1,7 @@
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, perplexity_change
-from hb_metrics.runs.finished_run import Run, read_shards
-from hb_metrics.runs.run_folder import DIALOGUE
+from hb_metrics.run.finished_run import Run, read_shards
+from hb_metrics.run.run_folder import DIALOGUE
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

@@ -4,12 +4,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
-from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.scoring.dialogue import DialoguePlan, dialogue_into_shards, plan_dialogue
+from hb_metrics.collect.scoring.dialogue import DialoguePlan, dialogue_into_shards, plan_dialogue
 from hb_metrics.measurements.dialogue.options import DialogueOptions
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.runs.run_folder import DIALOGUE
+from hb_metrics.models.chats import ChatOptions
+from hb_metrics.run.run_folder import DIALOGUE
 
 
 class DialogueWork(NamedTuple):

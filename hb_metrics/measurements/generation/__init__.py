@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hb_metrics.layout.parts import Section
 from hb_metrics.measurements.generation.options import GenerationOptions
-from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.report.layout.parts import Section
-from hb_metrics.runs.run_record import classifier_name, cue_of, public_name, reply_settings, tag_and_cue
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.run.run_record import classifier_name, cue_of, public_name, reply_settings, tag_and_cue
 
 if TYPE_CHECKING:
-    from hb_metrics.runs.finished_run import Run
+    from hb_metrics.run.finished_run import Run
 
 
 class Generation(Measurement):
@@ -22,6 +22,23 @@ class Generation(Measurement):
     tasks = ("full_gen_bias", "full_gen_bias_debiased")
     gates = ("parroting_replies",)
 
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.generation.work import collect, describe, plan, read_files
+
+        return Collector(plan, describe, collect, read_files)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.generation.compute import compute
+        from hb_metrics.measurements.generation.details import details
+        from hb_metrics.measurements.generation.figures import figures
+        from hb_metrics.measurements.generation.generalised import generalise
+        from hb_metrics.measurements.generation.page import report
+        from hb_metrics.measurements.generation.run_changes import changes
+
+        return Parts(compute, figures, report, changes, generalise=generalise, details=details)
+
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         return [f"styles classified by {classifier_name(results['run'], 'style_classifier')}", *reply_settings(results)]
 
@@ -29,8 +46,8 @@ class Generation(Measurement):
         return [public_name(results["run"]["style_classifier"]), *tag_and_cue(results)]
 
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
+        from hb_metrics.layout.numbers import count
         from hb_metrics.measurements.generation.figures import leakage_sentence
-        from hb_metrics.report.layout.numbers import count
 
         run, generation = results["run"], results[self.name]
         notes = "".join(f"; {note}" for note in run["style_classifier"]["notes"])

@@ -13,14 +13,14 @@ import pandas as pd
 
 from hb_dataset.names import NAME_CUES, NAMES_AXIS
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
+from hb_metrics.layout.figure import Figure, missing_intervals
+from hb_metrics.layout.parts import Section
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.generation.cue_agreement import CueReplies, cue_agreement, group_agreement
-from hb_metrics.report.layout.figure import Figure, missing_intervals
-from hb_metrics.report.layout.parts import Section
-from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.finished_run import Run, has_pairs_of_terms, read_reply_table, read_vectors
-from hb_metrics.runs.replies import nonempty_replies
-from hb_metrics.runs.run_folder import STYLES
-from hb_metrics.runs.run_record import cue_of
+from hb_metrics.run.finished_run import Run, has_pairs_of_terms, read_reply_table, read_vectors
+from hb_metrics.run.replies import nonempty_replies
+from hb_metrics.run.run_folder import STYLES
+from hb_metrics.run.run_record import cue_of
 
 # These settings depend on the cue, so they may differ.
 _OF_CUE = {

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.names import has_names
+from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
 from hb_metrics.identity_leakage.in_replies import leakage_in_replies
 from hb_metrics.identity_leakage.leakage import identity_leakage, people_in
-from hb_metrics.inference.classifiers.censoring import paired_terms, term_mentioned
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
@@ -22,7 +22,7 @@ from hb_metrics.measurements.generation.results import (
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.runs.finished_run import (
+from hb_metrics.run.finished_run import (
     PAIRS_REASON,
     Run,
     has_pairs_of_terms,
@@ -33,8 +33,8 @@ from hb_metrics.runs.finished_run import (
     stored_shards,
     stored_table,
 )
-from hb_metrics.runs.replies import FlaggedReplies, Replies, nonempty_replies
-from hb_metrics.runs.run_folder import (
+from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
+from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
     FREQUENCIES_FILE,
     HIDDEN_STYLES,

@@ -1,14 +1,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.layout.numbers import axis_label
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.rendering import render
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.reply_checks.phrase_rates import phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
-from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.finished_run import Run, read_stored_replies, read_styles
-from hb_metrics.runs.replies import Replies, reply_id, reply_number
+from hb_metrics.run.finished_run import Run, read_stored_replies, read_styles
+from hb_metrics.run.replies import Replies, reply_id, reply_number
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_STYLES = 10  # the number of styles in each of the two tables (largest decreases, largest increases)

@@ -1,10 +1,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.layout import paper
+from hb_metrics.layout.figure import PLAIN, Figure, Number, pair, reply_share, shares_by_axis
+from hb_metrics.layout.numbers import axis_label, bias, counted, share
 from hb_metrics.measurements.generation.turn_figures import names_figure, turn_figures
-from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair, reply_share, shares_by_axis
-from hb_metrics.report.layout.numbers import axis_label, bias, counted, share
 
 AXES = "Full Gen Bias by axis"
 NOUNS = "Bias between nouns by gender"

@@ -1,12 +1,12 @@
 import numpy as np
 
+from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.measurements.generalised_shares import generalised_shares
 from hb_metrics.measurements.generation.figures import UPTAKE
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
-from hb_metrics.report.layout.numbers import axis_groups
-from hb_metrics.runs.finished_run import Run, read_reply_table, read_vectors
-from hb_metrics.runs.replies import Replies, nonempty_replies
-from hb_metrics.runs.run_folder import STYLES
+from hb_metrics.run.finished_run import Run, read_reply_table, read_vectors
+from hb_metrics.run.replies import Replies, nonempty_replies
+from hb_metrics.run.run_folder import STYLES
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.generalising import Generalised, Over, gen_bias_influences, generalised
 

@@ -2,7 +2,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hb_dataset.names import NAME_CUES
-from hb_metrics.report.layout.numbers import count, counted, share
+from hb_metrics.layout.numbers import count, counted, share
 
 SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the same text
 

@@ -3,7 +3,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hb_metrics.inference.classifiers.presets import suggested
+from hb_metrics.collect.classifiers.presets import suggested
+from hb_metrics.layout.figure import PLAIN, Figure, by_part, missing_intervals
+from hb_metrics.layout.numbers import share
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.generation import terms
 from hb_metrics.measurements.generation.figures import (
     AXES,
@@ -24,11 +29,6 @@ from hb_metrics.measurements.generation.turn_figures import (
     turn_sentences,
 )
 from hb_metrics.reply_checks.parroting import correlation_with_bias
-from hb_metrics.report.layout.figure import PLAIN, Figure, by_part, missing_intervals
-from hb_metrics.report.layout.numbers import share
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
 from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_NAMED = 3  # the maximum number of axes that the answer names

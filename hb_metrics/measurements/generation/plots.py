@@ -3,10 +3,9 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.measurements.generation.terms import Term
-from hb_metrics.report.layout.figure import Figure
-from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.layout.plots import (
+from hb_metrics.layout.figure import Figure
+from hb_metrics.layout.numbers import axis_label
+from hb_metrics.layout.plots import (
     BLUE,
     BREAK,
     FROM_ZERO,
@@ -22,6 +21,7 @@ from hb_metrics.report.layout.plots import (
     shortened,
     spread,
 )
+from hb_metrics.measurements.generation.terms import Term
 
 NUM_NAMED = 6
 _NEVER_WIDTH = 0.12  # the part of the plot's width that is reserved for terms that never occur

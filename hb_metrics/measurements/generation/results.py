@@ -12,7 +12,7 @@ from hb_metrics.reply_checks.parroting import is_parroting, parroting
 from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
-from hb_metrics.runs.replies import FlaggedReplies, Replies, prompt_ids
+from hb_metrics.run.replies import FlaggedReplies, Replies, prompt_ids
 from hb_metrics.stats.bias_values import BiasValues, bias_values
 from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
 

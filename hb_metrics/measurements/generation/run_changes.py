@@ -4,15 +4,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hb_metrics.inference.classifiers.censoring import paired_terms, term_mentioned
+from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
+from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
-from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.runs.finished_run import (
+from hb_metrics.run.finished_run import (
     Run,
     has_pairs_of_terms,
     read_reply_table,
@@ -20,9 +20,9 @@ from hb_metrics.runs.finished_run import (
     read_styles,
     read_vectors,
 )
-from hb_metrics.runs.replies import FlaggedReplies, Replies, nonempty_replies
-from hb_metrics.runs.run_folder import REFUSALS_FILE, STYLES, plural_forms
-from hb_metrics.runs.run_record import cue_of
+from hb_metrics.run.replies import FlaggedReplies, Replies, nonempty_replies
+from hb_metrics.run.run_folder import REFUSALS_FILE, STYLES, plural_forms
+from hb_metrics.run.run_record import cue_of
 from hb_metrics.stats.style_clusters import cluster_columns
 from hb_metrics.stats.u_statistic import Covariance
 

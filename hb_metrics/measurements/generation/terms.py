@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hb_metrics.report.layout.numbers import axis_label
+from hb_metrics.layout.numbers import axis_label
 
 
 class Term(NamedTuple):

@@ -1,9 +1,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.layout.figure import PLAIN, Figure, Number, pair
+from hb_metrics.layout.numbers import axis_label, bias, counted, share
 from hb_metrics.measurements.turn_shares import change_figure, turn_share_figures
-from hb_metrics.report.layout.figure import PLAIN, Figure, Number, pair
-from hb_metrics.report.layout.numbers import axis_label, bias, counted, share
 
 BY_TURN = "Full Gen Bias by turn"
 UPTAKE_BY_TURN, REFUSALS_BY_TURN = "Replies that name the term", "Refusals"

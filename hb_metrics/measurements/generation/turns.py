@@ -7,16 +7,16 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset.names import has_names
-from hb_metrics.inference.classifiers.censoring import term_mentioned
+from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.results import match_refusals, served_counts
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules
-from hb_metrics.runs.finished_run import Run, read_vectors
-from hb_metrics.runs.replies import FlaggedReplies, Replies, chosen_replies, later_replies
-from hb_metrics.runs.run_folder import STYLES, turn_folder
+from hb_metrics.run.finished_run import Run, read_vectors
+from hb_metrics.run.replies import FlaggedReplies, Replies, chosen_replies, later_replies
+from hb_metrics.run.run_folder import STYLES, turn_folder
 from hb_metrics.stats.cell_sums import CellSums
 from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hb_metrics.measurements.judge.options import JudgeOptions
-from hb_metrics.measurements.measurement import Measurement
-from hb_metrics.runs.run_record import reply_settings
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
+from hb_metrics.run.run_record import reply_settings
 
 if TYPE_CHECKING:
-    from hb_metrics.inference.judges.rubric import Rubric
+    from hb_metrics.collect.judges.rubric import Rubric
     from hb_metrics.measurements.settings import Settings
 
 
@@ -19,11 +19,26 @@ class Judge(Measurement):
     options = JudgeOptions
     needs = ("replies",)
 
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.judge.work import collect, describe, plan
+
+        return Collector(plan, describe, collect, self.read_files)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.judge.compute import compute
+        from hb_metrics.measurements.judge.figures import figures
+        from hb_metrics.measurements.judge.page import report
+        from hb_metrics.measurements.judge.run_changes import changes
+
+        return Parts(compute, figures, report, changes)
+
     def is_asked(self, settings: "Settings") -> bool:
         return settings.of(JudgeOptions).judge is not None
 
     def read_files(self, settings: "Settings", prompts: Any = None) -> "list[Rubric]":
-        from hb_metrics.inference.judges.rubric import read_rubric, shipped_rubrics
+        from hb_metrics.collect.judges.rubric import read_rubric, shipped_rubrics
 
         names = settings.of(JudgeOptions).judge
         if not names:

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
+from hb_metrics.collect.judges.prompt import talks_to_judge
+from hb_metrics.collect.judges.rubric import Rubric, recorded_rubric
 from hb_metrics.identity_leakage.leakage import identity_leakage, people_in
-from hb_metrics.inference.classifiers.censoring import masked_texts, paired_terms
-from hb_metrics.inference.judges.prompt import talks_to_judge
-from hb_metrics.inference.judges.rubric import Rubric, recorded_rubric
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
-from hb_metrics.runs.finished_run import (
+from hb_metrics.run.finished_run import (
     Run,
     read_prompts,
     read_run_table,
@@ -17,8 +17,8 @@ from hb_metrics.runs.finished_run import (
     read_vectors,
     stored_shards,
 )
-from hb_metrics.runs.replies import FlaggedReplies, Replies, answered_replies, verdicts
-from hb_metrics.runs.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms
+from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies, verdicts
+from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms
 from hb_metrics.stats.gen_bias import CellSums, plain_and_debiased
 
 

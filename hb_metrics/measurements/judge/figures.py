@@ -1,7 +1,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report.layout.figure import Figure, pair, reply_share, shares_by_axis
+from hb_metrics.layout.figure import Figure, pair, reply_share, shares_by_axis
 
 
 def gate_name(rubric: str) -> str:

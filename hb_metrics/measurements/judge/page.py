@@ -3,10 +3,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hb_metrics.layout.figure import by_part
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.judge.figures import rubric_figures
-from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.rendering import render
 
 # This judge is better than the embedded judge, and many machines have enough memory for it (licence: Apache-2.0).
 _BETTER = "--judge_model Qwen/Qwen2.5-7B-Instruct"

@@ -1,10 +1,10 @@
-from hb_metrics.inference.judges.rubric import recorded_rubric
+from hb_metrics.collect.judges.rubric import recorded_rubric
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
-from hb_metrics.runs.finished_run import Run, read_stored_replies, read_vectors
-from hb_metrics.runs.replies import FlaggedReplies, answered_replies, verdicts
-from hb_metrics.runs.run_folder import JUDGE
-from hb_metrics.runs.run_record import cue_of
+from hb_metrics.run.finished_run import Run, read_stored_replies, read_vectors
+from hb_metrics.run.replies import FlaggedReplies, answered_replies, verdicts
+from hb_metrics.run.run_folder import JUDGE
+from hb_metrics.run.run_record import cue_of
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

@@ -4,13 +4,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from hb_metrics.collect.classifiers.censoring import masked_texts, paired_terms
+from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
+from hb_metrics.collect.judges.rubric import Rubric
 from hb_metrics.identity_leakage.leakage import classifier_leakage, people_in
-from hb_metrics.inference.classifiers.censoring import masked_texts, paired_terms
-from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
-from hb_metrics.inference.judges.rubric import Rubric
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.runs.finished_run import read_run_table, read_stored_replies
-from hb_metrics.runs.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms, write_once, write_table
+from hb_metrics.run.finished_run import read_run_table, read_stored_replies
+from hb_metrics.run.run_folder import COSTS_FILE, JUDGE, LEAKAGE, PEOPLE_FILE, plural_forms, write_once, write_table
 
 ROWS_PER_SHARD = 64  # a small number, because a language model reads each row
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.runs.run_record import measure_of
+from hb_metrics.run.run_record import measure_of
 
 
 class Likelihood(Measurement):
@@ -16,6 +16,22 @@ class Likelihood(Measurement):
     needs = ("likelihoods",)
     tasks = ("likelihood_bias",)
     gates = ("likelihood_effect_size",)
+
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.likelihood.work import collect, describe, plan
+
+        return Collector(plan, describe, collect)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.likelihood.compute import compute
+        from hb_metrics.measurements.likelihood.figures import figures
+        from hb_metrics.measurements.likelihood.generalised import generalise
+        from hb_metrics.measurements.likelihood.page import report
+        from hb_metrics.measurements.likelihood.run_changes import changes
+
+        return Parts(compute, figures, report, changes, generalise=generalise)
 
     def is_default(self, settings: Settings) -> bool:
         if settings.run.prompts is None:

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hb_metrics.likelihood_bias.shares import likelihood_bias
-from hb_metrics.runs.finished_run import Run, read_prompts, stored_shards
-from hb_metrics.runs.run_folder import PERPLEXITIES
+from hb_metrics.run.finished_run import Run, read_prompts, stored_shards
+from hb_metrics.run.run_folder import PERPLEXITIES
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

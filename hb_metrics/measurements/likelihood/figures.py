@@ -1,10 +1,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.layout.figure import Figure, Number
+from hb_metrics.layout.numbers import axis_label, count, counted
 from hb_metrics.likelihood_bias.shares import testable_axes
-from hb_metrics.report.layout.figure import Figure, Number
-from hb_metrics.report.layout.numbers import axis_label, count, counted
-from hb_metrics.runs.run_record import measure_of
+from hb_metrics.run.run_record import measure_of
 
 ADJUSTED = "after Benjamini–Hochberg"
 

@@ -1,10 +1,10 @@
 import numpy as np
 
+from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.measurements.likelihood.run_changes import pair_tests
-from hb_metrics.report.layout.numbers import axis_groups
-from hb_metrics.runs.finished_run import Run, read_prompts, read_shards
-from hb_metrics.runs.replies import replied_prompts
-from hb_metrics.runs.run_folder import PERPLEXITIES
+from hb_metrics.run.finished_run import Run, read_prompts, read_shards
+from hb_metrics.run.replies import replied_prompts
+from hb_metrics.run.run_folder import PERPLEXITIES
 from hb_metrics.stats.generalising import Generalised, Influences, Over, generalised, pair_share_influences
 
 

@@ -4,15 +4,15 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from hb_metrics.layout import paper
+from hb_metrics.layout.figure import Figure, by_part
+from hb_metrics.layout.numbers import axis_label, count
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.likelihood.figures import ADJUSTED, figures
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
-from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.figure import Figure, by_part
-from hb_metrics.report.layout.numbers import axis_label, count
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.run_record import measure_of
+from hb_metrics.run.run_record import measure_of
 
 NUM_EXTREMES = 3
 

@@ -1,7 +1,7 @@
 from typing import Any
 
-from hb_metrics.report.layout.numbers import axis_label
-from hb_metrics.report.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, Plot, plot, scatter, shortened
+from hb_metrics.layout.numbers import axis_label
+from hb_metrics.layout.plots import BLUE, GREY, ORANGE, ORANGE_TEXT, Plot, plot, scatter, shortened
 
 
 def perplexity_figure(perplexity: dict[str, Any], template: str, measure: str) -> Plot:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.likelihood_bias.mann_whitney import pairwise_mann_whitney
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, pair_share_change
-from hb_metrics.report.layout.numbers import axis_groups
-from hb_metrics.runs.finished_run import PAIRS_REASON, Run, has_pairs_of_terms, read_prompts, read_shards
-from hb_metrics.runs.replies import replied_prompts
-from hb_metrics.runs.run_folder import PERPLEXITIES, PROMPTS_FILE
+from hb_metrics.run.finished_run import PAIRS_REASON, Run, has_pairs_of_terms, read_prompts, read_shards
+from hb_metrics.run.replies import replied_prompts
+from hb_metrics.run.run_folder import PERPLEXITIES, PROMPTS_FILE
 from hb_metrics.stats.bias_values import descriptor_codes
 from hb_metrics.stats.inputs import text_codes
 

@@ -1,9 +1,9 @@
 from typing import Any
 
 from hb_dataset.prompt_table import descriptor_noun_spans
-from hb_metrics.inference.engines.engine import LikelihoodRequests, Plan
+from hb_metrics.collect.engines.engine import LikelihoodRequests, Plan
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.runs.run_folder import PERPLEXITIES
+from hb_metrics.run.run_folder import PERPLEXITIES
 
 
 def plan(task: Task, files: None) -> Plan:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
-from hb_metrics.runs.run_record import classifier_name, public_name, reply_settings, tag_and_cue
+from hb_metrics.run.run_record import classifier_name, public_name, reply_settings, tag_and_cue
 
 
 class Offensiveness(Measurement):
@@ -15,6 +15,22 @@ class Offensiveness(Measurement):
     options = OffensivenessOptions
     by_default = True
     tasks = ("offensive_replies",)
+
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.offensiveness.work import collect, describe, plan
+
+        return Collector(plan, describe, collect)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.offensiveness.compute import compute
+        from hb_metrics.measurements.offensiveness.figures import figures
+        from hb_metrics.measurements.offensiveness.generalised import generalise
+        from hb_metrics.measurements.offensiveness.page import report
+        from hb_metrics.measurements.offensiveness.run_changes import changes
+
+        return Parts(compute, figures, report, changes, generalise=generalise)
 
     def figure_settings(self, results: Mapping[str, Any]) -> list[str]:
         classifier = classifier_name(results["run"], "offensiveness_classifier")

@@ -7,15 +7,15 @@ import numpy as np
 from hb_metrics.measurements.turn_shares import turn_shares
 from hb_metrics.offensiveness.averages import offensiveness
 from hb_metrics.reply_checks.refusal_shares import reply_shares
-from hb_metrics.runs.finished_run import Run, read_prompts, read_turns, read_vectors, stored_shards
-from hb_metrics.runs.replies import (
+from hb_metrics.run.finished_run import Run, read_prompts, read_turns, read_vectors, stored_shards
+from hb_metrics.run.replies import (
     FlaggedReplies,
     Replies,
     answered_replies,
     chosen_replies,
     whole_prompts,
 )
-from hb_metrics.runs.run_folder import OFFENSIVENESS, turn_folder
+from hb_metrics.run.run_folder import OFFENSIVENESS, turn_folder
 
 
 def compute(run: Run) -> dict[str, Any]:

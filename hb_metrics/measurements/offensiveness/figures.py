@@ -1,10 +1,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.layout import paper
+from hb_metrics.layout.figure import Figure, Number, pair
+from hb_metrics.layout.numbers import axis_label, count, slot
 from hb_metrics.measurements.turn_shares import turn_share_figures
-from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.figure import Figure, Number, pair
-from hb_metrics.report.layout.numbers import axis_label, count, slot
 
 TURNS = "Offensive replies"
 AXES, TEMPLATES = "Offensive texts by axis", "Offensiveness of prompts by template"

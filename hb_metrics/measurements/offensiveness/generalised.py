@@ -1,6 +1,6 @@
 from hb_metrics.measurements.generalised_shares import generalised_shares
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.run.finished_run import Run
 from hb_metrics.stats.generalising import Generalised, Over
 
 

@@ -3,14 +3,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hb_metrics.inference.classifiers.presets import suggested
+from hb_metrics.collect.classifiers.presets import suggested
+from hb_metrics.layout import paper
+from hb_metrics.layout.figure import by_part
+from hb_metrics.layout.numbers import counted, term_names
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, TURNS, figures
-from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.layout.numbers import counted, term_names
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
 
 NUM_EXTREMES = 10
 

@@ -3,10 +3,10 @@ import numpy as np
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
-from hb_metrics.runs.finished_run import Run, read_stored_replies, read_vectors
-from hb_metrics.runs.replies import FlaggedReplies, Replies, answered_replies
-from hb_metrics.runs.run_folder import OFFENSIVENESS
-from hb_metrics.runs.run_record import cue_of
+from hb_metrics.run.finished_run import Run, read_stored_replies, read_vectors
+from hb_metrics.run.replies import FlaggedReplies, Replies, answered_replies
+from hb_metrics.run.run_folder import OFFENSIVENESS
+from hb_metrics.run.run_record import cue_of
 
 
 def changes(first: Run, second: Run) -> FigureChanges:

@@ -1,12 +1,12 @@
 from typing import Any
 
-from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
-from hb_metrics.inference.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
+from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
+from hb_metrics.collect.classifiers.offensive import ROWS_PER_SHARD, load_offensiveness_classifier
 from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.offensiveness.options import OffensivenessOptions
-from hb_metrics.runs.finished_run import read_turns
-from hb_metrics.runs.replies import whole_prompts
-from hb_metrics.runs.run_folder import OFFENSIVENESS, turn_folder
+from hb_metrics.run.finished_run import read_turns
+from hb_metrics.run.replies import whole_prompts
+from hb_metrics.run.run_folder import OFFENSIVENESS, turn_folder
 
 
 def plan(task: Task, files: None) -> Classifier:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.reddit.options import RedditOptions
 
 if TYPE_CHECKING:
@@ -17,6 +17,20 @@ class RedditBias(Measurement):
     options = RedditOptions
     has_own_prompts = True
     needs = ("weights",)
+
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.reddit.work import collect, describe, plan, read_files
+
+        return Collector(plan, describe, collect, read_files)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.reddit.compute import compute
+        from hb_metrics.measurements.reddit.figures import figures
+        from hb_metrics.measurements.reddit.page import report
+
+        return Parts(compute, figures, report)
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
         from hb_metrics.measurements.reddit.figures import GATE

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from hb_dataset.reddit_bias import SIDES
 from hb_metrics.language_model_bias.paired_test import language_model_bias
-from hb_metrics.runs.finished_run import Run, stored_shards
+from hb_metrics.run.finished_run import Run, stored_shards
 
 SPLIT = "test"
 REDDIT = "reddit"  # the folder of the shards

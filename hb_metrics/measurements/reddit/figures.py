@@ -1,8 +1,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report.layout.figure import Figure, Number
-from hb_metrics.report.layout.numbers import axis_label, count
+from hb_metrics.layout.figure import Figure, Number
+from hb_metrics.layout.numbers import axis_label, count
 
 GATE = "stereotyped_side_likelier"  # the name in --fail_above is followed by the bias type
 SHARES = "Stereotyped side likelier by bias type"

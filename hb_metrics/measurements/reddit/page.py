@@ -3,11 +3,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from hb_metrics.layout.figure import Figure, by_part
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.reddit.figures import SHARES, bias_type_label, figures
-from hb_metrics.report.layout.figure import Figure, by_part
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
 
 
 def report(results: Mapping[str, Any]) -> Report:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.measurement import Collector, Measurement, Parts
 from hb_metrics.measurements.regard.options import RegardOptions
-from hb_metrics.runs.run_record import classifier_name
+from hb_metrics.run.run_record import classifier_name
 
 if TYPE_CHECKING:
     from hb_metrics.measurements.settings import Settings
@@ -18,6 +18,20 @@ class Regard(Measurement):
     options = RegardOptions
     has_own_prompts = True
     needs = ("replies", "weights")
+
+    @property
+    def collector(self) -> Collector:
+        from hb_metrics.measurements.regard.work import collect, describe, plan, read_files
+
+        return Collector(plan, describe, collect, read_files)
+
+    @property
+    def parts(self) -> Parts:
+        from hb_metrics.measurements.regard.compute import compute
+        from hb_metrics.measurements.regard.figures import figures
+        from hb_metrics.measurements.regard.page import report
+
+        return Parts(compute, figures, report)
 
     def gate_names(self, settings: "Settings") -> tuple[str, ...]:
         from hb_metrics.measurements.regard.figures import gate_name

@@ -12,9 +12,9 @@ from hb_dataset.structures import FIXED_STRUCTURE
 from hb_metrics.measurements.regard.paraphrase_checks import REASONS
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
-from hb_metrics.runs.finished_run import Run, read_run_table, read_vectors, stored_shards, stored_table
-from hb_metrics.runs.replies import verdicts
-from hb_metrics.runs.run_folder import PROMPTS_FILE
+from hb_metrics.run.finished_run import Run, read_run_table, read_vectors, stored_shards, stored_table
+from hb_metrics.run.replies import verdicts
+from hb_metrics.run.run_folder import PROMPTS_FILE
 
 REGARD = "regard"  # the folder of the shards
 # The subfolders of `REGARD`.

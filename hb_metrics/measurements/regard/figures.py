@@ -2,8 +2,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.report.layout.figure import Figure, Number, pair
-from hb_metrics.report.layout.numbers import count
+from hb_metrics.layout.figure import Figure, Number, pair
+from hb_metrics.layout.numbers import count
 
 FIXED = "fixed prompts"
 GROUPS = "Regard by group"

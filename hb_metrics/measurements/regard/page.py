@@ -3,14 +3,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hb_metrics.inference.classifiers.presets import suggested
+from hb_metrics.collect.classifiers.presets import suggested
+from hb_metrics.layout.figure import Figure, Number, by_part, missing_intervals
+from hb_metrics.layout.numbers import count, counted
+from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.plots import figures_plot
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names, sides
 from hb_metrics.regard_bias.structure_results import ALL_PAIRS, K
-from hb_metrics.report.layout.figure import Figure, Number, by_part, missing_intervals
-from hb_metrics.report.layout.numbers import count, counted
-from hb_metrics.report.layout.parts import Report, Section
-from hb_metrics.report.layout.plots import figures_plot
-from hb_metrics.report.layout.rendering import render
 
 UNDECIDED = "undecided"
 

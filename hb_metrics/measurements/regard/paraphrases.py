@@ -21,13 +21,13 @@ from transformers import PreTrainedTokenizerBase
 
 from hb_dataset.prompt_groups import PromptGroup
 from hb_dataset.structures import FIXED_STRUCTURE, parse_of, read_structures, read_verb_phrases
-from hb_metrics.inference.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens
-from hb_metrics.inference.models.loading import LoadedModel
-from hb_metrics.inference.models.quantization import is_exact
-from hb_metrics.inference.replies.decoding_settings import Decoded, Decoding
-from hb_metrics.inference.replies.decoding_shards import DecodingPlan, decode_into_shards
-from hb_metrics.inference.replies.trials import decoding_paths
+from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
+from hb_metrics.collect.replies.decoding_shards import DecodingPlan, decode_into_shards
+from hb_metrics.collect.replies.trials import decoding_paths
 from hb_metrics.measurements.regard.paraphrase_checks import check_paraphrase
+from hb_metrics.models.contexts import EndTokens, check_lengths, encode_rendered, end_tokens
+from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.quantization import is_exact
 
 SEPARATOR = "<sep>"
 NUM_BEAMS = 4

@@ -7,12 +7,10 @@ import pyarrow as pa
 from hb_dataset.prompt_groups import PromptGroup, find_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_dataset.vocabulary import read_vocabulary
-from hb_metrics.inference.classifiers.censoring import mask_groups
-from hb_metrics.inference.classifiers.classifier import Classifier, classify_into_shards
-from hb_metrics.inference.classifiers.regard import load_regard_classifier
-from hb_metrics.inference.devices import input_device
-from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards
+from hb_metrics.collect.classifiers.censoring import mask_groups
+from hb_metrics.collect.classifiers.classifier import Classifier, classify_into_shards
+from hb_metrics.collect.classifiers.regard import load_regard_classifier
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
 from hb_metrics.measurements.measurement import Task, classifier_record
 from hb_metrics.measurements.regard.compute import CONTINUATIONS, PARAPHRASES, REGARD, REGARD_PROBABILITIES
 from hb_metrics.measurements.regard.continuations import (
@@ -28,7 +26,9 @@ from hb_metrics.measurements.regard.paraphrases import (
     plan_paraphrases,
 )
 from hb_metrics.measurements.settings import Settings
-from hb_metrics.runs.run_folder import PROMPTS_FILE, write_table
+from hb_metrics.models.devices import input_device
+from hb_metrics.models.loading import LoadedModel, load_model
+from hb_metrics.run.run_folder import PROMPTS_FILE, write_table
 
 Groups = tuple[tuple[PromptGroup, ...], dict[str, tuple[str, str]]]  # the groups and the pairs
 _NO_SPACE_BEFORE = (".", ",", ";", ":", "!", "?", "'", "’", ")", "…")

@@ -18,13 +18,13 @@ import pyarrow as pa
 from transformers import pipeline
 
 from hb_dataset import load_table
-from hb_metrics.inference.models.contexts import EndTokens, end_tokens, reply_text
-from hb_metrics.inference.models.loading import LoadedModel, load_model
-from hb_metrics.inference.models.sources import EMBEDDED
-from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards
-from hb_metrics.inference.replies.prompt_replies import plan_replies
-from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
+from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.models.contexts import EndTokens, end_tokens, reply_text
+from hb_metrics.models.loading import LoadedModel, load_model
+from hb_metrics.models.sources import EMBEDDED
 from tests.benchmarks.row import OURS, Row, Side
 from tests.hb_metrics.conftest import encode_contexts
 

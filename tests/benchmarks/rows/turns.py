@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from hb_dataset import load_table
-from hb_metrics.inference.engines.local import LocalEngine
-from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.models.loading import load_model
-from hb_metrics.inference.models.sources import EMBEDDED
-from hb_metrics.inference.replies.cues import prompts_for_cue, read_questions
-from hb_metrics.inference.replies.decoding_shards import KeptStates
-from hb_metrics.inference.replies.presets import decoding_preset
-from hb_metrics.inference.replies.requests import ReplyRequests, make_requests
-from hb_metrics.inference.replies.turns import next_turn, with_follow_ups
+from hb_metrics.collect.engines.local import LocalEngine
+from hb_metrics.collect.replies.cues import prompts_for_cue, read_questions
+from hb_metrics.collect.replies.decoding_shards import KeptStates
+from hb_metrics.collect.replies.presets import decoding_preset
+from hb_metrics.collect.replies.requests import ReplyRequests, make_requests
+from hb_metrics.collect.replies.turns import next_turn, with_follow_ups
+from hb_metrics.models.chats import ChatOptions
+from hb_metrics.models.loading import load_model
+from hb_metrics.models.sources import EMBEDDED
 from tests.benchmarks.row import OURS, Row, Side
 
 CONVERSATIONS = 48

@@ -57,8 +57,8 @@ def nothing_left_open():
 @pytest.fixture(scope="session")
 def embedded_run(asked, tmp_path_factory):
     """The results of `measure.py` for the embedded model, greedily decoded; for tests marked `long`."""
-    from hb_metrics.arguments import settings_of
-    from hb_metrics.measuring import measure
+    from hb_metrics.command.arguments import settings_of
+    from hb_metrics.command.measuring import measure
 
     folder = tmp_path_factory.mktemp("run")
     options = {**asked, "decoding": "greedy", "max_new_tokens": 24, "output_dir": str(folder)}

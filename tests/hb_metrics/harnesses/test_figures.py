@@ -4,7 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hb_metrics.arguments import settings_of
+from hb_metrics.collect.classifiers.classifier import Classification, Classifier
+from hb_metrics.command.arguments import settings_of
+from hb_metrics.command.export_prompts import requested
+from hb_metrics.command.planning import read_prompts
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     Classifiers,
@@ -14,13 +17,10 @@ from hb_metrics.harnesses.figures import (
     offensiveness_figures,
 )
 from hb_metrics.harnesses.prompt_rows import prompt_rows
-from hb_metrics.inference.classifiers.classifier import Classification, Classifier
 from hb_metrics.measurements.generation.results import generation_results
 from hb_metrics.measurements.likelihood.compute import likelihood_results
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
-from hb_metrics.runs.exported_prompts import requested
-from hb_metrics.runs.planning import read_prompts
-from hb_metrics.runs.replies import Replies
+from hb_metrics.run.replies import Replies
 from tests.hb_metrics.harnesses import expected
 
 LABELS = ("Kind", "Curious", "Hateful")

@@ -4,10 +4,10 @@ import shutil
 import numpy as np
 import pytest
 
+from hb_metrics.command.report import main as report
 from hb_metrics.human_eval import analyse, export
 from hb_metrics.human_eval.study import read_study
-from hb_metrics.report.__main__ import main as report
-from hb_metrics.report.layout import paper
+from hb_metrics.layout import paper
 from tests.hb_metrics.human_eval.made_runs import small_prompts, write_run
 from tests.hb_metrics.human_eval.made_study import answers, attentive, write_lines
 from tests.hb_metrics.made_results import add_dialogue, read_results, write_results

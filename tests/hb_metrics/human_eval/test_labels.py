@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
+from hb_metrics.collect.judges.rubric import Rubric
+from hb_metrics.command import calibrate
+from hb_metrics.command.report import main as report
 from hb_metrics.human_eval import labels
 from hb_metrics.human_eval.calibration import CALIBRATIONS
 from hb_metrics.human_eval.instruments import read_instrument
 from hb_metrics.human_eval.label_study import allocate, draw_labels, read_label_study
 from hb_metrics.human_eval.page import label_page
-from hb_metrics.inference.judges.rubric import Rubric
-from hb_metrics.report import calibrate
-from hb_metrics.report.__main__ import main as report
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.run_folder import REFUSALS_FILE, write_table
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.run_folder import REFUSALS_FILE, write_table
 from tests.hb_metrics.browser import open_browser
 from tests.hb_metrics.human_eval.made_runs import write_run
 from tests.hb_metrics.human_eval.made_study import write_lines

@@ -18,7 +18,7 @@ from hb_metrics.identity_leakage.leakage import (
 from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
-CLASSIFIERS = Path(hb_metrics.__file__).parent / "inference" / "classifiers"
+CLASSIFIERS = Path(hb_metrics.__file__).parent / "collect" / "classifiers"
 SENTENCES = ["I met {noun_phrase}.", "You are {noun_phrase}, then."]
 WORDS = ("red", "green", "blue", "tall")
 
@@ -53,7 +53,7 @@ def random_classifier(seed=0, styles=5):
 
 @pytest.mark.long
 def test_the_card_of_the_embedded_classifier_has_its_leakage():
-    from hb_metrics.inference.classifiers.styles import load_style_classifier
+    from hb_metrics.collect.classifiers.styles import load_style_classifier
 
     terms = named_people(read_version("v1.0"))
     table = leakage_table(load_style_classifier("embedded").probabilities, terms, shipped_sentences())

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from hb_metrics.arguments import settings_of
-from hb_metrics.inference.engines.local import LocalEngine
-from hb_metrics.runs.planning import choose_measurements
+from hb_metrics.collect.engines.local import LocalEngine
+from hb_metrics.command.arguments import settings_of
+from hb_metrics.command.planning import choose_measurements
 
 
 def chosen(kind, **options):

@@ -1,49 +1,133 @@
+"""Decisions in replies: ordinary ones are read, and no other reply is taken for one."""
+
+import time
+
 import pytest
 
 from hb_metrics.reply_checks.answers import read_choice, read_number
 
-YES = ["yes", "no"]
+YES, LOAN, LETTERS, SCALE = (
+    ["yes", "no"],
+    ["approve", "do not approve", "approve later"],
+    ["A", "B", "C"],
+    list("12345"),
+)
+# Replies by the option that they state.
+CHOICES = [
+    (
+        YES,
+        "yes",
+        "Yes|yes.|YES!| yes\n|“Yes”|'yes'|**Yes**|_yes_|`Yes`|## Yes|- Yes|(Yes)|**Yes**, please invite her."
+        "|Yes, she should be hired because no one is better.|Yes: no doubts.|YES — she has the experience"
+        "|Yes \u2013 invite her|Yes\n\nNo applicant has more years.|Y\u200bes|\u2705 Yes|\uff39\uff45\uff53\u3002"
+        "|Yes！|Yes because she is not late|Yes she should!|Yes. If you ask, I can say more.|Sure! Yes, hire her."
+        "|Overall, I would say yes|I'd say yes.|I think the answer is yes.|It's a yes from me.|Answer: yes"
+        '|**Answer:** Yes.|My final answer: yes|Decision - yes|{"answer": "Yes"}'
+        '|```json\n{"final_answer": "yes", "reason": "no gaps"}\n```|She is fit.\nFinal answer: Yes|Hm.\n\n**Yes**',
+    ),
+    (
+        YES,
+        "no",
+        "No|No. The applicant has no licence.|No, I would not invite Emily.|The answer is: No|No, because yes-men"
+        "|No, I cannot recommend her.|\\boxed{no}|Based on this, the answer is no.|So no.|No (yes-men apply)",
+    ),
+    (
+        YES,
+        None,
+        "I refuse to say yes|It would be wrong to answer yes|Unlikely to be yes|Hardly a yes|Yes? Hardly."
+        "|no-brainer: yes|I would not say yes|Yes and no|Yes or no?|Yes/No|yes, no|Yes. No.|Yes, or rather no"
+        "|It depends: yes for some, no for others|No option fits|I have no idea|Nobody knows||yes-man|Noon"
+        "|Yes, if she pays.|Yes, but only if she pays|Yes, maybe|Yes. Hardly.|Yes... not|No, unless she pays"
+        "|Maybe yes|Probably yes|I doubt the answer is yes|The answer is not yes|The answer isn't yes."
+        "|If she had a degree, I would say yes.|I would say yes, but she has no degree.|I can't say yes"
+        "|Never say yes.|Yes. On second thought, wait.|Yes. I mean, no.|No, as an AI I have no views."
+        "|No. I cannot make that decision.|Answer: yes\nFinal answer: no|Some would say yes|Yes is wrong|Yes?"
+        '|No problem at all|~~Yes~~ No|{"answer": "yes", "decision": "no"}|{"she": "yes", "he": "no"}'
+        "|Answer only with yes or no. Hm.",
+    ),
+    (
+        LOAN,
+        "approve",
+        "Approve|approve.|I'd approve the loan.|We approve.|Approve Emily's loan.|Approve this: she pays."
+        "|I recommend that we approve the loan because she pays with care.|Decision: approve|**Approve** - she pays",
+    ),
+    (
+        LOAN,
+        "do not approve",
+        "Do not approve.|Do not approve, she is late.|I do not approve|DO NOT\xa0APPROVE the loan.",
+    ),
+    (LOAN, "approve later", "Approve later, once the papers are there.|I'd approve\xa0later."),
+    (
+        LOAN,
+        None,
+        "Don't approve.|I would not approve it.|I cannot approve this.|Never approve.|Approve or do not approve?"
+        "|Approve the loan with conditions|Approve it if she pays|Approved?|Disapprove|Approve only a part"
+        "|I disapprove",
+    ),
+    (LETTERS, "A", "A|a|(A)|A)|A.|[A]|A: she pays|Option A|The correct answer is (A).|I choose option A, not B or C"),
+    (LETTERS, "B", 'B. A deaf woman can do it.|**B**|b) It is a fair offer|{"choice": "B"}|I would go with B'),
+    (LETTERS, None, "A deaf woman can do it.|A or B|Not A|A, B|A+|Neither A nor B.|A-level|Vitamin C|A’s are rare|D"),
+    (SCALE, "4", "4|4.|4 - Agree|4: she is fit|I'd give it a 4.|I would rate her 4|Rating: 4|**4**|4) fit|４"),
+    (SCALE, None, "4.5|4/5|14|-4|4 or 5|3-4|at least 4|4th|6|1. She is fit.\n2. She pays.|not 4|4+"),
+    (["-1", "0", "1"], "1", "1"),
+    (["-1", "0", "1"], "-1", "-1|−1."),
+    (["A", "A*"], "A*", "A*"),
+    (["👍", "👎"], "👎", "👎"),
+]
+
+
+@pytest.mark.parametrize(("options", "stated", "replies"), CHOICES)
+def test_a_choice_is_read_only_if_it_is_stated(options, stated, replies):
+    each = replies.split("|")
+    assert {reply: read_choice(reply, options) for reply in each} == dict.fromkeys(each, stated)
+
+
+# Replies by the number that they state on a scale to 100, or else to 1,000,000.
+NUMBERS = {
+    70: "70|70.|**70**|70 %|70%, because she is fit|Answer: 70.|Score = 70|70/100|I'd say 70 out of 100."
+    "|70 (out of 100)|７０|７０％|I would give this woman a 70.|My rating is 70|about 70|~70|70 points"
+    "|I'd estimate around 70%.|Likelihood: 70 percent|+70|70.0|On a scale of 0 to 100, I'd say 70."
+    "|70, and I mean 70.|7\u200b0|70\n\nShe has 5 years.|She has 5 years.\nFinal answer: 70|- 70"
+    '|{"score": 70, "reason": "5 years"}|Score - 70|(70)|“70”|٧٠',
+    7.5: "7.5|7,5|7.50|I'd say 7.5.|**Answer:** 7,5",
+    0.125: "0.125|0,125",
+    3: "3 of 100|3",
+    70_000: "$70,000|70,000|70 000|70\u202f000|70'000|70\u2019000 CHF|EUR 70,000.00|70.000,00 \u20ac|US$70,000"
+    "|$ 70,000 per year|￥70,000|Her salary should be £70,000.|I'd offer $70,000, because she is fit."
+    "|70000 dollars a year",
+    150_000: "1,50,000|150,000",
+}
+NOT_NUMBERS = (
+    "none||7/10|7 out of 10|7 out of ten|seven of 10|one in 10|60-70|60–70|between 60 and 70|60 to 70|60 or 70|70; 80"
+    "|70, 80|70+|> 70|≥70|at least 70|more than 70|up to 70|70 or more|not 70|I would not say 70."
+    "|I can't give her 70.|70?|70, if she pays|70. Or maybe 80|120|1,000|$70,000|1'000|70.000|70.000,50|-5|−5|-$5|v2"
+    "|70k|7e1|70th|7-year|½|7½|10²|1.5 million|70 thousand|1.2.2024|10:30|2024-05-01|She has 5 years of experience."
+    "|5 years of work make her a good candidate|1. She is fit.\n2. She pays.|70. She has 5 years.|#7|No. 7"
+    "|On a scale of 0 to 10, I'd say 7.|70 on second thought|~~60~~ 70|Score: 7/10|70. As an AI, I cannot judge."
+)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_number_is_read_if_it_is_the_only_one(number):
+    replies = NUMBERS[number].split("|")
+    high = 100 if number <= 100 else 10**6
+    assert {reply: read_number(reply, 0, high) for reply in replies} == dict.fromkeys(replies, number)
+
+
+def test_what_may_be_another_number_is_not_read():
+    replies = NOT_NUMBERS.split("|")
+    assert {reply: read_number(reply, 0, 100) for reply in replies} == dict.fromkeys(replies)
+    assert [read_number(reply, 0, 10**6) for reply in ("70.000", "70k", "1.5 million", "70,00,0")] == [None] * 4
+    assert (read_number("0.7", 0, 1), read_number("0.7%", 0, 1), read_number("1%", 0, 1)) == (0.7, None, None)
+    assert [read_number(reply, -10, 10) for reply in ("-5", "−5.5", "Score: -5")] == [-5, -5.5, -5]
 
 
 @pytest.mark.parametrize(
-    ("reply", "option"),
-    [
-        ("Yes", "yes"),
-        ("yes.", "yes"),
-        ("**Yes**, please invite her.", "yes"),
-        ("The answer is: No", "no"),
-        ("My final answer: yes", "yes"),
-        ("No, I would not invite Emily.", "no"),
-        ("I would say yes", "yes"),
-        ("YES — she has the experience", "yes"),
-        ("I would not say yes", None),
-        ("Yes and no", None),
-        ("It depends: yes for some, no for others", None),
-        ("No option fits", None),
-        ("I have no idea", None),
-        ("Nobody knows", None),
-        ("I can't help with that.", None),
-        ("", None),
-    ],
+    "part", ["1", "1,", "a ", " ", "yes ", "no, ", "the ", "i would ", "1 000", "(", "\n", "*", "'", "- "]
 )
-def test_a_choice_is_read_only_if_it_is_stated(reply, option):
-    assert read_choice(reply, YES) == option
-
-
-def test_longer_options_are_not_their_beginnings():
-    options = ["approve", "approve later", "reject"]
-    assert read_choice("Approve later, once the papers are there.", options) == "approve later"
-    assert read_choice("I'd approve\u00a0later.", options) == "approve later"
-    assert read_choice("We approve.", options) == "approve"
-    assert read_choice("approve or reject?", options) is None
-
-
-@pytest.mark.parametrize(
-    ("reply", "number"),
-    [
-        *(("70", 70), ("I'd say 70 out of 100.", 70), ("70/100", 70), ("70 %", 70), ("7.5", 7.5), ("3 of 100", 3)),
-        *(("between 60 and 70", None), ("120", None), ("-5", None), ("none", None), ("v2", None)),
-    ],
-)
-def test_a_number_is_read_only_if_it_is_the_only_one(reply, number):
-    assert read_number(reply, 0, 100) == number
+def test_long_replies_are_read_in_no_time(part):
+    started = time.process_time()
+    for reply in (part * 4_000, f"Yes{part * 4_000}"):
+        read_choice(reply, YES)
+        read_number(reply, 0, 100)
+    assert time.process_time() - started < 1

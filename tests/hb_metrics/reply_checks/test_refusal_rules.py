@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hb_metrics.inference.models.contexts import PERSONAS_FILE, read_personas
+from hb_metrics.models.contexts import PERSONAS_FILE, read_personas
 from hb_metrics.reply_checks.refusal_rules import OPENING, RULES_FILE, match_rules, plain_text, read_refusal_rules
 
 FOLDER = Path(__file__).parent

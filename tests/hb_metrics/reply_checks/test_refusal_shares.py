@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from hb_metrics.reply_checks.refusal_shares import p_between_axes, p_between_descriptors, refusal_shares
-from hb_metrics.runs.replies import FlaggedReplies, Replies
+from hb_metrics.run.replies import FlaggedReplies, Replies
 from hb_metrics.stats.clusters import share_interval
 
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_metrics.measurements.likelihood.compute import likelihood_results
-from hb_metrics.runs.finished_run import read_prompts
+from hb_metrics.run.finished_run import read_prompts
 from tests.hb_metrics.made_results import (
     add_dialogue,
     full_run,

@@ -1,4 +1,4 @@
-"""`python -m hb_metrics.report`: which page it writes where, and what it refuses in one line."""
+"""`holistic-bias report`: which page it writes where, and what it refuses in one line."""
 
 import json
 import math
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from hb_cli.main import main as holistic_bias
-from hb_metrics.report.__main__ import main
+from hb_metrics.command.report import main
 from tests.hb_metrics.made_results import change_results, write_results
 from tests.hb_metrics.pages import check_sound, read_page
 

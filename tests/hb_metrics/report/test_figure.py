@@ -2,7 +2,7 @@
 
 import pytest
 
-from hb_metrics.report.layout.figure import Figure, missing_intervals, written, written_change, written_interval
+from hb_metrics.layout.figure import Figure, missing_intervals, written, written_change, written_interval
 
 
 @pytest.mark.parametrize(

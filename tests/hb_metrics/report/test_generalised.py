@@ -5,11 +5,11 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
+from hb_metrics.command.report import main
 from hb_metrics.measurements import GENERATION, LIKELIHOOD, MEASUREMENTS
 from hb_metrics.measurements.generation import generalised as of_generation
-from hb_metrics.report.__main__ import main
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.run_folder import PROMPTS_FILE
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.run_folder import PROMPTS_FILE
 from tests.hb_metrics.pages import check_sound, read_page
 
 
@@ -45,9 +45,9 @@ def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):
     assert [1000 * (each.value - each.noise) for each in values] == pytest.approx(expected)
     low, high = found["Full Gen Bias, debiased"].interval
     assert low < debiased["full_gen_bias"] < high
-    names = {figure.name for measurement in MEASUREMENTS[:3] for figure in measurement.figures(run.results)}
+    names = {figure.name for measurement in MEASUREMENTS[:3] for figure in measurement.parts.figures(run.results)}
     for measurement in MEASUREMENTS[:3]:
-        of_measurement = measurement.generalise(run, "terms")
+        of_measurement = measurement.parts.generalise(run, "terms")
         assert of_measurement
         for name, interval in of_measurement.items():
             if name in names and ", " not in name:
@@ -80,5 +80,5 @@ def test_pairs_of_terms_have_no_intervals_for_other_terms(folder, tmp_path):
         with pytest.raises(SystemExit, match=r"pairs of terms.*set --generalise to templates"):
             main([str(paired), "--generalise", over])
     for run, is_known in ((read_run(folder), True), (read_run(paired), False)):
-        assert ("Likelihood Bias" in LIKELIHOOD.changes(run, run).by_name) == is_known
-        assert ("Bias between nouns" in GENERATION.changes(run, run).by_name) == is_known
+        assert ("Likelihood Bias" in LIKELIHOOD.parts.changes(run, run).by_name) == is_known
+        assert ("Bias between nouns" in GENERATION.parts.changes(run, run).by_name) == is_known

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics.report.layout import paper
+from hb_metrics.layout import paper
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 
 

@@ -5,12 +5,12 @@ from html import unescape
 
 import pytest
 
+from hb_metrics.layout import numbers
+from hb_metrics.layout.figure import PLAIN, Figure, Number
+from hb_metrics.layout.plots import BREAK, figures_plot, plot, runs_plot, scatter
 from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
 from hb_metrics.measurements.generation.terms import Term
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
-from hb_metrics.report.layout import numbers
-from hb_metrics.report.layout.figure import PLAIN, Figure, Number
-from hb_metrics.report.layout.plots import BREAK, figures_plot, plot, runs_plot, scatter
 
 # None is longer than a label may be, so that nothing is cut out of them.
 LIVE = "<a href='//x.y'>z</a>"

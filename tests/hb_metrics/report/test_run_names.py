@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hb_metrics.report.run_names import run_names
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.run.finished_run import Run
 
 
 def runs_of(*described):

@@ -3,7 +3,7 @@
 import pytest
 
 from hb_dataset.dialogue_pairs import Dialogue, read_dialogue
-from hb_metrics.inference.models.loading import load_model
+from hb_metrics.models.loading import load_model
 from hb_train.tasks.response_data import encode_responses, split_pairs
 from hb_train.training.encoding import IGNORED
 from tests.hb_metrics.conftest import encode_contexts

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, f1_score
 
-from hb_metrics.inference.models.loading import load_model
+from hb_metrics.models.loading import load_model
 from hb_train.tasks.slot_value_classifier import binary_scores, collate, slot_value_classifier
 
 

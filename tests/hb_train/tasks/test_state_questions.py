@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from hb_metrics.inference.models.loading import load_model
+from hb_metrics.models.loading import load_model
 from hb_train.tasks.state_dialogues import StateTurn, read_state_turns, slot_ontology
 from hb_train.tasks.state_questions import SlotValue, encode_questions, slot_values
 

@@ -8,8 +8,8 @@ from datasets import Dataset
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hb_metrics.inference.models.chats import DEFAULT_CHAT, chat_messages
-from hb_metrics.inference.models.contexts import render_messages, with_tag
+from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.models.contexts import render_messages, with_tag
 from hb_train.training.encoding import (
     IGNORED,
     encode_rows,

@@ -9,7 +9,7 @@ import yaml
 from hb_dataset import load_table
 from hb_dataset.awareness import read_awareness
 from hb_dataset.versions import read_version
-from hb_metrics.inference.classifiers.censoring import mention_pattern
+from hb_metrics.collect.classifiers.censoring import mention_pattern
 from hb_train.tuning.own_rows import ANCHORS_FILE, draw_anchors
 from hb_train.tuning.swap import name_starts, shared_spans, stems, swap_term
 

@@ -15,8 +15,8 @@ from transformers.modeling_outputs import CausalLMOutput
 
 from hb_dataset.awareness import NEED, NEUTRAL, awareness_prompts, read_awareness
 from hb_dataset.yaml_lines import FaultsError
-from hb_metrics.arguments import settings_of
-from hb_metrics.inference.engines.local import LocalEngine
+from hb_metrics.collect.engines.local import LocalEngine
+from hb_metrics.command.arguments import settings_of
 from hb_metrics.measurements import AWARENESS
 from hb_metrics.measurements.awareness import work
 from hb_metrics.measurements.awareness.results import (
@@ -28,7 +28,7 @@ from hb_metrics.measurements.awareness.results import (
 )
 from hb_metrics.measurements.awareness.run_changes import changes, cluster_change
 from hb_metrics.measurements.measurement import Task
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.run.finished_run import Run
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer
 from tests.hb_metrics.made_results import run_record, some_prompts
 from tests.hb_metrics.pages import report_page
@@ -86,7 +86,7 @@ def said(rule, folder, number=NUMBER, **options):
     planned = work.plan(task, None)
     results = {"run": {**run_record(some_prompts()), **work.describe(planned)}}
     work.collect(task, planned)
-    results["awareness"] = json.loads(json.dumps(AWARENESS.compute(Run(folder, results))))
+    results["awareness"] = json.loads(json.dumps(AWARENESS.parts.compute(Run(folder, results))))
     return results
 
 
@@ -171,7 +171,7 @@ def test_thoughts_have_the_runs_limit_and_a_silent_model_is_named(tmp_path):
 
 def test_the_page_has_every_figure(planted, tmp_path):
     page = report_page(planted["hears"].results, tmp_path)
-    for figure in AWARENESS.figures(planted["hears"].results):
+    for figure in AWARENESS.parts.figures(planted["hears"].results):
         assert figure.name in page.text
         assert figure.shown in page.text
 

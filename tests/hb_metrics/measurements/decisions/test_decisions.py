@@ -11,7 +11,7 @@ import torch
 from hb_dataset.names import read_names
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics import load_run
-from hb_metrics.export_prompts import main as export
+from hb_metrics.command.export_prompts import main as export
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.decisions.figures import figures, verdict

@@ -10,7 +10,7 @@ from tests.hb_metrics.pages import report_page
 @pytest.mark.parametrize("interval", [(38.04, 1045.5), None])
 def test_the_page_and_the_figure_have_the_perplexity(interval, tmp_path):
     results = dialogue_run(41.26, interval)
-    (figure,) = DIALOGUE.figures(results)
+    (figure,) = DIALOGUE.parts.figures(results)
     page = report_page(results, tmp_path)
 
     assert (figure.value, figure.interval, figure.key) == (41.26, interval, "dialogue_perplexity")

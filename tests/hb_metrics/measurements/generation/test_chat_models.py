@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from hb_metrics.inference.models.chats import ChatOptions
-from hb_metrics.inference.replies.decoding_settings import Decoding
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards
-from hb_metrics.inference.replies.prompt_replies import plan_replies
-from hb_metrics.inference.replies.requests import make_requests
+from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
+from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.models.chats import ChatOptions
 from tests.hb_metrics.chat_models import (
     answer_to,
     thought_of,
@@ -22,7 +22,9 @@ GREEDY = Decoding(max_new_tokens=40)
 
 def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
     loaded = as_loaded(*trained_chat_model(style))
-    requests = make_requests(trained_prompts(), decoding=decoding, **{"extent": "whole"} | how)
+    requests = make_requests(
+        trained_prompts(), decoding=decoding, **{"extent": "whole", "max_reasoning_tokens": 64} | how
+    )
     plan = plan_replies(requests, loaded, context="chat")
     table = decode_into_shards(plan, loaded, folder, batch_size=batch_size)
     return plan, table.to_pylist()
@@ -33,12 +35,11 @@ def replies_of(style, folder, decoding=GREEDY, batch_size=None, **how):
 )
 def test_replies_are_answers_and_thoughts_are_kept_apart(style, tmp_path):
     prompts = trained_prompts().to_pylist()
-    plan, rows = replies_of(style, tmp_path / "whole")
+    _, rows = replies_of(style, tmp_path / "whole")
     assert [row["reply"] for row in rows] == [answer_to(prompt) for prompt in prompts]
     assert [row["reasoning"] for row in rows] == [thought_of(prompt).strip() for prompt in prompts]
     assert not any(row["truncated"] or row["reasoning_unclosed"] for row in rows)
     assert all(row["num_tokens"] < 40 and row["num_reasoning_tokens"] > 8 for row in rows)
-    assert plan.description()["max_reasoning_tokens"] == 2048
     assert replies_of(style, tmp_path / "by three", batch_size=3)[1] == rows  # and one by one at the end
 
     # Rules about lines, sentences and lengths are about the reply alone, and not about the thought before it.
@@ -78,15 +79,16 @@ def test_a_thought_that_does_not_end_is_no_reply(tmp_path):
 
 def test_thinking_can_be_turned_off(tmp_path):
     silent = ChatOptions({"enable_thinking": False})
-    plan, rows = replies_of("qwen3", tmp_path / "greedy", chat=silent)
+    plan, rows = replies_of("qwen3", tmp_path / "greedy", chat=silent, max_reasoning_tokens=None)
     assert [row["reply"] for row in rows] == [answer_to(prompt) for prompt in trained_prompts().to_pylist()]
     assert all(row["reasoning"] is None and row["num_reasoning_tokens"] == 0 for row in rows)
     assert plan.description()["max_reasoning_tokens"] == 0
     assert plan.description()["chat_template_kwargs"] == {"enable_thinking": False}
     beams = replace(GREEDY, num_beams=2)
-    assert [row["reply"] for row in replies_of("qwen3", tmp_path / "beams", beams, chat=silent)[1]] == [
-        row["reply"] for row in rows
-    ]
+    assert [
+        row["reply"]
+        for row in replies_of("qwen3", tmp_path / "beams", beams, chat=silent, max_reasoning_tokens=None)[1]
+    ] == [row["reply"] for row in rows]
     with pytest.raises(ValueError, match="beam search cannot separate a thought from a reply; set --decoding sample"):
         replies_of("qwen3", tmp_path / "thinking", beams)
     thinking, _ = replies_of("qwen3", tmp_path / "on")

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.arguments import parse_arguments
-from hb_metrics.inference.models.chats import ChatOptions, render_chats
-from hb_metrics.inference.replies.cues import cue_lines, cue_messages
+from hb_metrics.collect.replies.cues import cue_lines, cue_messages
+from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.command.planning import read_prompts
 from hb_metrics.measure import main
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.compared_cues import (
@@ -21,10 +21,10 @@ from hb_metrics.measurements.generation.compared_cues import (
     matched_groups,
     matched_terms,
 )
+from hb_metrics.models.chats import ChatOptions, render_chats
 from hb_metrics.report.comparison import write_comparison
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.planning import read_prompts
-from hb_metrics.runs.run_folder import STYLES
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.run_folder import STYLES
 from tests.hb_metrics.chat_models import (
     chat_tokenizer,
     trained_model,
@@ -107,7 +107,9 @@ def test_the_planted_effect_is_in_the_results_of_the_cue_that_is_heeded(runs):
         assert {row["prompt"].rpartition(" ")[2] for row in generation["shown_replies"]} == {QUESTION}
         assert f"cue {cue}" in GENERATION.figure_settings(results)
         assert GENERATION.variant(results)[-1] == f"cue {cue}"
-        notes = next(figure.notes for figure in GENERATION.figures(results) if figure.name == "Full Gen Bias, plain")
+        notes = next(
+            figure.notes for figure in GENERATION.parts.figures(results) if figure.name == "Full Gen Bias, plain"
+        )
         assert "8 prompts left out that cannot be the cue" in notes
 
 

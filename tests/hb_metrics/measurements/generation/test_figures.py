@@ -5,13 +5,13 @@ import re
 import pytest
 from scipy.stats import spearmanr
 
+from hb_metrics.layout import paper
+from hb_metrics.layout.figure import Figure, by_part, missing_intervals
+from hb_metrics.layout.numbers import axis_label, fixed
 from hb_metrics.measurements.generation import GENERATION, terms
 from hb_metrics.measurements.generation.figures import figures
 from hb_metrics.measurements.generation.page import frequency_section, generation_answer, rank_correlations
 from hb_metrics.measurements.generation.plots import frequency_figure
-from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.figure import Figure, by_part, missing_intervals
-from hb_metrics.report.layout.numbers import axis_label, fixed
 from hb_metrics.stats.intervals import FEW_REPLIES_REASON
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 from tests.hb_metrics.made_results import AXES, LABELS, full_run, generation_of, replies_to, some_prompts

@@ -5,10 +5,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from hb_metrics.inference.classifiers.censoring import masked_texts, term_mentioned
+from hb_metrics.collect.classifiers.censoring import masked_texts, term_mentioned
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.turn_figures import names_figure
-from hb_metrics.runs.replies import Replies
+from hb_metrics.run.replies import Replies
 from tests.hb_metrics.stats.coverage import coverage
 
 STYLES, QUESTIONS, REPLIES = 8, 6, 4

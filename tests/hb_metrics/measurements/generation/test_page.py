@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from hb_metrics.layout.numbers import fixed, slot
+from hb_metrics.layout.rendering import render
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.details import term_changes
 from hb_metrics.reply_checks.style_change import style_change
-from hb_metrics.report.layout.numbers import fixed, slot
-from hb_metrics.report.layout.rendering import render
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.replies import Replies
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.replies import Replies
 from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 from tests.hb_metrics.made_results import AXES, SORRY, full_run, write_run
 from tests.hb_metrics.pages import Page
@@ -29,7 +29,7 @@ def runs(tmp_path_factory):
 
 def details_of(folders):
     """The details of two runs, and their sections as one page."""
-    details = GENERATION.details(*map(read_run, folders), NAMES)
+    details = GENERATION.parts.details(*map(read_run, folders), NAMES)
     return details, Page(f"<main>{''.join(section.html for section in details.sections)}</main>")
 
 

@@ -2,13 +2,13 @@
 
 import pyarrow.parquet as pq
 
+from hb_metrics.layout.figure import by_part
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
 from hb_metrics.measurements.generation.results import refusals_results
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
-from hb_metrics.report.layout.figure import by_part
-from hb_metrics.runs.finished_run import read_run
-from hb_metrics.runs.replies import Replies
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run.replies import Replies
 from tests.hb_metrics.chat_models import trained_chat_model, trained_prompts, write_trained_vocabulary
 from tests.hb_metrics.pages import check_sound, read_page
 from tests.hb_metrics.runs_here import measure_here
@@ -41,7 +41,7 @@ def test_refusals_of_one_axis_show(tmp_path):
     table = {row[0]: [row[1], row[3].rstrip("*")] for row in page.table("Refusals by axis")[1:]}
     assert table == {"Ability": ["100.0%", "4 of 4"], "Age": ["0.0%", "0 of 4"]}
     assert "4 of 8 replies (50.0%;" in page.text
-    parts = by_part(GENERATION.figures(finished.results))
+    parts = by_part(GENERATION.parts.figures(finished.results))
     for p_value, named in ((0.2, False), (None, False), (0.01, True)):
         found = {"refusals": {"refusals": {**refusals, "p_between_axes": p_value}}}
         assert refusals_answer(found, parts).endswith("most often on ability (100.0%).") == named

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics.inference.classifiers.styles import clusters_for, load_style_classifier
+from hb_metrics.collect.classifiers.styles import clusters_for, load_style_classifier
 from hb_metrics.measurements.generation.results import bias_value_table, generation_results, style_means_table
-from hb_metrics.runs.replies import Replies, whole_prompts
+from hb_metrics.run.replies import Replies, whole_prompts
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 LABELS = ["Sympathetic", "Curious", "Happy", "Envious"]

@@ -11,9 +11,9 @@ import pytest
 
 from hb_metrics.measurements.generation import GENERATION
 from hb_metrics.measurements.generation.turn_figures import turn_sentences
-from hb_metrics.runs.run_folder import turn_folder
+from hb_metrics.run.run_folder import turn_folder
 from tests.hb_metrics.conftest import write_vocabulary
-from tests.hb_metrics.inference.served.stand_in import MODEL, StandIn, serving
+from tests.hb_metrics.models.served.stand_in import MODEL, StandIn, serving
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
 OWN = {
@@ -133,7 +133,7 @@ def test_the_planted_bias_is_in_the_figures_by_turn(name, runs):
     assert still in html.unescape(page)
     assert changed in page
     assert "turns-plot" in page
-    names = [figure.name for figure in GENERATION.figures(results)]
+    names = [figure.name for figure in GENERATION.parts.figures(results)]
     assert len(set(names)) == len(names)
 
 

@@ -7,18 +7,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from hb_dataset import load_table
-from hb_metrics import measuring
-from hb_metrics.arguments import parse_arguments
-from hb_metrics.inference.judges.rubric import NO_ANSWER, RUBRICS, read_rubric, recorded_rubric
-from hb_metrics.inference.judges.served import _tried
-from hb_metrics.inference.served import client
+from hb_metrics.collect.judges.rubric import NO_ANSWER, RUBRICS, read_rubric, recorded_rubric
+from hb_metrics.collect.judges.served import _tried
+from hb_metrics.command import measuring
+from hb_metrics.command.arguments import parse_arguments
 from hb_metrics.measurements.judge import work
 from hb_metrics.measurements.judge.compute import judged_results
+from hb_metrics.models.served import client
 from hb_metrics.report.changes import run_changes
-from hb_metrics.runs.finished_run import read_run, read_stored_replies, read_vectors
-from hb_metrics.runs.replies import Replies
-from tests.hb_metrics.inference.judges.toy_judges import StandInJudge, save_letters
-from tests.hb_metrics.inference.served.stand_in import MODEL, serving
+from hb_metrics.run.finished_run import read_run, read_stored_replies, read_vectors
+from hb_metrics.run.replies import Replies
+from tests.hb_metrics.collect.judges.toy_judges import StandInJudge, save_letters
+from tests.hb_metrics.models.served.stand_in import MODEL, serving
 from tests.hb_metrics.runs_here import analysed, refusal
 from tests.hb_metrics.test_killed_runs import Runs
 

@@ -3,10 +3,10 @@
 import pytest
 
 from hb_dataset import load_table
+from hb_metrics.layout.figure import by_part
+from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements import LIKELIHOOD
 from hb_metrics.measurements.likelihood.page import likelihood_answer, same_length_extremes
-from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.layout.numbers import axis_label
 from tests.hb_metrics.made_results import likelihood_run
 
 
@@ -17,7 +17,7 @@ def results():
 
 def test_figures_are_those_of_the_results(results):
     bias = results["likelihood"]["likelihood_bias"]
-    parts = by_part(LIKELIHOOD.figures(results))
+    parts = by_part(LIKELIHOOD.parts.figures(results))
     share, adjusted, effect, median = parts[""]
 
     assert (share.value, share.task, share.detail) == (bias["likelihood_bias"], "likelihood_bias", "of 780 tests")
@@ -38,7 +38,7 @@ def test_a_share_is_unknown_if_no_test_could_be_significant(results, all_axes):
     bias = results["likelihood"]["likelihood_bias"]
     numbers = {axis: number if all_axes or axis == "age" else 3 for axis, number in bias["num_tests_by_axis"].items()}
     bias = bias | {"num_tests_too_small": sum(numbers.values()), "num_tests_too_small_by_axis": numbers}
-    few = by_part(LIKELIHOOD.figures(results | {"likelihood": results["likelihood"] | {"likelihood_bias": bias}}))
+    few = by_part(LIKELIHOOD.parts.figures(results | {"likelihood": results["likelihood"] | {"likelihood_bias": bias}}))
     share, adjusted, effect, _ = few[""]
     assert (share.value is None) == (adjusted.value is None) == all_axes
     assert share.detail == f"of 780 tests, {sum(numbers.values())} with too few sentences to be significant"

@@ -1,18 +1,18 @@
 """Offensiveness: its figures are the numbers of results.json, and the page shows them beside the paper's."""
 
+from hb_metrics.command.gates import exceeded
+from hb_metrics.layout import paper
+from hb_metrics.layout.figure import by_part
+from hb_metrics.layout.numbers import axis_label, slot
 from hb_metrics.measurements import OFFENSIVENESS
 from hb_metrics.measurements.offensiveness.page import extremes
-from hb_metrics.report.layout import paper
-from hb_metrics.report.layout.figure import by_part
-from hb_metrics.report.layout.numbers import axis_label, slot
-from hb_metrics.runs.gates import exceeded
 from tests.hb_metrics.made_results import AXES, full_run
 
 
 def test_figures_are_those_of_the_results():
     results = full_run()
     prompts, replies = (results["offensiveness"][part] for part in ("prompts", "replies"))
-    parts = by_part(OFFENSIVENESS.figures(results))
+    parts = by_part(OFFENSIVENESS.parts.figures(results))
     of_replies, of_prompts = parts[""]
 
     assert (of_replies.value, of_prompts.value) == (replies["offensive_share"], prompts["offensive_share"])

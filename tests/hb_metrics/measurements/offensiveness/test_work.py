@@ -4,7 +4,7 @@ import numpy as np
 
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.offensiveness.averages import offensiveness
-from hb_metrics.runs.replies import Replies
+from hb_metrics.run.replies import Replies
 
 
 def test_averages_are_those_of_the_evaluate_module_and_cut_texts_are_counted():

@@ -2,9 +2,9 @@
 
 import pytest
 
+from hb_metrics.layout.figure import by_part
 from hb_metrics.measurements import REDDIT
 from hb_metrics.measurements.reddit.page import reddit_answer
-from hb_metrics.report.layout.figure import by_part
 from tests.hb_metrics.made_results import reddit_run, reddit_test
 
 
@@ -12,7 +12,7 @@ def test_figures_are_those_of_the_results():
     undefined = reddit_test() | dict.fromkeys(("t", "t_log", "p_value", "p_value_log"))
     results = reddit_run(race=reddit_test(-0.1), gender=undefined, religion1=reddit_test(-0.5))
     tests = results["reddit"]["by_bias_type"]
-    parts = by_part(REDDIT.figures(results))
+    parts = by_part(REDDIT.parts.figures(results))
     *of_logs, lmp = parts[""]
 
     labels = [figure.name.partition(", ")[2] for figure in of_logs]
@@ -40,7 +40,7 @@ def test_figures_are_those_of_the_results():
 )
 def test_the_answer_goes_by_the_test_on_logarithms(change, part):
     results = reddit_run(race=reddit_test(-0.5, **change))
-    parts = by_part(REDDIT.figures(results))
+    parts = by_part(REDDIT.parts.figures(results))
     answer = reddit_answer({"Race": results["reddit"]["by_bias_type"]["race"]}, parts[""][:-1], list(parts.values())[2])
     assert part in answer
 

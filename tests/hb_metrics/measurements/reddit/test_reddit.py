@@ -7,9 +7,10 @@ import math
 import pyarrow.parquet as pq
 import pytest
 
-from hb_metrics.arguments import settings_of
+from hb_metrics.command import planning
+from hb_metrics.command.arguments import settings_of
+from hb_metrics.command.planning import wanted_measurements
 from hb_metrics.language_model_bias.paired_test import language_model_bias
-from hb_metrics.runs.planning import wanted_measurements
 from tests.hb_metrics.runs_here import analysed, measure_here
 
 THINGS = ["tea", "chess", "old maps", "long walks", "loud music", "early trains"]
@@ -26,8 +27,7 @@ SWAPS = {"sister": "brother", "mother": "father", "girl": "boy"}
 
 def read_files(options):
     settings = settings_of(options)
-    for measurement in wanted_measurements(settings):
-        measurement.read_files(settings, None)
+    planning.read_files(settings, None, wanted_measurements(settings))
 
 
 def swapped(text):

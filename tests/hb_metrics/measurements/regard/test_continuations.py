@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from hb_dataset.structured_prompts import structured_prompt_table
-from hb_metrics.inference.models.contexts import EndTokens
-from hb_metrics.inference.replies import decoding_shards
-from hb_metrics.inference.replies.decoding_shards import decode_into_shards
-from hb_metrics.inference.replies.sampling import draw_keys
+from hb_metrics.collect.replies import decoding_shards
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
+from hb_metrics.collect.replies.sampling import draw_keys
 from hb_metrics.measurements.regard import continuations
 from hb_metrics.measurements.regard.continuations import (
     CONTINUATION_SCHEMA,
     draw_continuations,
     plan_continuations,
 )
-from tests.hb_metrics.inference.replies.noise_by_hand import draw_of_likeliest
+from hb_metrics.models.contexts import EndTokens
+from tests.hb_metrics.collect.replies.noise_by_hand import draw_of_likeliest
 from tests.hb_metrics.run_files import contents
 
 SEEDS = range(3)

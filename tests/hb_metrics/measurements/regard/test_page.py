@@ -2,11 +2,11 @@
 
 import pytest
 
+from hb_metrics.layout.figure import Figure, Number, by_part
 from hb_metrics.measurements import REGARD
 from hb_metrics.measurements.regard.page import verdict_sentences
 from hb_metrics.report.comparison import comparison_warnings, differing_settings
-from hb_metrics.report.layout.figure import Figure, Number, by_part
-from hb_metrics.runs.finished_run import Run
+from hb_metrics.run.finished_run import Run
 from tests.hb_metrics.made_results import GROUPS, PAIRS, regard_of, regard_run
 from tests.hb_metrics.pages import HOSTILE, report_page
 
@@ -23,7 +23,7 @@ def regard():
 
 def test_figures_are_those_of_the_results(regard):
     bias = regard["bias"]
-    parts = by_part(REGARD.figures(regard_run(regard)))
+    parts = by_part(REGARD.parts.figures(regard_run(regard)))
 
     assert [figure.name for figure in parts[""]] == [f"Regard gap, {name.capitalize()}" for name in PAIRS]
     for figure, (name, (advantaged, disadvantaged)) in zip(parts[""], PAIRS.items(), strict=True):
@@ -113,7 +113,7 @@ def test_a_sentence_says_whether_the_fixed_verdict_survives(fixed, structured, p
 )
 def test_gaps_of_other_groups_or_classifiers_are_not_comparable(regard, setting, value, part, tmp_path):
     runs = [regard_run(regard), regard_run(regard)]
-    assert REGARD.changes(*(Run(tmp_path, run) for run in runs)).reason is not None
+    assert REGARD.parts.changes(*(Run(tmp_path, run) for run in runs)).reason is not None
     runs[0]["run"]["regard"].setdefault(setting, "")
     runs[1]["run"]["regard"][setting] = value
     sentences = comparison_warnings(differing_settings([run["run"] for run in runs]), runs)

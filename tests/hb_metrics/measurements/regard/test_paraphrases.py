@@ -9,9 +9,9 @@ import transformers
 from hb_dataset.prompt_groups import read_groups
 from hb_dataset.structured_prompts import structured_prompt_table
 from hb_dataset.structures import read_structures
-from hb_metrics.inference.replies import decoding_shards
-from hb_metrics.inference.replies.decoding import decode
-from hb_metrics.inference.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies import decoding_shards
+from hb_metrics.collect.replies.decoding import decode
+from hb_metrics.collect.replies.decoding_settings import Decoding
 from hb_metrics.measurements.regard import paraphrases
 from hb_metrics.measurements.regard.compute import summary
 from hb_metrics.measurements.regard.paraphrase_checks import REASONS

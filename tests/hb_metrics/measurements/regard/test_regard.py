@@ -9,14 +9,14 @@ import pytest
 
 from hb_dataset.prompt_groups import find_groups
 from hb_dataset.structured_prompts import structured_prompt_table
-from hb_metrics.arguments import settings_of
-from hb_metrics.inference.classifiers.censoring import mask_groups
-from hb_metrics.inference.classifiers.regard import REGARDS, load_regard_classifier
-from hb_metrics.inference.judges.local import LocalJudge
+from hb_metrics.collect.classifiers.censoring import mask_groups
+from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifier
+from hb_metrics.collect.judges.local import LocalJudge
+from hb_metrics.command.arguments import settings_of
 from hb_metrics.measurements.regard import paraphrases
 from hb_metrics.measurements.regard.work import groups_and_pairs, whole_text
 from hb_metrics.regard_bias.regard_results import regard_bias
-from tests.hb_metrics.inference.judges.toy_judges import save_letters
+from tests.hb_metrics.collect.judges.toy_judges import save_letters
 from tests.hb_metrics.made_results import PAIRS
 from tests.hb_metrics.runs_here import analysed, measure_here
 

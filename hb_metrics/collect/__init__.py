@@ -1,0 +1,1 @@
+"""Asks models and classifiers, and writes their answers. Only this room and `models` import torch."""

@@ -1,0 +1,131 @@
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from hb_metrics.collect.shards import fill_shards, plan_row_shards
+from hb_metrics.collect.text_checks import check_texts
+from hb_metrics.collect.units import distinct
+
+# On two cores, an embedded classifier needs a few seconds for this many rows. Little work is lost if the run is killed.
+ROWS_PER_SHARD = 512
+PROBABILITIES = "probabilities"
+
+
+class Classification(NamedTuple):
+    """The result of a classifier.
+
+    Attributes:
+        probabilities: [texts, labels] float64
+        truncated: [texts] Whether the text was too long and therefore cut.
+    """
+
+    probabilities: np.ndarray
+    truncated: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classifier:
+    """A loaded classifier.
+
+    Attributes:
+        digest: The Hub commit, or a SHA-256 digest of the classifier's files.
+        source_labels: The model's own labels, from which `labels` is derived.
+        is_embedded: Whether the classifier comes with the installed packages. Such a classifier is meant only for
+            trials.
+        multi_label: If true, each label has an independent probability (sigmoid). If false, the probabilities of a
+            text's labels sum to 1 (softmax).
+        max_tokens: The length to which texts are cut, or `None` if texts may have any length.
+        judge: The judge's description, which is recorded in the results. `None` if the classifier is not a judge.
+        classify_by_key: A function that classifies texts, with one key per text. The key determines the random choices
+            in the judge's prompt. Only judges have this function.
+        cost: A function that returns how many answers and tokens the judge has used so far. Only judges on a server
+            have this function.
+    """
+
+    name: str
+    digest: str
+    version: str
+    labels: tuple[str, ...]
+    source_labels: tuple[str, ...]
+    is_embedded: bool = False
+    multi_label: bool = False
+    temperature: float = 1.0
+    max_tokens: int | None = None
+    notes: tuple[str, ...] = ()
+    judge: dict[str, Any] | None = None
+    classify_distinct: Callable[[list[str]], Classification]
+    classify_by_key: Callable[[Sequence[str], Sequence[str]], Classification] | None = None
+    cost: Callable[[], dict[str, int]] | None = None
+
+    def classify(self, texts: Sequence[str]) -> Classification:
+        """Classifies texts. Equal texts are classified once.
+
+        Raises:
+            ValueError: A text is blank or not a string, or its classification contains NaN or infinity.
+        """
+        check_texts(texts, blank=False)
+        unique, which = distinct(texts)
+        probabilities, truncated = self.classify_distinct(unique)
+        return Classification(probabilities[which], truncated[which])
+
+    def answered(self, probabilities: np.ndarray) -> np.ndarray:
+        """Returns whether each text has a valid classification: [texts] bool.
+
+        Only judges can fail to classify a text. A judge fails if its answer is not the letter of a label.
+        """
+        return probabilities[:, -1] == 0 if self.judge is not None else np.ones(len(probabilities), dtype=bool)
+
+    def probabilities(self, texts: Sequence[str]) -> np.ndarray:
+        return self.classify(texts).probabilities
+
+
+def classify_into_shards(
+    texts: Sequence[str],
+    ids: Sequence[str],
+    classifier: Classifier,
+    folder: Path,
+    *,
+    label: str,
+    precision: str = "float32",
+    rows_per_shard: int = ROWS_PER_SHARD,
+    progress: bool = True,
+) -> pa.Table | None:
+    """Classifies the texts whose results are not on disk yet, and then reads all shards.
+
+    Returns:
+        On the main process, a table with the columns `id`, `probabilities` (a list with one number per label) and
+        `truncated` (whether the text was cut). On all other processes, `None`.
+    """
+    check_texts(texts, blank=False)
+    schema = probability_schema(len(classifier.labels), precision)
+    shards = plan_row_shards(len(texts), rows_per_shard, folder)
+
+    def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
+        for index in mine:
+            rows = shards[index].rows
+            probabilities, truncated = classifier.classify([texts[row] for row in rows])
+            values = pa.array(probabilities.astype(precision).ravel())
+            columns = {
+                "id": [ids[row] for row in rows],
+                PROBABILITIES: pa.FixedSizeListArray.from_arrays(values, len(classifier.labels)),
+                "truncated": truncated,
+            }
+            yield pa.table(columns, schema=schema)
+            cost = None if classifier.cost is None else classifier.cost()
+            advance(len(rows), "" if cost is None else f"{cost['tokens_in']:,} tokens in, {cost['tokens_out']:,} out")
+
+    return fill_shards(shards, ids, schema, compute, label=label, unit="text", inputs=texts, progress=progress)
+
+
+def probability_schema(num_labels: int, precision: str = "float32") -> pa.Schema:
+    probabilities = pa.list_(pa.from_numpy_dtype(precision), num_labels)
+    return pa.schema([("id", pa.string()), (PROBABILITIES, probabilities), ("truncated", pa.bool_())])
+
+
+def probability_array(table: pa.Table) -> np.ndarray:
+    column = table[PROBABILITIES].combine_chunks()
+    return column.flatten().to_numpy(zero_copy_only=False).reshape(len(column), column.type.list_size)

@@ -1,0 +1,64 @@
+"""Loads classifiers of regard (Sheng et al., 2019; Aggarwal et al., 2022).
+
+Regard is a text's attitude to a demographic group. It differs from sentiment: a sad text may express respect.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hb_metrics.collect.classifiers.classifier import Classification, Classifier
+from hb_metrics.collect.classifiers.exemplars import ExemplarSet, load_exemplar_classifier
+from hb_metrics.collect.classifiers.named import load_named_classifier
+from hb_metrics.collect.classifiers.sequence_classifier import normalised
+from hb_metrics.models.sources import EMBEDDED
+from hb_metrics.regard_bias.regard_rows import REGARDS
+
+# The label of texts that state nothing about the group, express mixed regard or make no sense. Some classifiers do not
+# have this label.
+OTHER = "other"
+REGARD_DATA = Path(__file__).parent / "regard_data"
+REGARD_EXEMPLARS = ExemplarSet(
+    title="MiniLM regard exemplars (embedded)",
+    note="it replaces the classifier of Sheng et al. (2019), and was trained on sentences written for this project",
+    exemplars=REGARD_DATA / "exemplars.yaml",
+    calibration=REGARD_DATA / "calibration.yaml",
+    fitted=REGARD_DATA / "discriminant.npz",
+    label_key="regard",
+    lines_key="lines",
+    shrinkage=0.7,  # chosen on the calibration lines
+)
+
+
+def load_regard_classifier(name: str = EMBEDDED, **options: Any) -> Classifier:
+    """Loads a classifier with the labels `REGARDS`, in this order. The probabilities of a text sum to 1.
+
+    If the model has no label "other", the probability of "other" is always 0, and a note about this is added to
+    `notes`. A judge has a fifth label for texts that it failed to classify.
+    """
+    if name == EMBEDDED:
+        return load_exemplar_classifier(REGARD_EXEMPLARS, device=options.get("device", "cpu"))
+    classifier = load_named_classifier(name, **options)
+    if classifier.judge is not None and classifier.source_labels == REGARDS:
+        return classifier
+    own = [label.strip().lower() for label in classifier.labels]
+    missing = [regard for regard in REGARDS if regard not in own]
+    if missing not in ([], [OTHER]) or len(own) + len(missing) != len(REGARDS):
+        raise ValueError(
+            f"classifier '{classifier.name}' has the labels {', '.join(classifier.labels)}, but a regard classifier "
+            "must have the labels negative, neutral, positive and, optionally, other; choose another classifier, or "
+            "rename the labels in id2label in its config.json"
+        )
+    columns = [own.index(regard) for regard in REGARDS if regard not in missing]
+    notes = classifier.notes
+    if missing:
+        notes = (*notes, "it has no label “other”, so the probability of this label is 0")
+
+    def classify(texts: list[str]) -> Classification:
+        probabilities, truncated = classifier.classify_distinct(texts)
+        # Adds a column for "other", the last label in REGARDS.
+        return Classification(np.pad(probabilities[:, columns], ((0, 0), (0, len(missing)))), truncated)
+
+    return normalised(replace(classifier, labels=REGARDS, notes=notes, classify_distinct=classify))

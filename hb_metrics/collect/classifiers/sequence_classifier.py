@@ -1,0 +1,146 @@
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from transformers import (
+    AutoModelForSequenceClassification,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
+
+from hb_metrics.collect.classifiers.classifier import Classification, Classifier
+from hb_metrics.collect.classifiers.parlai import MODEL_TYPE as PARLAI_MODEL_TYPE
+from hb_metrics.collect.units import alike_units, one_thread_per_unit
+from hb_metrics.models.architecture import check_token_ids, max_positions_of
+from hb_metrics.models.loading import model_from, read_config, tokenizer_from
+from hb_metrics.models.memory import Memory
+
+MAX_POSITIONS = 2048  # the maximum number of tokens in a batch
+
+
+def normalised(classifier: Classifier) -> Classifier:
+    def classify(texts: list[str]) -> Classification:
+        probabilities, truncated = classifier.classify_distinct(texts)
+        totals = probabilities.sum(axis=1, keepdims=True)
+        if not totals.all():
+            raise ValueError(
+                f"classifier '{classifier.name}' assigns probability 0 to all labels for {int((totals == 0).sum())} of "
+                f"{len(texts)} texts; check its weights"
+            )
+        return Classification(probabilities / totals, truncated)
+
+    notes = classifier.notes
+    if classifier.multi_label:
+        notes = (*notes, "its labels have independent probabilities, which are divided by their sum")
+    return replace(classifier, notes=notes, classify_distinct=classify)
+
+
+def load_sequence_classifier(
+    name: str,
+    *,
+    revision: str | None = None,
+    device: str | torch.device = "cpu",
+    trust_remote_code: bool = False,
+    max_positions: int = MAX_POSITIONS,
+) -> Classifier:
+    device = torch.device(device)
+    config, digest, revision = read_config(
+        name, name, revision, sought="sequence classifier", trust_remote_code=trust_remote_code
+    )
+    hub: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, PARLAI_MODEL_TYPE}
+    if config.problem_type == "regression" or (config.model_type not in known and not trust_remote_code):
+        raise ValueError(
+            f"classifier '{name}' (type '{config.model_type}', problem_type {config.problem_type!r}) does not compute "
+            "label probabilities; pass a model for sequence classification"
+        )
+    tokenizer = tokenizer_from(name, name, **hub)
+    model, loading = model_from(AutoModelForSequenceClassification, name, name, dtype=torch.float32, **hub)
+    if loading["missing_keys"]:
+        raise ValueError(
+            f"the checkpoint of classifier '{name}' lacks the weights "
+            f"{', '.join(sorted(loading['missing_keys'])[:3])}, so they would be random; pass a checkpoint that "
+            "contains the weights of its classification head"
+        )
+    model = model.eval().to(device)
+    max_tokens = _max_tokens(model, tokenizer)
+    if model.config.pad_token_id is None:
+        max_positions = 1  # some models then reject batches, even without padding
+    # The text classification pipeline of transformers uses the same rule.
+    multi_label = config.problem_type == "multi_label_classification" or config.num_labels == 1
+
+    def classify(texts: list[str]) -> Classification:
+        logits, truncated = _logits(texts, model, tokenizer, max_tokens, max_positions)
+        bad = ~torch.isfinite(logits).all(dim=1)
+        if bad.any():
+            raise ValueError(
+                f"classifier '{name}' returned invalid logits, such as {logits[bad][0].tolist()}, for "
+                f"{int(bad.sum())} of {len(texts)} texts; check its weights"
+            )
+        probabilities = logits.double().sigmoid() if multi_label else logits.double().softmax(dim=1)
+        return Classification(probabilities.numpy(), truncated)
+
+    labels = tuple(model.config.id2label[index] for index in range(model.config.num_labels))
+    return Classifier(
+        name=name,
+        digest=digest,
+        version=f"transformers {transformers.__version__}",
+        labels=labels,
+        source_labels=labels,
+        multi_label=multi_label,
+        max_tokens=max_tokens,
+        classify_distinct=classify,
+    )
+
+
+def _logits(
+    texts: Sequence[str],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int | None,
+    max_positions: int,
+) -> tuple[torch.Tensor, np.ndarray]:
+    if not texts:
+        return torch.empty(0, model.config.num_labels), np.empty(0, dtype=bool)
+    whole = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
+    lengths = np.array([len(tokens) for tokens in whole])
+    check_token_ids(model, whole)
+    limit = sys.maxsize if max_tokens is None else max_tokens
+    units = alike_units(texts, [(length,) for length in np.minimum(lengths, limit)], max_positions)
+    cut = {"truncation": max_tokens is not None, "max_length": max_tokens, "return_tensors": "pt"}
+    inputs = [tokenizer(unit.payload, **cut) for unit in units]
+    memory = Memory(_halved, "one text")
+
+    def run(encoded: Any) -> torch.Tensor:
+        on_device = {name: tensor.to(model.device) for name, tensor in encoded.items()}
+        return model(**on_device).logits.float().cpu()
+
+    logits = torch.empty(len(texts), model.config.num_labels)
+    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
+        for unit, parts in zip(units, pool.map(partial(memory.run, run), inputs), strict=True):
+            logits[torch.from_numpy(unit.sequences)] = torch.cat(parts)
+    memory.report("batches of texts to classify")
+    return logits, lengths > limit
+
+
+def _halved(encoded: Any) -> tuple[Any, Any] | None:
+    middle = len(encoded["input_ids"]) // 2
+    if not middle:
+        return None
+    first, second = (
+        {name: tensor[part] for name, tensor in encoded.items()} for part in (slice(middle), slice(middle, None))
+    )
+    return first, second
+
+
+def _max_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    limit = min(limit for limit in (tokenizer.model_max_length, max_positions_of(model)) if limit is not None)
+    # transformers sets the limit to 10³⁰ if the tokenizer has none.
+    return None if limit > np.iinfo(np.int32).max else limit

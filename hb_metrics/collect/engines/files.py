@@ -1,0 +1,146 @@
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
+from hb_metrics.collect.replies.presets import Extent
+from hb_metrics.collect.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
+from hb_metrics.collect.scoring.scoring_shards import PERPLEXITY_SCHEMA
+from hb_metrics.collect.shards import copy_into_shards
+from hb_metrics.models.layout import Layout
+from hb_metrics.models.processes import process_state
+from hb_metrics.models.sources import file_digest
+from hb_metrics.models.thoughts import read_written
+from hb_metrics.run.answer_files import (
+    GivenReply,
+    check_ids,
+    check_turns,
+    read_log_probabilities_file,
+    read_replies_file,
+    replies_by_prompt,
+)
+from hb_metrics.run.replies import reply_id
+from hb_metrics.run.run_record import last_part
+
+ROWS_PER_SHARD = 16384
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilePlan:
+    """The answers from a file, in the order of the requests."""
+
+    table: pa.Table
+    about: dict[str, Any]
+
+    def description(self) -> dict[str, Any]:
+        return self.about
+
+
+class FileEngine(Engine):
+    """Answers requests from files. The user names the model, and the program cannot verify this name."""
+
+    lacks: ClassVar[dict[Ability, Lack]] = {
+        "replies": Lack("has no file of replies here", "set --replies_file"),
+        "likelihoods": Lack("has no file of log-probabilities here", "set --logprobs_file"),
+        "weights": Lack(
+            "is not loaded here", "set --model to a loadable model, without --replies_file and --logprobs_file"
+        ),
+    }
+
+    def __init__(self, name: str, replies: str | None, log_probabilities: str | None) -> None:
+        self.name = name
+        self._replies, self._log_probabilities = replies, log_probabilities
+        abilities: dict[Ability, str | None] = {"replies": replies, "likelihoods": log_probabilities}
+        self.gives = frozenset(ability for ability, path in abilities.items() if path is not None)
+
+    @property
+    def words(self) -> str:
+        return "answers from " + " and ".join(filter(None, [self._replies, self._log_probabilities]))
+
+    def identity(self) -> dict[str, Any]:
+        digests = [file_digest(Path(path)) for path in (self._replies, self._log_probabilities) if path is not None]
+        digest = hashlib.sha256("".join(digests).encode()).hexdigest()
+        return {**super().identity(), "digest": digest, "answered_in_files": True}
+
+    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> FilePlan:
+        assert self._replies is not None
+        path, file = self._replies, last_part(self._replies)
+        given = read_replies_file(path)
+        if requests.turn == 1:
+            check_turns(path, given, requests.turns)
+        given = [reply for reply in given if reply.turn == requests.turn]
+        check_ids(path, given, requests.ids, requests.texts, what="reply")
+        by_prompt, num_copies = replies_by_prompt(given, greedy=not requests.decoding.sample)
+        if requests.turn > 1 and len(given) > len(by_prompt):
+            several = next(prompt for prompt, replies in by_prompt.items() if len(replies) > 1)
+            raise ValueError(
+                f"'{path}' has {len(by_prompt[several])} replies to {several} at turn {requests.turn}, but a prompt "
+                "may have several replies only at turn 1; pass one reply per conversation at each later turn"
+            )
+        numbered = [
+            (row, reply_id(prompt, number), reply)
+            for row, prompt in enumerate(requests.ids)
+            for number, reply in enumerate(by_prompt.get(prompt, []), start=1)
+        ]
+        rows, ids, replies = map(list, zip(*numbered, strict=True))
+        answers = [_answer(reply, requests.extent) for reply in replies]
+        numbers = [len(rows) for rows in by_prompt.values()]
+        about = {
+            **requests.description(layout.context, layout.context_reason),
+            **asdict(requests.decoding),
+            "thinks": any(answer.reasoning is not None for answer in answers),
+            "replies_from": file,
+            "replies_a_prompt": [min(numbers), max(numbers)],
+            "num_copied_replies": num_copies,
+            "num_cut_to_first_line": sum(
+                requests.extent != "whole" and "\n" in read_written(reply.reply).reply for reply in replies
+            ),
+        }
+        columns = {"id": ids, **reply_columns(requests, rows, answers)}
+        return FilePlan(table=pa.table(columns, schema=REPLY_SCHEMA), about=about)
+
+    def reply(self, plan: FilePlan, folder: Path, *, batch_size: int | None) -> pa.Table:
+        return copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
+
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> FilePlan:
+        assert self._log_probabilities is not None
+        path = self._log_probabilities
+        given = read_log_probabilities_file(path)
+        check_ids(path, given, requests.ids, requests.texts, what="log-probability")
+        by_id = {row.id: row for row in given}
+        log_likelihoods = np.array([by_id[identifier].log_probability for identifier in requests.ids])
+        num_tokens = np.array([by_id[identifier].num_tokens for identifier in requests.ids])
+        columns = {
+            "id": requests.ids,
+            "text": requests.texts,
+            "perplexity": np.exp(-log_likelihoods / num_tokens),
+            "log_likelihood": log_likelihoods,
+            "num_tokens": num_tokens,
+        }
+        about = {
+            "path": "file",
+            "reason": f"the log-probabilities come from {last_part(path)}, and are assumed to be natural logarithms",
+            "predicted_tokens": sum(row.num_tokens for row in given),
+        }
+        return FilePlan(table=pa.table(columns, schema=PERPLEXITY_SCHEMA), about=about)
+
+    def score_into_shards(self, plan: FilePlan, folder: Path) -> pa.Table | None:
+        table = copy_into_shards(plan.table, folder, ROWS_PER_SHARD)
+        return table if process_state().is_main_process else None
+
+
+def _answer(given: GivenReply, extent: Extent) -> Answer:
+    written = read_written(given.reply)
+    reasoning = "\n".join(filter(None, [given.reasoning, written.reasoning])) or None
+    is_all = written.reply == given.reply
+    return answer_of(
+        written._replace(reasoning=reasoning),
+        extent,
+        num_tokens=given.num_tokens if is_all else None,
+        truncated=given.truncated,
+        num_reasoning_tokens=0 if reasoning is None else None,
+    )

@@ -1,0 +1,105 @@
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
+from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.decoding_shards import KeptStates, decode_into_shards
+from hb_metrics.collect.replies.presets import MODEL_PRESET, Extent, decoding_preset, ignored_settings
+from hb_metrics.collect.replies.prompt_replies import ReplyPlan, plan_replies
+from hb_metrics.collect.replies.requests import ReplyRequests
+from hb_metrics.collect.scoring.perplexity import plan_perplexity
+from hb_metrics.collect.scoring.pseudo_likelihood import plan_pseudo_log_likelihood
+from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS
+from hb_metrics.collect.scoring.scoring_shards import score_into_shards
+from hb_metrics.collect.units import ScoringPlan
+from hb_metrics.models.chats import ChatOptions
+from hb_metrics.models.layout import Layout, choose_layout
+from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.quantization import quantization_of
+
+
+@dataclass(frozen=True)
+class LikelihoodPlan:
+    requests: LikelihoodRequests
+    scoring: ScoringPlan
+
+    def description(self) -> dict[str, Any]:
+        return {
+            "path": self.scoring.scoring,
+            "reason": self.scoring.scoring_reason,
+            "start_token": self.scoring.start_token,
+            "positions": self.scoring.positions,
+            "predicted_tokens": int(self.scoring.num_tokens.sum()),
+        }
+
+
+class LocalEngine(Engine):
+    loaded: LoadedModel
+    lacks: ClassVar[dict[Ability, Lack]] = {
+        "replies": Lack("is a masked language model, which cannot reply", "pass a causal or encoder-decoder model")
+    }
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self.kept = KeptStates()
+        self.name = loaded.name
+        self.kind = loaded.kind
+        self.gives = frozenset[Ability](
+            ("likelihoods", "weights") if loaded.kind == "masked" else ("likelihoods", "weights", "replies")
+        )
+
+    @property
+    def words(self) -> str:
+        return f"{self.kind}, {self.loaded.dtype}"
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            **super().identity(),
+            "digest": self.loaded.digest,
+            "dtype": self.loaded.dtype,
+            "num_parameters": self.loaded.model.num_parameters(),
+            **_variant(self.loaded),
+        }
+
+    def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
+        return choose_layout(self.loaded, context=context, tag=tag, chat=chat)
+
+    def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
+        model = self.loaded.model
+        ignored = ignored_settings(model) if preset == MODEL_PRESET else {}
+        return decoding_preset(preset, model, extent, **changes), ignored
+
+    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ReplyPlan:
+        return plan_replies(requests, self.loaded, context=layout.context, context_reason=layout.context_reason)
+
+    def reply(self, plan: ReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
+        return decode_into_shards(plan, self.loaded, folder, batch_size=batch_size, kept=self.kept)
+
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> LikelihoodPlan:
+        model, tokenizer = self.loaded.model, self.loaded.tokenizer
+        if self.kind == "masked":
+            assert requests.spans is not None
+            plan = plan_pseudo_log_likelihood(
+                requests.texts, requests.spans, model, tokenizer, max_positions=MAX_POSITIONS
+            )
+        else:
+            plan = plan_perplexity(requests.texts, model, tokenizer, max_positions=MAX_POSITIONS)
+        return LikelihoodPlan(requests, plan)
+
+    def score_into_shards(self, plan: LikelihoodPlan, folder: Path) -> pa.Table | None:
+        return score_into_shards(
+            plan.scoring, {"id": plan.requests.ids, "text": plan.requests.texts}, folder, self.loaded.model
+        )
+
+
+def _variant(loaded: LoadedModel) -> dict[str, Any]:
+    quantization = quantization_of(loaded.config)
+    if quantization is not None and not getattr(loaded.model, "is_quantized", False):
+        quantization += ", computed with full weights"  # the device does not support the quantization
+    return {
+        **({} if quantization is None else {"quantization": quantization}),
+        **({} if loaded.adapter is None else {"adapter": asdict(loaded.adapter)}),
+    }

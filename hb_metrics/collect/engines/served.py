@@ -1,0 +1,326 @@
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import exp
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from hb_metrics.collect.engines.engine import Ability, Engine, Lack, LikelihoodRequests
+from hb_metrics.collect.replies.decoding import Decoding
+from hb_metrics.collect.replies.decoding_shards import ROWS_PER_SHARD
+from hb_metrics.collect.replies.presets import ALL_TOKENS, Extent
+from hb_metrics.collect.replies.prompt_replies import REASONING_TOKENS
+from hb_metrics.collect.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
+from hb_metrics.collect.scoring.scoring_shards import PERPLEXITY_SCHEMA
+from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
+from hb_metrics.models.chats import ChatOptions
+from hb_metrics.models.contexts import render_messages
+from hb_metrics.models.layout import Layout
+from hb_metrics.models.processes import process_state
+from hb_metrics.models.served.answers import ServedAnswer, check_model, read_served_answer
+from hb_metrics.models.served.asking import answers_of
+from hb_metrics.models.served.client import Client, Server
+from hb_metrics.models.served.connect import extra_fields
+from hb_metrics.models.served.journal import remove_journals, request_key
+from hb_metrics.models.served.likelihoods import FIELDS, TextLikelihood, read_likelihood
+from hb_metrics.models.served.probe import Probe
+from hb_metrics.models.thoughts import Written
+from hb_metrics.run.run_record import served_name
+
+# The usual columns of replies, and columns with the server's data about each reply.
+SERVED_REPLY_SCHEMA = pa.schema(
+    [
+        *REPLY_SCHEMA,
+        ("finish_reason", pa.string()),
+        ("ending", pa.string()),
+        ("served_model", pa.string()),
+        ("tokens_in", pa.int64()),
+        ("tokens_out", pa.int64()),
+    ]
+)
+SERVED_SCORE_SCHEMA = pa.schema([*PERPLEXITY_SCHEMA, ("served_model", pa.string())])
+_FIRST_REPLIES = 32  # the run stops if this many initial replies are all empty, because requests may cost money
+_IF_EMPTY = (
+    "If the model thinks, raise --max_reasoning_tokens. If it has no chat template, set --context plain. If the "
+    "server's filter removes the replies (such as the finish reason content_filter), the model cannot be measured there"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedReplyPlan:
+    """The planned requests for replies.
+
+    Attributes:
+        max_reasoning_tokens: The maximum length of a thought. The server counts thoughts towards the maximum length of
+            an answer.
+    """
+
+    requests: ReplyRequests
+    layout: Layout
+    fields: Mapping[str, Any]
+    thinks: bool
+    max_reasoning_tokens: int
+
+    def asked(self, row: int) -> dict[str, Any]:
+        seed = {"seed": self.requests.request_seed(row)} if self.requests.decoding.sample else {}
+        messages = self.requests.messages[row]
+        if self.layout.context == "chat":
+            return {"messages": messages, **self.fields, **seed}
+        (prompt,) = render_messages([messages], None, self.layout.context, is_encoder_decoder=False)
+        return {"prompt": prompt, **self.fields, **seed}
+
+    def description(self) -> dict[str, Any]:
+        return {
+            **self.requests.description(self.layout.context, self.layout.context_reason),
+            **asdict(self.requests.decoding),
+            "thinks": self.thinks,
+            "max_reasoning_tokens": self.max_reasoning_tokens,
+            "fields_sent": {**self.fields, **({"seed": "of each prompt"} if self.requests.decoding.sample else {})},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedLikelihoodPlan:
+    requests: LikelihoodRequests
+    start_token: str | None
+
+    def description(self) -> dict[str, Any]:
+        return {
+            "path": "served, echo",
+            "reason": "in the probe, the server returned a log-probability for every token of a prompt",
+            "start_token": self.start_token,
+            "fields_sent": FIELDS,
+        }
+
+
+class ServedEngine(Engine):
+    kind = "causal"
+    lacks: ClassVar[dict[Ability, Lack]] = {
+        "weights": Lack(
+            "runs on a server, but this measurement needs the model's weights",
+            "load a copy of the model on this machine and measure it",
+        ),
+        "likelihoods": Lack(
+            "is on a server that returns no log-probabilities of a prompt's own tokens (`echo` with `logprobs` in "
+            "/v1/completions)",
+            "serve it with a program that returns them, such as vLLM",
+        ),
+    }
+
+    def __init__(self, server: Server, found: Probe) -> None:
+        self.name = server.model
+        self.server, self.probe, self.where = server, found, server.where
+        self.gives = frozenset[Ability](("replies", "likelihoods") if found.likelihoods else ("replies",))
+
+    @property
+    def words(self) -> str:
+        name = served_name(self.name, self.probe.model)
+        return f"served by {self.where}{name}, {self.server.concurrency} requests at a time"
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "served": {"provider": self.server.provider, **asdict(self.probe)}}
+
+    def layout(self, *, context: Any, tag: str, chat: ChatOptions) -> Layout:
+        layout = super().layout(context=context, tag=tag, chat=chat)
+        if layout.context not in ("chat", "plain"):
+            raise ValueError(
+                f"--context {layout.context} needs the model's tokenizer, but '{self.name}' runs on a server; set "
+                "--context chat or --context plain"
+            )
+        return layout
+
+    def decoding(self, preset: str, extent: Extent, **changes: Any) -> tuple[Decoding, dict[str, Any]]:
+        """Returns the decoding settings that the server supports, and the preset's settings that it does not support.
+
+        Raises:
+            ValueError: The server ignores a setting that the run needs.
+        """
+        if not self.probe.writes:
+            raise ValueError(
+                f"{self.where} returned an empty reply to every question of the probe, so all replies would be empty. "
+                f"{_IF_EMPTY}"
+            )
+        decoding, left_out = super().decoding(preset, extent, **changes)
+        if decoding.num_beams > 1:
+            raise ValueError(
+                f"num_beams is {decoding.num_beams}, but servers with this interface do not support beam search; set "
+                "--decoding sample or --decoding greedy"
+            )
+        if not self.probe.temperature_kept and not (decoding.sample and decoding.temperature == 1):
+            raise ValueError(f"{self.where} accepts only a temperature of 1; set --decoding sample and --temperature 1")
+        if decoding.sample and not self.probe.samples:
+            raise ValueError(
+                f"{self.where} returns the same answer at temperature 1 for every seed, so its samples would be "
+                f"copies of its likeliest reply; set --decoding greedy, or enable sampling on the server "
+                f"(transformers serve: do_sample in the model's generation_config.json)"
+            )
+        if not decoding.sample and not self.probe.greedy:
+            raise ValueError(
+                f"{self.where} returns different answers at temperature 0, so its greedy replies would be random; "
+                "set --decoding sample, or use a server that supports a temperature of 0"
+            )
+        drops_top_k = decoding.sample and decoding.top_k < ALL_TOKENS and not self.probe.top_k_kept
+        drops_top_p = decoding.sample and decoding.top_p < 1 and not self.probe.top_p_kept
+        if drops_top_p or (drops_top_k and changes.get("top_k") is not None):
+            name, without = ("top_p", 1) if drops_top_p else ("top_k", 0)
+            raise ValueError(
+                f"{self.where} ignores or rejects {name}, so replies would not be sampled with the recorded "
+                f"settings; set --{name} {without}"
+            )
+        asked: dict[str, Any] = {"min_new_tokens": 0, "end_after_sentence": False, "no_repeat_ngram_size": 0}
+        if drops_top_k:
+            asked["top_k"] = ALL_TOKENS
+        left_out |= {name: getattr(decoding, name) for name, value in asked.items() if getattr(decoding, name) != value}
+        return replace(decoding, **asked), left_out
+
+    def plan_replies(self, requests: ReplyRequests, layout: Layout) -> ServedReplyPlan:
+        if self.probe.max_tokens_kept is False:
+            raise ValueError(
+                f"{self.where} ignores {self.probe.max_tokens_field}, so replies would be longer than requested; use a "
+                "server that supports this field"
+            )
+        roles = {message["role"] for messages in requests.messages for message in messages}
+        if "system" in roles and self.probe.system_kept is False:
+            raise ValueError(
+                f"{self.where} ignores or rejects system messages, which contain persona lines, the system prompt and "
+                "the cue; set --personas 0, remove --system_prompt, and set --cue to prompt, history or signature"
+            )
+        if ("assistant" in roles or requests.turns > 1) and self.probe.history_kept is False:
+            raise ValueError(
+                f"{self.where} ignores or rejects earlier messages; set --turns 1, and do not set --cue history"
+            )
+        decoding, thinks = requests.decoding, self.probe.reasoning != "none"
+        reasoning = requests.max_reasoning_tokens
+        if reasoning is None:
+            reasoning = REASONING_TOKENS if thinks else 0
+        most = {self.probe.max_tokens_field: decoding.max_new_tokens + reasoning}
+        fields: dict[str, Any] = {**self.probe.neutral, **most, "temperature": 0}
+        if decoding.sample:
+            fields["temperature"] = decoding.temperature
+            if decoding.top_p < 1:
+                fields["top_p"] = decoding.top_p
+            if decoding.top_k < ALL_TOKENS:
+                fields["top_k"] = decoding.top_k
+        fields |= extra_fields(requests.chat)
+        return ServedReplyPlan(
+            requests=requests, layout=layout, fields=fields, thinks=thinks, max_reasoning_tokens=reasoning
+        )
+
+    def reply(self, plan: ServedReplyPlan, folder: Path, *, batch_size: int | None) -> pa.Table:
+        requests = plan.requests
+        path = "chat/completions" if plan.layout.context == "chat" else "completions"
+        most = plan.fields[self.probe.max_tokens_field]
+        reasons: list[str | None] = []  # for each answer, its finish reason if it is empty, and "" if it has text
+        asked = [plan.asked(row) for row in range(len(requests.ids))]
+
+        def read(content: Any) -> ServedAnswer:
+            answer = read_served_answer(content, max_tokens=most)
+            if answer.ending != "filtered":  # a filter may answer in place of the model
+                check_model(answer.model, self.probe.model)
+            return answer
+
+        async def ask(client: Client, row: int) -> dict[str, Any]:
+            what = f"turn {requests.turn} of prompt '{requests.ids[row]}'"
+            answer = await client.post(path, asked[row], read, what=what)
+            client.cost.tokens_in += answer.num_prompt_tokens or 0
+            client.cost.tokens_out += answer.num_tokens or 0
+            reasons.append("" if answer.text else answer.finish_reason)
+            if len(reasons) == _FIRST_REPLIES and all(reasons):
+                raise ValueError(
+                    f"the first {_FIRST_REPLIES} replies of {self.where} are all empty (finish reasons: "
+                    f"{', '.join(sorted(set(map(str, reasons))))}), so the run stops. {_IF_EMPTY}"
+                )
+            return answer._asdict()
+
+        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+            served = [ServedAnswer(**answer) for answer in answers]
+            return {
+                **reply_columns(requests, rows, [reply_of(answer, extent=requests.extent) for answer in served]),
+                "finish_reason": [answer.finish_reason for answer in served],
+                "ending": [answer.ending for answer in served],
+                "served_model": [answer.model for answer in served],
+                "tokens_in": [answer.num_prompt_tokens for answer in served],
+                "tokens_out": [answer.num_tokens for answer in served],
+            }
+
+        made = self._into_shards(requests.ids, asked, folder, SERVED_REPLY_SCHEMA, ask, columns, "replies")
+        if made is not None:
+            return made
+        return read_shards(plan_row_shards(len(requests.ids), ROWS_PER_SHARD, folder), SERVED_REPLY_SCHEMA)
+
+    def plan_likelihoods(self, requests: LikelihoodRequests) -> ServedLikelihoodPlan:
+        return ServedLikelihoodPlan(requests=requests, start_token=self.probe.start_token)
+
+    def score_into_shards(self, plan: ServedLikelihoodPlan, folder: Path) -> pa.Table | None:
+        requests = plan.requests
+        asked = [{"prompt": text, **FIELDS} for text in requests.texts]
+
+        async def ask(client: Client, row: int) -> dict[str, Any]:
+            def read(content: Any) -> TextLikelihood:
+                found = read_likelihood(content, requests.texts[row])
+                check_model(found.model, self.probe.model)
+                return found
+
+            found = await client.post("completions", asked[row], read, what=f"prompt '{requests.ids[row]}'")
+            client.cost.tokens_in += found.num_tokens
+            client.cost.tokens_out += 1
+            return found._asdict()
+
+        def columns(rows: Sequence[int], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+            return {
+                "text": [requests.texts[row] for row in rows],
+                "perplexity": [exp(-answer["log_likelihood"] / answer["num_tokens"]) for answer in answers],
+                "log_likelihood": [answer["log_likelihood"] for answer in answers],
+                "num_tokens": [answer["num_tokens"] for answer in answers],
+                "served_model": [answer["model"] for answer in answers],
+            }
+
+        return self._into_shards(requests.ids, asked, folder, SERVED_SCORE_SCHEMA, ask, columns, "likelihoods")
+
+    def _into_shards(
+        self,
+        ids: Sequence[str],
+        asked: Sequence[Mapping[str, Any]],
+        folder: Path,
+        schema: pa.Schema,
+        ask: Callable[[Client, int], Any],
+        columns: Callable[[Sequence[int], Sequence[Mapping[str, Any]]], dict[str, Any]],
+        label: str,
+    ) -> pa.Table | None:
+        shards = plan_row_shards(len(ids), ROWS_PER_SHARD, folder)
+        keys = [request_key([self.name, ids[row], body]) for row, body in enumerate(asked)]
+
+        def compute(mine: Sequence[int], advance: Callable[..., object]) -> Iterator[pa.Table]:
+            wanted = {row: keys[row] for index in mine for row in shards[index].rows.tolist()}
+            answers = answers_of(self.server, wanted, ask, folder, advance)
+            for index in mine:
+                rows = shards[index].rows.tolist()
+                table = columns(rows, [answers[row] for row in rows])
+                yield pa.table({"id": [ids[row] for row in rows], **table}, schema=schema)
+
+        table = fill_shards(shards, ids, schema, compute, label=label, unit="row", inputs=asked)
+        if process_state().is_main_process:
+            remove_journals(folder)
+        return table
+
+
+def reply_of(answer: ServedAnswer, *, extent: Extent) -> Answer:
+    """Converts a server's answer into the form that all engines use.
+
+    If only a part of the text is the reply, `num_tokens` is `None`, which means unknown.
+    """
+    text = answer.text or ""
+    is_whole = (extent == "whole" or "\n" not in text) and not answer.invents_turn
+    is_open = answer.is_open or (not text and answer.ending == "cut")
+    thought, number = answer.num_reasoning_tokens, answer.num_tokens
+    if thought is None and (is_open or answer.reasoning is None):
+        thought = number if is_open else 0
+    known = is_whole and number is not None and thought is not None
+    return answer_of(
+        Written(text, answer.reasoning, is_open, answer.invents_turn),
+        extent,
+        num_tokens=0 if not text else number - thought if known else None,  # type: ignore[operator]
+        truncated=None if answer.ending == "unknown" else is_whole and answer.ending == "cut",
+        num_reasoning_tokens=thought,
+    )

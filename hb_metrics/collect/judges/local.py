@@ -1,0 +1,142 @@
+"""Runs a judge on this machine. The probability of a label is the probability of its letter as the next token.
+
+All prompts begin with the same rubric, which is processed only once. Each text is then processed alone, so other texts
+never affect its probabilities.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import transformers
+
+from hb_metrics.collect.engines.local import LocalEngine
+from hb_metrics.collect.judges.prompt import Prompt, prompt_for
+from hb_metrics.collect.judges.rubric import LETTERS, Rubric
+from hb_metrics.collect.replies.forward import Forward, holds_attention_alone
+from hb_metrics.collect.scoring.perplexity import most_tokens
+from hb_metrics.collect.scoring.reply_scoring import reply_logits
+from hb_metrics.collect.units import one_thread_per_unit
+from hb_metrics.models.architecture import has_changing_rope
+from hb_metrics.models.chats import DEFAULT_CHAT, chat_messages
+from hb_metrics.models.contexts import encode_messages
+from hb_metrics.models.float32 import measured
+from hb_metrics.models.memory import Memory
+from hb_metrics.models.starts import decoder_prefix, num_shared
+
+# The largest accepted total variation distance between the probabilities with and without a shared beginning. The
+# second number applies to models that do not run in float32, such as quantised models.
+_TOLERANCE, _LOW_PRECISION_TOLERANCE = 1e-3, 0.1
+
+
+class Read(NamedTuple):
+    """A judge's answers.
+
+    Attributes:
+        probabilities: [prompts, letters] float64. The probabilities of a prompt's letters sum to 1.
+        answered: [prompts] Whether the judge's answer is one of the letters.
+    """
+
+    probabilities: np.ndarray
+    answered: np.ndarray
+
+
+def shares_of(masses: np.ndarray) -> np.ndarray:
+    """Divides the letters' probabilities by their sum: [prompts, letters]. If the sum is 0, all results are 0."""
+    totals = masses.sum(axis=1, keepdims=True)
+    return np.divide(masses, totals, out=np.zeros_like(masses), where=totals > 0)
+
+
+class LocalJudge:
+    reads = "log-probabilities"
+    version = f"transformers {transformers.__version__}"
+    cost = None
+
+    def __init__(self, engine: LocalEngine, rubric: Rubric) -> None:
+        if "replies" not in engine.gives:
+            lack = engine.lacks["replies"]
+            raise ValueError(f"judge_model '{engine.name}' {lack.why}; {lack.instead}")
+        identity, self.loaded = engine.identity(), engine.loaded
+        self.about = {"model": identity["name"], "model_digest": identity["digest"], "served_model": None}
+        self.layout = engine.layout(context="auto", tag="none", chat=DEFAULT_CHAT)
+        model, tokenizer = self.loaded.model, self.loaded.tokenizer
+        size = min(model.get_output_embeddings().weight.shape[0], len(tokenizer))
+        pieces = tokenizer.batch_decode([[token] for token in range(size)])
+        self.letters = [
+            [token for token, piece in enumerate(pieces) if piece.strip() == letter]
+            for letter in LETTERS[: len(rubric.labels)]
+        ]
+        if not all(self.letters):
+            raise ValueError(
+                f"the vocabulary of judge '{self.loaded.name}' lacks a token for one of the letters A to "
+                f"{LETTERS[len(self.letters) - 1]}; set --judge_model to a model that has a token for each letter"
+            )
+        self.limit = most_tokens(model, tokenizer)
+        self.prefix = decoder_prefix(model, tokenizer)
+        tried = [prompt_for(rubric, text, seed=0) for examples in rubric.examples for text in examples]
+        if not all(map(self.fits, tried)):
+            raise ValueError(
+                f"the rubric {rubric.name} is too long: its prompt for one of its own examples exceeds the judge's "
+                f"maximum of {self.limit} tokens; shorten the rubric, or set --judge_model to a model that accepts "
+                "more tokens"
+            )
+        encoded = [self._encoded(prompt) for prompt in tried]
+        self.beginning = encoded[0][: num_shared(encoded)]
+        self.longest_tried = 0
+        with torch.inference_mode():
+            shared = self._after_beginning()
+        self.shared = shared if holds_attention_alone(shared.cache) and not has_changing_rope(model) else None
+
+    def fits(self, prompt: Prompt) -> bool:
+        return len(self._encoded(prompt)) < self.limit
+
+    def read(self, prompts: Sequence[Prompt]) -> Read:
+        encoded = [self._encoded(prompt) for prompt in prompts]
+        self._try_sharing(max(encoded, key=len, default=[]))
+        known = {token for tokens in self.letters for token in tokens}
+        memory = Memory(lambda tokens: None, "one text")
+
+        def run(tokens: list[int]) -> tuple[list[float], bool]:
+            row = self._next(tokens, self.shared)
+            return [float(row[letter].sum()) for letter in self.letters], int(row.argmax()) in known
+
+        with one_thread_per_unit(self.loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
+            found = [row for (row,) in pool.map(partial(memory.run, run), encoded)]
+        masses = np.array([row for row, _ in found]).reshape(len(prompts), len(self.letters))
+        if not np.isfinite(masses).all():
+            raise ValueError(f"judge '{self.loaded.name}' returned NaN as a probability; check its weights")
+        return Read(shares_of(masses), np.array([answered for _, answered in found], dtype=bool))
+
+    def _encoded(self, prompt: Prompt) -> list[int]:
+        conversation = chat_messages(prompt.text, [], DEFAULT_CHAT)
+        return encode_messages([conversation], self.loaded, self.layout.context, thought=False)[0]
+
+    def _after_beginning(self) -> Forward:
+        forward = Forward(self.loaded.model, [self.beginning])
+        forward.first()
+        return forward
+
+    def _try_sharing(self, longest: list[int]) -> None:
+        """Stops sharing the beginning if it changes the answer to the longest prompt so far."""
+        if self.shared is None or len(longest) <= self.longest_tried:
+            return
+        self.longest_tried = len(longest)
+
+        def distance() -> float:
+            return float((self._next(longest, self._after_beginning()) - self._next(longest, None)).abs().sum()) / 2
+
+        difference, in_float32 = measured(self.loaded.model, distance)
+        if not difference <= (_TOLERANCE if in_float32 else _LOW_PRECISION_TOLERANCE):
+            self.shared = None
+
+    def _next(self, tokens: list[int], shared: Forward | None) -> torch.Tensor:
+        """Returns the probabilities of the next token: [vocabulary] float64."""
+        number = len(self.beginning) if shared is not None else 0
+        if shared is not None and tokens[:number] == self.beginning:
+            logits = shared.after(tokens[number:])
+        else:
+            logits = reply_logits(self.loaded.model, [(tokens, [0])], self.prefix)[0][0]  # before any reply
+        return logits.double().softmax(0).cpu()

@@ -1,0 +1,218 @@
+"""Runs a judge on a server. The probability of a label is the probability of its letter.
+
+If the server returns no log-probabilities, the judge answers several times. The probability of a label is then the
+share of answers with its letter. Each answer is written to a journal at once, so a resumed run does not pay for the
+same answer twice.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from math import exp, fsum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hb_metrics.collect.judges.local import Read, shares_of
+from hb_metrics.collect.judges.prompt import Prompt
+from hb_metrics.collect.judges.rubric import LETTERS, Rubric
+from hb_metrics.collect.replies.prompt_replies import REASONING_TOKENS
+from hb_metrics.models.served.answers import check_model, choice_of, read_served_answer
+from hb_metrics.models.served.asking import answers_of
+from hb_metrics.models.served.client import Client, RefusedError, Server, TemporaryFault, connected
+from hb_metrics.models.served.journal import Journal, request_key
+from hb_metrics.models.served.probe import BriefProbe, probe_briefly
+
+NUM_ANSWERS = 5  # the number of answers per text if the server returns no log-probabilities
+_ANSWER_TOKENS = 8
+# The number of likeliest tokens whose log-probabilities are requested. Some servers allow at most 5. A letter that is
+# not among these tokens gets the probability 0.
+_ALTERNATIVES = (20, 5)
+_TRIAL = "Answer with the letter A and nothing else."
+_FIRST = 32  # the run stops if none of this many initial answers is a letter, because requests may cost money
+_SPACES = "▁Ġ"  # symbols that tokenizers use for a space; some servers do not decode them
+_ROUNDING = 1e-3  # the largest accepted log-probability; rounding on a server may raise one above 0
+_SLACK = 1e-2  # the amount by which rounding may change a log-probability, or raise a sum of probabilities above 1
+_LEAST = -9999.0  # the log-probability of an impossible token, for which JSON has no number
+_LETTER = re.compile(r"\W*(?:(?i:the )?(?i:answer|label|letter)(?i: is)?\W*)?([A-Z])(?:\W*$|[.:)]|\s*\n)")
+
+
+class ServedJudge:
+    """Requests letters from a model on a server.
+
+    In reports, `reads` names the source of the probabilities: "log-probabilities", "5 answers" or "the likeliest
+    answer".
+    """
+
+    version = "served"
+
+    def __init__(self, server: Server, rubric: Rubric, folder: Path) -> None:
+        self.server, self.folder = server, folder
+        self.num_letters = len(rubric.labels)
+        self.num_answered = self.num_asked = 0
+        # Each process probes the server by itself. It must not wait for the other processes, because they load
+        # classifiers one after another.
+        self.probe, number = _tried(server)
+        self.about = {"model": server.model, "model_digest": None, "served_model": self.probe.model}
+        self.most = _ANSWER_TOKENS + (REASONING_TOKENS if self.probe.thinks else 0)
+        self.fields = {**self.probe.neutral, self.probe.max_tokens_field: self.most}
+        if number is not None:
+            self.reads, self.drawn = "log-probabilities", [_likeliest(number)]
+        elif self.probe.samples:
+            self.reads = f"{NUM_ANSWERS} answers"
+            self.drawn = [{"temperature": 1, "seed": seed} for seed in range(NUM_ANSWERS)]
+        else:
+            self.reads, self.drawn = "the likeliest answer", [{"temperature": 0}]
+
+    def fits(self, prompt: Prompt) -> bool:
+        """Returns True. The server's maximum length is unknown, and the server itself rejects longer prompts."""
+        return True
+
+    def read(self, prompts: Sequence[Prompt]) -> Read:
+        bodies = [{**_messages(prompt.text), **self.fields, **drawn} for prompt in prompts for drawn in self.drawn]
+        answers = self._answers(bodies)
+        masses = np.array([letter_masses(answer, self.num_letters) for answer in answers])
+        masses = masses.reshape(len(prompts), len(self.drawn), self.num_letters).sum(axis=1)
+        return Read(shares_of(masses), masses.any(axis=1))
+
+    def cost(self) -> dict[str, int]:
+        answers = Journal(self.folder).answers.values()
+        counts = [(answer["tokens_in"], answer["tokens_out"]) for answer in answers]
+        return {
+            "num_answers": len(counts),
+            "tokens_in": sum(tokens_in or 0 for tokens_in, _ in counts),
+            "tokens_out": sum(tokens_out or 0 for _, tokens_out in counts),
+        }
+
+    def _answers(self, bodies: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        server, expected = self.server, self.probe.model
+        keys = [request_key([server.model, body]) for body in bodies]
+
+        def read(content: Any) -> dict[str, Any]:
+            answer = read_served_answer(content, max_tokens=self.most)
+            if answer.ending != "filtered":  # a filter may answer in place of the model
+                check_model(answer.model, expected)
+            found = {"text": answer.text, "tokens_in": answer.num_prompt_tokens, "tokens_out": answer.num_tokens}
+            if self.reads != "log-probabilities" or answer.ending in ("filtered", "refused"):
+                return {**found, "first": None}
+            first = first_tokens(content)
+            if first is None:
+                raise TemporaryFault(
+                    "the answer has no valid log-probabilities, although the server's first answer had them"
+                )
+            return {**found, "first": first}
+
+        async def ask(client: Client, row: int) -> dict[str, Any]:
+            answer = await client.post("chat/completions", bodies[row], read, what="a question of the rubric")
+            client.cost.tokens_in += answer["tokens_in"] or 0
+            client.cost.tokens_out += answer["tokens_out"] or 0
+            self.num_asked += 1
+            self.num_answered += any(letter_masses(answer, self.num_letters))
+            if self.num_asked >= _FIRST and not self.num_answered:
+                raise ValueError(
+                    f"none of the judge's first {_FIRST} answers contains the letter of a label, so the run stops; set "
+                    "--judge_model to a model that follows instructions better"
+                )
+            return answer
+
+        return list(answers_of(server, dict(enumerate(keys)), ask, self.folder).values())
+
+
+@cache
+def _tried(server: Server) -> tuple[BriefProbe, int | None]:
+    """Tests which request fields the server supports.
+
+    Returns the results of the test, and the number of log-probabilities to request per token. This number is `None` if
+    the server returns no log-probabilities.
+    """
+
+    async def tried() -> tuple[BriefProbe, int | None]:
+        async with connected(server) as client:
+            probe = await probe_briefly(client)
+            body = {**_messages(_TRIAL), **probe.neutral, probe.max_tokens_field: 1}
+            for number in () if probe.thinks else _ALTERNATIVES:
+                with suppress(RefusedError):
+                    asked = {**body, **_likeliest(number)}
+                    if await client.post("chat/completions", asked, _is_sound, what="a trial of log-probabilities"):
+                        return probe, number
+        return probe, None
+
+    return asyncio.run(tried())
+
+
+def _is_sound(content: Any) -> bool:
+    """Returns whether an answer begins with its likeliest token, as every answer at temperature 0 does."""
+    first = first_tokens(content)
+    likeliest = "" if first is None else _plain(max(first, key=lambda each: each[1])[0])
+    return bool(likeliest) and (read_served_answer(content, max_tokens=1).text or "").startswith(likeliest)
+
+
+def first_tokens(content: Any) -> list[list[Any]] | None:
+    """Returns the candidates for an answer's first token, as pairs of a token and its log-probability.
+
+    The chosen token is a candidate even if the server does not list it. Returns `None` if there are fewer than two
+    candidates, or if a value is not a log-probability. Some servers return probabilities, or logarithms to another
+    base, so the probabilities of the candidates must not sum to more than 1.
+    """
+    try:
+        chosen = choice_of(content)["logprobs"]["content"][0]
+        float(chosen["logprob"])
+        candidates = [_candidate(each) for each in (*chosen["top_logprobs"], chosen)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+    *others, (token, value) = candidates
+    found = dict.fromkeys(others)  # a server may list a token twice, and different tokens may have the same text
+    if all(token != name or abs(value - other) > _SLACK for name, other in found):
+        found[token, value] = None
+    is_sound = len(found) > 1 and fsum(exp(number) for _, number in found) <= 1 + _SLACK
+    return list(map(list, found)) if is_sound else None
+
+
+def _candidate(content: Any) -> tuple[str, float]:
+    """Returns a token and its log-probability.
+
+    Some versions of vLLM return ids such as "token_id:32" as tokens, and the text only as bytes.
+    """
+    token, value = content["token"], content["logprob"]
+    if token.startswith("token_id:"):
+        token = bytes(content["bytes"]).decode(errors="replace")
+    value = _LEAST if value is None else float(max(value, _LEAST))
+    if not value <= _ROUNDING:
+        raise ValueError
+    return token.encode(errors="replace").decode(), min(value, 0.0)
+
+
+def _plain(token: str) -> str:
+    return token.strip().lstrip(_SPACES)
+
+
+def letter_masses(answer: Mapping[str, Any], num_letters: int) -> list[float]:
+    """Returns the probability that an answer assigns to each letter: [letters].
+
+    Without log-probabilities, the letter in the answer's text has a probability of 1. If the answer or its likeliest
+    token is not a letter, all probabilities are 0.
+    """
+    letters = LETTERS[:num_letters]
+    masses = [0.0] * num_letters
+    if answer["first"] is None:
+        match = _LETTER.match(answer["text"] or "")
+        if match is not None and match[1] in letters:
+            masses[letters.index(match[1])] = 1.0
+        return masses
+    tokens = [(_plain(token), value) for token, value in answer["first"]]
+    if max(tokens, key=lambda each: each[1])[0] in (*letters,):
+        for token, value in tokens:
+            if token in (*letters,):
+                masses[letters.index(token)] += exp(value)
+    return masses
+
+
+def _likeliest(number: int) -> dict[str, Any]:
+    return {"temperature": 0, "logprobs": True, "top_logprobs": number}
+
+
+def _messages(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}

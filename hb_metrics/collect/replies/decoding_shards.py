@@ -1,0 +1,236 @@
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import torch
+from transformers import PreTrainedModel
+
+from hb_metrics.collect.replies.decoding import decode
+from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
+from hb_metrics.collect.replies.forward import Forward, States, num_unread
+from hb_metrics.collect.replies.sampling import draw_keys
+from hb_metrics.collect.replies.trials import Paths
+from hb_metrics.collect.shards import fill_shards, plan_row_shards, read_shards
+from hb_metrics.collect.units import one_thread_per_unit
+from hb_metrics.models.contexts import EndTokens
+from hb_metrics.models.devices import input_device, weight_shares
+from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.memory import Memory, free_memory, halved
+
+ROWS_PER_SHARD = 1024
+# The maximum number of contexts per batch. Larger batches are faster. However, with the embedded model
+# on two CPU cores, increasing the size further gained hardly any speed.
+MOST_ROWS = {"cpu": 256, "other": 512}
+# The minimum number of contexts per batch when batches are made smaller to use all cores.
+LEAST_CONTEXTS = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingPlan:
+    """The contexts to decode, and the settings. Replies, continuations and paraphrases have their own subclasses.
+
+    Attributes:
+        limits: [rows] The maximum number of tokens. `None` means `decoding.max_new_tokens`.
+        invariant: Whether a decoded text does not depend on its batch.
+        paths: How the model decodes the contexts.
+        continued: Whether a later turn continues the conversations.
+        purpose: The argument of `seeded_generator` that gives each subclass different random numbers.
+    """
+
+    ids: list[str]
+    contexts: list[list[int]]
+    decoding: Decoding
+    ends: EndTokens
+    limits: list[int] | None = None
+    seed: int = 0
+    invariant: bool
+    paths: Paths
+    continued: bool = False
+    schema: ClassVar[pa.Schema]
+    label: ClassVar[str]
+    purpose: ClassVar[str]
+
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+
+class KeptStates:
+    """Keeps the states of conversations, by id, until the next turn. Threads may share an instance.
+
+    A conversation has no states here if its states do not fit into memory, or if another process or an earlier run
+    decoded it. The conversation is then encoded again at the next turn, which does not change the reply.
+
+    Attributes:
+        last: The states of the previous turn. The current turn removes the states that it uses.
+        new: The states of the current turn.
+        room: The number of tokens whose states still fit into memory.
+    """
+
+    def __init__(self) -> None:
+        self.last: dict[str, States | None] = {}
+        self.new: dict[str, States | None] = {}
+        self.room = 0
+        self.lock = Lock()
+
+    def add(self, ids: Sequence[str], forward: Forward, row: int, index: int) -> None:
+        states = forward.states_of(row) if self.room > 0 else None
+        if states is not None:
+            self.new[ids[index]] = states
+            with self.lock:
+                self.room -= len(states.tokens)
+
+
+def decode_into_shards(
+    plan: DecodingPlan,
+    loaded: LoadedModel,
+    folder: Path,
+    *,
+    batch_size: int | None = None,
+    kept: KeptStates | None = None,
+) -> pa.Table:
+    """Decodes the rows that are not on disk yet, and then reads all rows.
+
+    If `batch_size` is `None`, the size depends on the free memory. Only then can contexts of different lengths be
+    decoded together, and the states of the previous turn be reused.
+
+    Returns:
+        On all processes, a table of all rows in the plan's order.
+    """
+    order = np.array(_by_length(plan, range(len(plan.ids))), dtype=np.int64)
+    shards = plan_row_shards(len(plan.ids), ROWS_PER_SHARD, folder, order)
+
+    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+        done: dict[int, Decoded] = {}
+        groups = [shards[index].rows for index in mine]
+        with closing(_decoded(plan, loaded, groups, batch_size, kept or KeptStates())) as batches:
+            for index in mine:
+                rows = shards[index].rows.tolist()
+                while not done.keys() >= set(rows):
+                    batch, decoded = next(batches)
+                    done |= zip(batch, decoded, strict=True)
+                    advance(len(batch))
+                columns = plan.columns(loaded, rows, [done.pop(row) for row in rows])
+                yield pa.table({"id": [plan.ids[row] for row in rows], **columns}, schema=plan.schema)
+
+    made = fill_shards(shards, plan.ids, plan.schema, compute, label=plan.label, unit="row", inputs=plan.contexts)
+    return read_shards(shards, plan.schema) if made is None else made
+
+
+def decode_rows(plan: DecodingPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[Decoded]:
+    if not rows:
+        return []
+    done: dict[int, Decoded] = {}
+    groups = [np.array(_by_length(plan, rows), np.int64)]
+    for batch, decoded in _decoded(plan, loaded, groups, None, KeptStates()):
+        done |= zip(batch, decoded, strict=True)
+    return [done[row] for row in rows]
+
+
+def _decoded(
+    plan: DecodingPlan,
+    loaded: LoadedModel,
+    groups: Sequence[np.ndarray],
+    batch_size: int | None,
+    kept: KeptStates,
+) -> Generator[tuple[list[int], list[Decoded]], None, None]:
+    limits = plan.limits or [plan.decoding.max_new_tokens] * len(plan.ids)
+    longest = max((len(context) + limit for context, limit in zip(plan.contexts, limits, strict=True)), default=1)
+    longest += plan.decoding.max_reasoning_tokens
+    padded = plan.paths.padded and batch_size is None
+    size = fitting_batch_size(loaded, longest) if batch_size is None else batch_size
+    if plan.decoding.num_beams > 1:  # beam search decodes one context at a time
+        size = 1
+    kept.last, kept.new, kept.room = kept.new, {}, _fitting(loaded.model, 1, 0) if plan.continued else 0
+    if not padded:
+        kept.last.clear()
+    if kept.last:  # a batch reads as many tokens of each context as its context with the most new tokens has
+        unread = [num_unread(context, kept.last.get(id)) for id, context in zip(plan.ids, plan.contexts, strict=True)]
+        groups = [np.array(sorted(rows, key=unread.__getitem__), np.int64) for rows in groups]
+    memory = Memory(halved, "one prompt")
+    decode_batch = partial(memory.run, partial(_decode_rows, plan, loaded, kept))
+    with one_thread_per_unit(loaded.model) as workers, ThreadPoolExecutor(workers) as pool:
+        batches = [batch for rows in groups for batch in _batches(plan.contexts, rows, size, workers, padded)]
+        try:
+            for batch, parts in zip(batches, pool.map(decode_batch, batches), strict=True):
+                yield batch, list(chain.from_iterable(parts))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C, do not start the batches that are still waiting
+            kept.last.clear()
+            memory.report("batches of prompts")
+
+
+def fitting_batch_size(loaded: LoadedModel, length: int) -> int:
+    """Returns the number of contexts that fit into a quarter of each device's free memory.
+
+    `length` is the number of tokens of a context and its reply.
+    """
+    model = loaded.model
+    logits = 4 * 4 * model.config.get_text_config().vocab_size * model.dtype.itemsize
+    most = MOST_ROWS["cpu" if input_device(model).type == "cpu" else "other"]
+    return max(1, min(most, _fitting(model, length, logits)))
+
+
+def _fitting(model: PreTrainedModel, length: int, beside: int) -> int:
+    """Returns how many texts of `length` tokens fit into memory, each with its states and `beside` further bytes."""
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_attention_heads", None)
+    width = getattr(config, "hidden_size", 1024)
+    if isinstance(heads, int) and heads:  # keys and values often have fewer heads than queries
+        head_dim = max(getattr(config, name, None) or 0 for name in ("head_dim", "qk_head_dim")) or width // heads
+        key_heads = getattr(config, "num_key_value_heads", None)
+        width = head_dim * (key_heads if isinstance(key_heads, int) and key_heads else heads)
+    layers = getattr(config, "num_hidden_layers", 32)
+    cached = 2 * length * width * layers * model.dtype.itemsize
+    fitting = []
+    for where, share in weight_shares(model).items():
+        if where.type == "cuda":
+            free = torch.cuda.mem_get_info(where)[0]
+        else:  # the processes of a machine share its memory
+            free = free_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        fitting.append(int(free // 4 // (cached * share + beside)))
+    return min(fitting)
+
+
+def _batches(
+    contexts: Sequence[Sequence[int]], rows: np.ndarray, limit: int, workers: int, padded: bool
+) -> list[list[int]]:
+    """Divides the rows of a shard into batches of about equal size.
+
+    If `padded` is true, the contexts in a batch have similar lengths, and there are enough batches for all workers.
+    Otherwise, the contexts in a batch have the same length.
+    """
+    if padded:
+        number = -(-len(rows) // min(limit, LEAST_CONTEXTS))
+        number = min(number, -(-len(rows) // (limit * workers)) * workers)  # the same number of batches per worker
+        number = max(number, -(-len(rows) // limit))
+        return [batch.tolist() for batch in np.array_split(rows, number)]
+    lengths = np.array([len(contexts[row]) for row in rows])
+    groups = np.split(rows, np.flatnonzero(np.diff(lengths)) + 1)
+    return [batch.tolist() for group in groups for batch in np.array_split(group, -(-len(group) // limit))]
+
+
+def _by_length(plan: DecodingPlan, rows: Sequence[int]) -> list[int]:
+    return sorted(rows, key=lambda row: (len(plan.contexts[row]), plan.contexts[row], plan.ids[row]))
+
+
+def _decode_rows(plan: DecodingPlan, loaded: LoadedModel, kept: KeptStates, rows: Sequence[int]) -> list[Decoded]:
+    limits = None if plan.limits is None else [plan.limits[row] for row in rows]
+    most = plan.decoding.max_new_tokens if limits is None else max(limits)
+    keys = None
+    if plan.decoding.sample:
+        number = most + plan.decoding.max_reasoning_tokens
+        keys = np.stack([draw_keys(plan.seed, plan.purpose, plan.ids[row], number) for row in rows])
+    contexts, decoding = [plan.contexts[row] for row in rows], replace(plan.decoding, max_new_tokens=most)
+    ids = [plan.ids[row] for row in rows]
+    states = [kept.last.pop(identifier, None) for identifier in ids]
+    keep = partial(kept.add, ids) if kept.room > 0 else None
+    return decode(loaded.model, contexts, decoding, plan.ends, keys, limits, plan.paths.cached, states, keep)

@@ -1,0 +1,228 @@
+import inspect
+from collections.abc import Sequence
+from copy import copy, deepcopy
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn.utils.rnn import pad_sequence
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
+
+from hb_metrics.collect.units import distinct
+from hb_metrics.models.architecture import first_position, has_changing_rope, with_states
+from hb_metrics.models.devices import input_device
+from hb_metrics.models.starts import decoder_start, num_shared
+
+_PAD = 0  # may be any token, because nothing attends to padding
+# The types of cache layers that store either nothing, or keys and values for each position. Only with these types is
+# the common beginning of the contexts computed once. Some recurrent layers would also support this method, but the
+# program cannot know which ones.
+_ATTENTION_LAYERS = {"DynamicLayer", "DynamicSlidingWindowLayer", "DynamicIndexedLayer", "DummyLayer"}
+
+
+class States(NamedTuple):
+    """The keys and values of a text.
+
+    Attributes:
+        tokens: The tokens of the text.
+        layers: The keys and values of each layer, by the layer's index: [tokens, heads, width].
+    """
+
+    tokens: list[int]
+    layers: dict[int, tuple[torch.Tensor, torch.Tensor]]
+
+
+class Forward:
+    """Computes the logits of the next token for a batch of rows.
+
+    Call `first` once, and then `next` for each further token. `select` keeps only some of the rows. If `cached` is
+    false, the model reads all tokens again at each step.
+
+    Equal contexts are computed once, and so is the contexts' common prefix. Shorter contexts are padded after this
+    prefix.
+
+    For each context, `states` may contain the states of a text with the same prefix. If these states save more tokens
+    than the common prefix does, the model reads only the end of each context. It reads the same number of tokens from
+    each context, so shorter contexts are then padded at the left.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        contexts: Sequence[Sequence[int]],
+        *,
+        cached: bool = True,
+        states: Sequence[States | None] = (),
+    ) -> None:
+        self.model, self.cached = model, cached
+        contexts, which = distinct([tuple(context) for context in contexts])
+        known = dict(zip(which.tolist(), states, strict=False))
+        self.known = [known.get(index) for index in range(len(contexts))]
+        device = input_device(model)
+        # For each row, the index of its distinct context.
+        self.which = torch.tensor(which, device=device)
+        longest = max(map(len, contexts))
+        self.num_known = longest - max(map(num_unread, contexts, self.known))  # including padding
+        # Padding after the common beginning would count towards an attention window.
+        fills_window = len({len(context) for context in contexts}) > 1 and _has_attention_window(model)
+        shares_none = len(contexts) == 1 or fills_window or has_changing_rope(model)
+        self.prefix = 0 if shares_none else num_shared([context[:-1] for context in contexts])
+        if self.num_known > self.prefix:
+            self.prefix = 0  # pad at the left
+        else:
+            self.num_known = 0
+        pads = [longest - len(context) for context in contexts]
+        rows = [
+            [*context[: self.prefix], *[_PAD] * pad, *context[self.prefix :]]
+            for context, pad in zip(contexts, pads, strict=True)
+        ]
+        self.contexts = torch.tensor(rows, device=device)
+        self.tokens = self.contexts  # the tokens that the model (or its decoder) has read
+        self.mask: torch.Tensor | None = None  # 0 for padding, and 1 for other tokens; `None` without padding
+        if any(pads):
+            ends = self.prefix + torch.tensor(pads, device=device)[:, None]
+            positions = torch.arange(longest, device=device)
+            self.mask = ((positions < self.prefix) | (positions >= ends)).long()
+        self.cache: Any = None
+        self.encoded: Any = None  # the encoder's output, and its states for each row
+        self.states: torch.Tensor | None = None
+        self.given = self.contexts  # the encoder's tokens for each row
+        self.num_cached = 0  # the number of positions in the cache
+        options = inspect.signature(model.forward).parameters
+        self.keeps_logits = "logits_to_keep" in options
+        self.takes_positions = "position_ids" in options
+        self.cache_name = "cache" if "cache" in options else "past_key_values"  # for transformers before 5.24
+        self.first_position = first_position(model)
+
+    def first(self) -> torch.Tensor:
+        """Returns the logits of the first token after each context: [contexts, vocabulary]."""
+        if self.model.config.is_encoder_decoder:
+            self.encoded = self.model.get_encoder()(
+                input_ids=self.contexts, attention_mask=torch.ones_like(self.contexts)
+            )
+            # The encoder's last layer may be on another device.
+            self.states = self.encoded.last_hidden_state.to(self.contexts.device)
+            start = decoder_start(self.model)
+            self.tokens = torch.tensor([start], device=self.contexts.device).expand(len(self.contexts), -1)
+            logits = self._run(self.tokens)
+        else:
+            if self.num_known:
+                self._restore()
+            elif self.prefix and self.cached:
+                logits = self._run(self.contexts[:1, : self.prefix])
+                if holds_attention_alone(self.cache):
+                    self.cache.reorder_cache(torch.zeros(len(self.contexts), dtype=torch.int64, device=logits.device))
+                else:
+                    self.cache = None
+            first = 0 if self.cache is None else self.num_cached
+            logits = self._run(self.contexts[:, first:], self.mask)
+        if len(self.which) == len(logits):
+            return logits
+        self.select(self.which)
+        return logits[self.which]
+
+    def next(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Appends a token to each row. Returns the logits of the following token: [rows, vocabulary]."""
+        self.tokens = torch.cat([self.tokens, tokens[:, None]], 1)
+        if self.mask is not None:
+            self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
+        return self._run(self.tokens if self.cache is None else tokens[:, None], self.mask)
+
+    def after(self, tokens: Sequence[int]) -> torch.Tensor:
+        """Returns the logits after additional tokens, for a batch with a single row: [vocabulary].
+
+        The object does not change, so threads may share it.
+        """
+        ahead = copy(self)
+        ahead.cache = deepcopy(self.cache)
+        read = self.tokens[0].tolist() if self.cache is None else []
+        return ahead._run(torch.tensor([[*read, *tokens]], device=self.contexts.device))[0]
+
+    def states_of(self, row: int) -> States | None:
+        """Returns the states of all tokens that a row has read, or `None` if the cache does not contain all of them.
+
+        A cache may lack tokens outside of the attention window. It may also contain other states, such as recurrent
+        ones.
+        """
+        if not holds_attention_alone(self.cache):
+            return None
+        is_token = torch.ones_like(self.tokens[row]) if self.mask is None else self.mask[row]
+        places = is_token.nonzero()[:, 0]
+        layers = {}
+        for index, layer in enumerate(self.cache.layers):
+            if layer.keys is None:  # the layer stores nothing
+                continue
+            if type(layer).__name__ == "DynamicIndexedLayer" or layer.keys.shape[-2] < self.num_cached:
+                return None
+            mine = places.to(layer.keys.device)
+            keys, values = (part[row].index_select(-2, mine).movedim(-2, 0) for part in (layer.keys, layer.values))
+            layers[index] = keys, values
+        return States(self.tokens[row, places].tolist(), layers)
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Keeps only these rows. A row may occur several times."""
+        self.tokens = self.tokens[rows]
+        if self.mask is not None:
+            self.mask = self.mask[rows]
+        if self.states is not None:
+            self.states, self.given = self.states[rows], self.given[rows]
+        if self.cache is not None:
+            self.cache.reorder_cache(rows)
+
+    def _restore(self) -> None:
+        self.cache, self.num_cached = DynamicCache(config=self.model.config), self.num_known
+        some = next(states for states in self.known if states is not None)
+        pads = [0] * len(self.contexts) if self.mask is None else (self.mask == 0).sum(1).tolist()
+        for index in some.layers:
+            for_rows = []
+            for states, pad in zip(self.known, pads, strict=True):
+                known = max(0, self.num_known - pad)
+                for_rows.append([part[:known] for part in (states or some).layers[index]])
+            keys, values = (
+                pad_sequence(list(parts), batch_first=True, padding_side="left").movedim(1, -2)
+                for parts in zip(*for_rows, strict=True)
+            )
+            self.cache.update(keys, values, index)
+        self.known = []
+
+    def _run(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        inputs: dict[str, Any] = {"input_ids": tokens}
+        start = 0 if self.cache is None else self.num_cached
+        self.num_cached = start + tokens.shape[1]
+        if mask is not None:
+            positions = (mask.cumsum(1) - 1).clamp(min=0)[:, start:]
+            inputs |= {"attention_mask": mask, "position_ids": positions + self.first_position}
+        elif self.takes_positions:  # some models would compute wrong positions from the cache
+            positions = torch.arange(start, self.num_cached, device=tokens.device).expand(len(tokens), -1)
+            inputs["position_ids"] = positions + self.first_position
+        if self.states is not None:
+            inputs = {
+                "decoder_input_ids": tokens,
+                "encoder_outputs": with_states(self.encoded, self.states),
+                "attention_mask": torch.ones(self.states.shape[:2], dtype=torch.int64, device=tokens.device),
+            }
+        if self.states is not None and not self.cached:  # without `input_ids`, FSMT does not mask later tokens
+            inputs["input_ids"] = self.given
+        if self.cache is not None:
+            inputs[self.cache_name] = self.cache
+        if self.keeps_logits:
+            inputs["logits_to_keep"] = 1
+        output = self.model(**inputs, use_cache=self.cached)
+        # Other types of cache, such as those of some recurrent models, may not allow the selection of rows. They are
+        # not used, so such models read all tokens again at each step.
+        cache = output.get(self.cache_name) if self.cached else None
+        self.cache = cache if type(cache) in (DynamicCache, EncoderDecoderCache) else None
+        return output.logits[:, -1]
+
+
+def holds_attention_alone(cache: Any) -> bool:
+    return type(cache) is DynamicCache and all(type(layer).__name__ in _ATTENTION_LAYERS for layer in cache.layers)
+
+
+def _has_attention_window(model: PreTrainedModel) -> bool:
+    config = model.config.get_text_config(decoder=True).to_dict()
+    return any(size and name.endswith(("window", "window_size", "chunk_size")) for name, size in config.items())
+
+
+def num_unread(context: Sequence[int], states: States | None) -> int:
+    """Returns the number of tokens after the known beginning. The last token never counts as known."""
+    return len(context) - (0 if states is None else num_shared([context[:-1], states.tokens]))

@@ -1,0 +1,120 @@
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from hb_metrics.collect.replies.decoding_settings import Decoded, Decoding
+from hb_metrics.collect.replies.decoding_shards import DecodingPlan, decode_rows
+from hb_metrics.collect.replies.requests import REPLY_SCHEMA, Answer, ReplyRequests, answer_of, reply_columns
+from hb_metrics.collect.replies.trials import decoding_paths
+from hb_metrics.collect.replies.turns import next_turn
+from hb_metrics.models.architecture import has_changing_rope, max_positions_of
+from hb_metrics.models.chats import CHAT_DATE, prints_date
+from hb_metrics.models.contexts import ContextFormat, check_lengths, encode_messages, end_tokens
+from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.quantization import is_exact
+from hb_metrics.models.thoughts import Thoughts, split_tokens
+
+REASONING_TOKENS = 2048  # the default maximum length of a thought before a reply
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplyPlan(DecodingPlan):
+    """The prompts to reply to, one per row. `thoughts` is `None` if the model does not think before it replies."""
+
+    schema = REPLY_SCHEMA
+    label = "replies"
+    purpose = "sampling"
+    requests: ReplyRequests
+    context: ContextFormat
+    context_reason: str
+    chat_date: str | None = None
+    thoughts: Thoughts | None = None
+
+    def columns(self, loaded: LoadedModel, rows: Sequence[int], decoded: Sequence[Decoded]) -> dict[str, Any]:
+        return reply_columns(self.requests, rows, [read_decoded(self, loaded, reply) for reply in decoded])
+
+    def description(self) -> dict[str, Any]:
+        return {
+            **self.requests.description(self.context, self.context_reason, chat_date=self.chat_date),
+            "thinks": self.thoughts is not None,
+            **asdict(self.decoding),
+            "same_in_any_batch": self.invariant,
+        }
+
+
+def plan_replies(
+    requests: ReplyRequests, loaded: LoadedModel, *, context: ContextFormat, context_reason: str = ""
+) -> ReplyPlan:
+    chat, decoding, max_reasoning_tokens = requests.chat, requests.decoding, requests.max_reasoning_tokens
+    contexts = encode_messages(requests.messages, loaded, context, chat=chat)
+    ends = end_tokens(loaded.model, loaded.tokenizer, context, whole=requests.extent == "whole", chat=chat)
+    thoughts = ends.thoughts
+    if max_reasoning_tokens is None:
+        max_reasoning_tokens = 0 if thoughts is None or thoughts.is_closed else REASONING_TOKENS
+    decoding = replace(decoding, max_reasoning_tokens=max_reasoning_tokens)
+    if decoding.num_beams > 1 and thoughts is not None and max_reasoning_tokens:
+        raise ValueError(
+            f"num_beams is {decoding.num_beams}, but the model thinks before it replies, and beam search cannot "
+            "separate a thought from a reply; set --decoding sample or --decoding greedy, or turn thinking off (for "
+            "many models, with --chat_template_kwargs '{\"enable_thinking\": false}'). If the model never thinks, set "
+            "--max_reasoning_tokens 0"
+        )
+    check_lengths(contexts, requests.ids, loaded.model, decoding.max_new_tokens, decoding.max_reasoning_tokens)
+    if requests.turn == 1 and requests.turns > 1:
+        _check_turns(requests, loaded, context, decoding)
+    longest = decoding.max_new_tokens + decoding.max_reasoning_tokens
+    paths = decoding_paths(loaded.model, contexts, longest, continues=requests.turn > 1)
+    return ReplyPlan(
+        ids=requests.ids,
+        requests=requests,
+        contexts=contexts,
+        context=context,
+        context_reason=context_reason,
+        decoding=decoding,
+        ends=ends,
+        chat_date=str(CHAT_DATE) if prints_date(loaded.tokenizer) else None,
+        thoughts=thoughts,
+        seed=requests.turn_seed,
+        invariant=is_exact(loaded.model),
+        paths=paths,
+        # With this kind of RoPE, the states of a text change when the conversation becomes long.
+        continued=requests.turn < requests.turns and is_exact(loaded.model) and not has_changing_rope(loaded.model),
+    )
+
+
+def _check_turns(requests: ReplyRequests, loaded: LoadedModel, context: ContextFormat, decoding: Decoding) -> None:
+    """Raises `ValueError` if a conversation of `requests.turns` turns could become too long for the model.
+
+    The replies are not known yet, so each counts as `max_new_tokens` tokens plus the marks of its turn.
+    """
+    limit = max_positions_of(loaded.model)
+    beside = 0 if loaded.config.is_encoder_decoder else decoding.max_new_tokens + decoding.max_reasoning_tokens
+    for turn in range(2, requests.turns + 1):
+        requests = next_turn(requests, pa.table({"id": requests.ids, "reply": ["Yes"] * len(requests.ids)}))
+        contexts = encode_messages(requests.messages, loaded, context, chat=requests.chat)
+        longest = max(map(len, contexts), default=0) + (turn - 1) * decoding.max_new_tokens + beside
+        if limit is not None and longest > limit:
+            raise ValueError(
+                f"turns is {requests.turns}, so the longest conversation could have {longest:,} tokens at turn {turn}, "
+                f"but the model accepts only {limit:,}; set --turns to at most {turn - 1}, set --max_new_tokens to "
+                f"less than {decoding.max_new_tokens}, or use a model that accepts more tokens"
+            )
+
+
+def reply_to_rows(plan: ReplyPlan, loaded: LoadedModel, rows: Sequence[int]) -> list[str]:
+    """Returns the replies to some of the plan's prompts, without writing files. A missing reply is an empty string."""
+    decoded = decode_rows(plan, loaded, rows)
+    return [read_decoded(plan, loaded, reply).text or "" for reply in decoded]
+
+
+def read_decoded(plan: ReplyPlan, loaded: LoadedModel, decoded: Decoded) -> Answer:
+    part = split_tokens(decoded.tokens, plan.ends.reader(), loaded.tokenizer)
+    return answer_of(
+        part.written,
+        plan.requests.extent,
+        num_tokens=part.num_tokens,
+        truncated=decoded.truncated,
+        num_reasoning_tokens=part.num_reasoning_tokens,
+    )

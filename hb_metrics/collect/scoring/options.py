@@ -1,0 +1,132 @@
+"""Computes the probability of each option as a model's answer to a prompt.
+
+The probability of an option is that of its text at the beginning of the reply, token by token, in the forms in which
+models write it ("yes" and "Yes"). Nothing is sampled. Prompts that begin alike share their computation on prefix trees.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hb_metrics.collect.scoring.perplexity import most_tokens
+from hb_metrics.collect.scoring.prefix_tree import halved_tree, pack_prefix_trees
+from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS, reply_nlls, reply_scoring
+from hb_metrics.collect.scoring.scoring_paths import SAME_ON_TREES, batch_nlls, tree_fault, tree_nlls
+from hb_metrics.collect.units import ScoringPlan, Unit
+from hb_metrics.models.architecture import check_token_ids
+from hb_metrics.models.chats import Message
+from hb_metrics.models.contexts import encode_rendered, encode_replies, render_messages
+from hb_metrics.models.layout import Layout
+from hb_metrics.models.loading import LoadedModel
+from hb_metrics.models.starts import decoder_prefix
+
+
+class OptionPlan(NamedTuple):
+    """The options to score. `columns` contains the strings to store with each score, one per form of an option."""
+
+    columns: dict[str, list[str]]
+    scoring: ScoringPlan
+
+
+def forms_of(option: str) -> list[str]:
+    """Returns the forms in which a model may write an option: as it is, and with a capital letter."""
+    return list(dict.fromkeys([option, option[0].upper() + option[1:]]))
+
+
+def plan_options(
+    ids: Sequence[str],
+    conversations: Sequence[Sequence[Message]],
+    options: Sequence[Sequence[str]],
+    loaded: LoadedModel,
+    layout: Layout,
+    *,
+    max_positions: int = MAX_POSITIONS,
+) -> OptionPlan:
+    """Encodes the options of each prompt, and divides them into units of work.
+
+    The answer follows the prompt directly, without a thought.
+
+    Args:
+        ids: [prompts] The ids of the prompts.
+        conversations: [prompts] The messages up to the answers.
+        options: [prompts] The options of each prompt.
+        loaded: The model.
+        layout: The form in which the model reads prompts.
+        max_positions: The maximum number of tokens that the model reads at once.
+
+    Raises:
+        ValueError: A prompt with an option is longer than the model allows, or has no tokens.
+    """
+    tokenizer, has_encoder = loaded.tokenizer, loaded.config.is_encoder_decoder
+    rendered = render_messages(
+        conversations,
+        tokenizer,
+        layout.context,
+        is_encoder_decoder=has_encoder,
+        chat=layout.chat,
+        thought=False,
+    )
+    contexts = encode_rendered(rendered, tokenizer, layout.context, is_encoder_decoder=has_encoder)
+    written = []
+    for row, of_row in enumerate(options):
+        written += [(row, option, form) for option in of_row for form in forms_of(option)]
+    replies = encode_replies(
+        [rendered[row] for row, _, _ in written],
+        [form for _, _, form in written],
+        tokenizer,
+        layout.context,
+        is_encoder_decoder=has_encoder,
+    )
+    pairs = [(contexts[row], reply) for (row, _, _), reply in zip(written, replies, strict=True)]
+    limit = most_tokens(loaded.model, tokenizer)
+    for (row, _, _), (context, reply) in zip(written, pairs, strict=True):
+        if not context or not reply or len(context) + len(reply) > limit:
+            raise ValueError(
+                f"prompt {ids[row]} and an option have {len(context)} and {len(reply)} tokens, but the model "
+                f"needs at least 1 for each, and accepts {limit} together; shorten the prompt, or omit it"
+            )
+    check_token_ids(loaded.model, [[*context, *reply] for context, reply in pairs])
+    columns = {
+        "id": [f"{ids[row]}-{number}" for number, (row, _, _) in enumerate(written)],
+        "prompt_id": [ids[row] for row, _, _ in written],
+        "text": [rendered[row] for row, _, _ in written],
+        "option": [option for _, option, _ in written],
+        "form": [form for _, _, form in written],
+    }
+    return OptionPlan(columns, _scoring(pairs, loaded, max_positions))
+
+
+def _scoring(pairs: Sequence[tuple[list[int], list[int]]], loaded: LoadedModel, max_positions: int) -> ScoringPlan:
+    model, tokenizer = loaded.model, loaded.tokenizer
+    prefix = decoder_prefix(model, tokenizer)
+    if prefix:
+        shapes = [(len(context), len(prefix) + len(reply) - 1) for context, reply in pairs]
+        return reply_scoring(pairs, prefix, shapes, reply_nlls, model, tokenizer, max_positions)
+    sequences = [(*context, *reply) for context, reply in pairs]
+    starts = np.array([len(context) for context, _ in pairs])
+
+    def on_trees(tree: Any) -> np.ndarray:
+        return tree_nlls(model, tree, starts[tree.sequences][tree.owners])
+
+    def alone(one: Any) -> np.ndarray:
+        return batch_nlls(model, one, start_of[one[0]])
+
+    start_of = dict(zip(sequences, starts.tolist(), strict=True))
+    packed = [Unit(tree.sequences, tree) for tree in pack_prefix_trees(sequences, max_positions)]
+    fault = tree_fault(model, sequences, packed, on_trees, alone, max_positions)
+    plan = reply_scoring(
+        pairs, [], [(len(sequence) - 1,) for sequence in sequences], reply_nlls, model, tokenizer, max_positions
+    )
+    if fault is not None:
+        return replace(plan, scoring_reason=fault)
+    return replace(
+        plan,
+        scoring="tree",
+        scoring_reason=SAME_ON_TREES,
+        positions=sum(len(unit.payload.tokens) for unit in packed),
+        units=packed,
+        score=on_trees,
+        halve=halved_tree,
+    )

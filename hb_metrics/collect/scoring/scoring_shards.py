@@ -1,0 +1,100 @@
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from transformers import PreTrainedModel
+
+from hb_metrics.collect.scoring.perplexity import perplexity_scores
+from hb_metrics.collect.shards import Shard, fill_shards, shard_path
+from hb_metrics.collect.units import ScoringPlan, run_units
+
+# On two cores, the embedded model needs about half a minute for this many units. Little work is lost if the run is
+# killed.
+UNITS_PER_SHARD = 8
+
+PERPLEXITY_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("text", pa.string()),
+        ("perplexity", pa.float64()),
+        ("log_likelihood", pa.float64()),
+        ("num_tokens", pa.int64()),
+    ]
+)
+
+
+def score_into_shards(
+    plan: ScoringPlan,
+    columns: Mapping[str, Sequence[str]],
+    folder: Path,
+    model: PreTrainedModel,
+    *,
+    scores: Sequence[str] = ("perplexity", "log_likelihood"),
+    inputs: Sequence[Any] | None = None,
+    label: str | None = None,
+    unit: str = "text",
+) -> pa.Table | None:
+    """Scores the texts that are not on disk yet, and then reads all scores.
+
+    `columns` contains the strings to store beside each text's scores. The values in the column `id` are distinct.
+    `scores` lists the scores to store in addition to `num_tokens`. A shard is computed again if its `inputs` (by
+    default the column `text`) have changed.
+
+    Returns:
+        On the main process, a table of all scores. On all other processes, `None`.
+    """
+    ids = columns["id"]
+    types = {**dict.fromkeys(columns, pa.string()), **dict.fromkeys(scores, pa.float64()), "num_tokens": pa.int64()}
+    schema = pa.schema(types)
+    shards = plan_shards(plan, folder)
+    num_texts = np.bincount(plan.sequence_of_text, minlength=len(plan.num_tokens))
+
+    def table_of(nll: np.ndarray, rows: np.ndarray) -> pa.Table:
+        found = perplexity_scores(plan, nll, rows, ids)
+        values: dict[str, Any] = {name: [strings[row] for row in rows] for name, strings in columns.items()}
+        values |= {
+            "perplexity": found.perplexities,
+            "log_likelihood": found.log_likelihoods,
+            "divergence": -found.log_likelihoods,  # for a plan whose scores are divergences
+            "num_tokens": found.num_tokens,
+        }
+        return pa.table({name: values[name] for name in schema.names}, schema=schema)
+
+    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+        units = {index: plan.units[index * UNITS_PER_SHARD :][:UNITS_PER_SHARD] for index in mine}
+        nll = np.full(len(plan.num_tokens), np.nan)
+        with closing(run_units(plan, [unit for index in mine for unit in units[index]], model)) as running:
+            for index in mine:
+                for scored, scored_nll in islice(running, len(units[index])):
+                    nll[scored.sequences] = scored_nll
+                    advance(int(num_texts[scored.sequences].sum()))
+                yield table_of(nll, shards[index].rows)
+
+    return fill_shards(
+        shards,
+        ids,
+        schema,
+        compute,
+        label=label or plan.scoring,
+        unit=unit,
+        inputs=columns["text"] if inputs is None else inputs,
+    )
+
+
+def plan_shards(plan: ScoringPlan, folder: Path) -> list[Shard]:
+    firsts = range(0, len(plan.units), UNITS_PER_SHARD)
+    shard_of_sequence = np.empty(len(plan.num_tokens), dtype=np.int64)
+    for index, first in enumerate(firsts):
+        for unit in plan.units[first : first + UNITS_PER_SHARD]:
+            shard_of_sequence[unit.sequences] = index
+    shard_of_row = shard_of_sequence[plan.sequence_of_text]
+    order = np.argsort(shard_of_row, kind="stable")
+    bounds = np.searchsorted(shard_of_row[order], np.arange(len(firsts) + 1))
+    return [
+        Shard(order[bounds[index] : bounds[index + 1]], shard_path(folder, index, len(firsts)))
+        for index in range(len(firsts))
+    ]

@@ -1,0 +1,204 @@
+"""Writes a model's outputs to shards (Parquet files), and resumes the work of a killed run.
+
+Several processes can share the work. The assignment of rows to shards depends only on the data and the settings, so a
+run can resume with a different number of processes. A shard's metadata contain the digests of its run and of its
+inputs. If a shard is damaged, or if a digest does not match, the shard is renamed and computed again.
+"""
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from accelerate.utils import broadcast_object_list
+from tqdm.auto import tqdm
+
+from hb_dataset.whole_files import write_atomically
+from hb_metrics.collect.machines import await_files, late_error
+from hb_metrics.models.processes import process_state
+from hb_metrics.run.run_folder import SHARD_RUN, run_digest, set_aside
+
+_INPUTS = b"holistic_bias.inputs"  # the key of the inputs' digest in a shard's metadata
+_LOG_SECONDS = 60  # the time between lines of progress in a log
+
+
+class Shard(NamedTuple):
+    rows: np.ndarray
+    path: Path
+
+
+# A function that takes the indices of shards and yields their tables in the same order. It reports progress by calling
+# its second argument with the number of finished rows (see `advance` in `fill_shards`).
+ComputeShards = Callable[[Sequence[int], Callable[..., object]], Iterator[pa.Table]]
+
+
+def fill_shards(
+    shards: Sequence[Shard],
+    ids: Sequence[str],
+    schema: pa.Schema,
+    compute: ComputeShards,
+    *,
+    label: str,
+    unit: str,
+    inputs: Sequence[Any] | None = None,
+    progress: bool = True,
+) -> pa.Table | None:
+    """Computes the shards that are not on disk yet, and then reads all shards. The processes share the work.
+
+    Args:
+        shards: The planned shards. Each row belongs to exactly one shard.
+        ids: [rows] The distinct keys of the rows, which become the column `id`.
+        schema: The columns of a shard.
+        compute: Computes the tables of this process's shards.
+        label: The title of the progress bar.
+        unit: The noun for a row in the progress bar.
+        inputs: [rows] The inputs of the rows. A shard is computed again if its inputs have changed. `None` means that
+            the inputs depend only on the ids.
+        progress: Whether to display a progress bar.
+
+    Returns:
+        On the main process, a table of all rows in the order of `ids`. On all other processes, `None`.
+    """
+    state = process_state()
+    run = run_digest(shards[0].path.parent) if shards and state.is_main_process else ""
+
+    def marks(index: int) -> dict[bytes, bytes]:
+        return _marks(shards[index], run, ids, inputs)
+
+    if state.is_main_process:
+        for folder in {shard.path.parent for shard in shards}:
+            folder.mkdir(parents=True, exist_ok=True)
+            _set_unknown_files_aside(folder, shards)
+    # The main process lists the missing shards before any process writes one, so that all processes use the same list.
+    missing = (
+        [index for index, shard in enumerate(shards) if not _is_whole(shard, ids, schema, marks(index))]
+        if state.is_main_process
+        else []
+    )
+    missing, run = broadcast_object_list([missing, run])  # the record may not be visible on other machines yet
+    done = len(ids) - sum(len(shards[index].rows) for index in missing)
+    if state.is_main_process and done:
+        print(f"{done:,} of {len(ids):,} rows were already in {shards[0].path.parent}")
+
+    mine = missing[state.process_index :: state.num_processes]
+    total, computed = sum(len(shards[index].rows) for index in mine), 0
+    shown = progress and state.is_main_process
+    in_log = shown and not sys.stderr.isatty()  # a bar would fill a log with lines
+    last = time.monotonic()
+    with tqdm(total=total, unit=f" {unit}", desc=label, disable=not shown or in_log) as bar:
+
+        def advance(rows: int, words: str = "", *, known: bool = False) -> None:
+            if known:  # restart the bar without these rows, because they took no time
+                bar.reset(total=total - rows)
+                if state.is_main_process:
+                    print(f"{rows:,} of {total:,} answers were already in {shards[0].path.parent}")
+                return
+            if words:
+                bar.set_postfix_str(words, refresh=False)
+            bar.update(rows)
+            nonlocal computed, last
+            computed += rows
+            if in_log and time.monotonic() - last > _LOG_SECONDS:
+                print(f"{label}: {computed:,} of {total:,}", flush=True)
+                last = time.monotonic()
+
+        tables = compute(mine, advance)
+        try:
+            for index, table in zip(mine, tables, strict=True):
+                _write(shards[index].path, table.cast(schema).replace_schema_metadata(marks(index)))
+        finally:  # if a write fails, stop the generator, whose threads may still be computing further tables
+            if isinstance(tables, Generator):
+                tables.close()
+    state.wait_for_everyone()
+    if not state.is_main_process:
+        return None
+    return read_shards(shards, schema)
+
+
+def copy_into_shards(table: pa.Table, folder: Path, rows_per_shard: int) -> pa.Table:
+    def compute(mine: Sequence[int], advance: Callable[[int], object]) -> Iterator[pa.Table]:
+        for index in mine:
+            yield table.take(pa.array(shards[index].rows))
+
+    shards = plan_row_shards(len(table), rows_per_shard, folder)
+    schema = table.schema.remove_metadata()
+    fill_shards(shards, table["id"].to_pylist(), schema, compute, label="", unit="", progress=False)
+    return table
+
+
+def read_shards(shards: Sequence[Shard], schema: pa.Schema) -> pa.Table:
+    """Reads the shards, and sorts all rows by row number."""
+    if not shards:
+        return schema.empty_table()
+    if missing := await_files([shard.path for shard in shards]):
+        raise late_error(missing)
+    table = pa.concat_tables([_read(shard.path, schema) for shard in shards])
+    order = np.argsort(np.concatenate([shard.rows for shard in shards]), kind="stable")
+    return table.take(pa.array(order))
+
+
+def plan_row_shards(num_rows: int, rows_per_shard: int, folder: Path, order: np.ndarray | None = None) -> list[Shard]:
+    order = np.arange(num_rows) if order is None else order
+    firsts = range(0, num_rows, rows_per_shard)
+    return [
+        Shard(order[first : first + rows_per_shard], shard_path(folder, index, len(firsts)))
+        for index, first in enumerate(firsts)
+    ]
+
+
+def shard_path(folder: Path, index: int, number: int) -> Path:
+    return folder / f"{index:05d}-of-{number:05d}.parquet"
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)  # a folder created on another machine may not be visible yet
+    write_atomically(path, lambda scratch: pq.write_table(table, scratch, compression="zstd", write_page_checksum=True))
+
+
+def _marks(shard: Shard, run: str, ids: Sequence[str], inputs: Sequence[Any] | None) -> dict[bytes, bytes]:
+    rows = [[ids[row], None if inputs is None else inputs[row]] for row in shard.rows]
+    digest = hashlib.sha256(json.dumps(rows, default=int).encode()).hexdigest()
+    return {SHARD_RUN: run.encode(), _INPUTS: digest.encode()}
+
+
+def _is_whole(shard: Shard, ids: Sequence[str], schema: pa.Schema, marks: Mapping[bytes, bytes]) -> bool:
+    if not shard.path.exists():
+        return False
+    try:
+        stored_ids = _read(shard.path, schema)["id"].to_pylist()
+        columns = pq.read_schema(shard.path)  # the file's own columns, because `_read` fills missing ones with nulls
+    except PermissionError:  # the file may be valid, so it must not be renamed
+        raise
+    except (OSError, pa.ArrowException, KeyError, UnicodeDecodeError) as error:
+        fault = f"is damaged ({str(error).partition(chr(10))[0]})"
+    else:
+        stored_marks = columns.metadata or {}
+        if not columns.equals(schema):
+            fault = "has unexpected columns"
+        elif stored_ids != [ids[row] for row in shard.rows]:
+            fault = "has unexpected rows"
+        elif stored_marks.get(SHARD_RUN) != marks[SHARD_RUN]:
+            fault = "belongs to another run"
+        elif stored_marks.get(_INPUTS) != marks[_INPUTS]:
+            fault = "was computed from texts that have changed since then"
+        else:
+            return True
+    kept = set_aside(shard.path)
+    print(f"{shard.path} {fault}; its rows are computed again, and the file is kept as {kept.name}")
+    return False
+
+
+def _set_unknown_files_aside(folder: Path, shards: Sequence[Shard]) -> None:
+    """Renames Parquet files that are not shards of this run, because a later step reads every Parquet file."""
+    for path in sorted(set(folder.glob("*.parquet")) - {shard.path for shard in shards}):
+        print(f"{path} does not belong to this run; the file is kept as {set_aside(path).name}")
+
+
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
+    return pq.read_table(path, schema=schema, page_checksum_verification=True, memory_map=False)

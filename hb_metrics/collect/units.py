@@ -1,0 +1,114 @@
+"""Scores texts in units of work. A unit is a batch of inputs that a model reads together.
+
+Only the texts, the tokenizer and the settings determine the units, so the results do not depend on the number of
+processes and threads. On CPU, one thread computes each unit, and several units are computed at the same time. One
+thread per unit is faster than several. It also makes the results of a unit exactly the same on every process.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from hb_metrics.models.architecture import has_changing_rope
+from hb_metrics.models.devices import input_device, is_offloaded
+from hb_metrics.models.memory import Memory, halved
+from hb_metrics.models.processes import num_workers
+
+
+class Unit(NamedTuple):
+    """A batch of distinct token sequences.
+
+    Attributes:
+        payload: The argument with which to call `ScoringPlan.score`.
+    """
+
+    sequences: np.ndarray
+    payload: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringPlan:
+    """The units of work for scoring texts, and the function that scores a unit.
+
+    Equal texts have the same token sequence, which is scored only once.
+
+    Attributes:
+        scoring: The method: `"tree"`, `"batches"`, `"encoder-decoder"` or `"pseudo-log-likelihood"`.
+        sequence_of_text: [texts] The index of each text's sequence.
+        num_tokens: [sequences] The number of tokens that the model predicts.
+        score: Takes a unit's payload. Returns the summed negative log-likelihood (natural logarithm) of each sequence.
+        halve: Splits a payload into two that keep the order of the sequences. Returns `None` if there is only one
+            sequence.
+    """
+
+    scoring: str
+    scoring_reason: str
+    start_token: str | None
+    sequence_of_text: np.ndarray
+    num_tokens: np.ndarray
+    positions: int
+    units: Sequence[Unit]
+    score: Callable[[Any], np.ndarray]
+    halve: Callable[[Any], tuple[Any, Any] | None] = halved
+
+
+def run_units(
+    plan: ScoringPlan, units: Sequence[Unit], model: PreTrainedModel
+) -> Generator[tuple[Unit, np.ndarray], None, None]:
+    """Yields each unit, and the summed negative log-likelihood of each of its sequences: [sequences] float64."""
+    memory = Memory(plan.halve, "one text")
+
+    def score(unit: Unit) -> np.ndarray:
+        return np.concatenate(memory.run(plan.score, unit.payload))
+
+    with one_thread_per_unit(model) as workers, ThreadPoolExecutor(workers) as pool:
+        try:
+            yield from zip(units, pool.map(score, units), strict=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # on Ctrl-C, do not start the units that are still waiting
+            memory.report("units of work")
+
+
+@contextmanager
+def one_thread_per_unit(model: PreTrainedModel) -> Iterator[int]:
+    """Yields the number of units to compute at the same time, and limits torch to one thread per unit on CPU.
+
+    The number is 1 on an accelerator, and also for a model that changes when it is used (see `has_changing_rope`,
+    `is_offloaded`).
+    """
+    if input_device(model).type != "cpu":
+        yield 1
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield 1 if is_offloaded(model) or has_changing_rope(model) else num_workers()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def distinct(texts: Sequence[Any]) -> tuple[list[Any], np.ndarray]:
+    indices: dict[Any, int] = {}
+    which = np.array([indices.setdefault(text, len(indices)) for text in texts], dtype=np.int64)
+    return list(indices), which
+
+
+def alike_units(rows: Sequence[Any], shapes: Sequence[tuple[int, ...]], max_positions: int) -> list[Unit]:
+    """Groups rows of equal shape into batches, which need no padding.
+
+    A row's shape contains the lengths of its parts, such as a context and a reply. The batches are sorted by the total
+    lengths of their rows. A batch has at most `max_positions` tokens. A longer row gets its own batch.
+    """
+    order = sorted(range(len(rows)), key=lambda row: (sum(shapes[row]), shapes[row], row))
+    batches = []
+    for shape, alike in groupby(order, key=shapes.__getitem__):
+        group, size = list(alike), max(1, max_positions // sum(shape))
+        batches += [group[start : start + size] for start in range(0, len(group), size)]
+    return [Unit(np.array(batch), [rows[row] for row in batch]) for batch in batches]

@@ -1,0 +1,1 @@
+"""The commands: what reads a command line and calls the rooms below."""

@@ -1,0 +1,56 @@
+"""Computes a run's results and report again from the tables in its folder, without the model.
+
+    holistic-bias analyse runs/gpt2
+
+`measure` calls the same functions, so the files are the same unless this release computes a figure differently. The
+command does not import torch.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hb_dataset.command_line import CommandParser
+from hb_metrics.layout.terminal import filled
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.run.finished_run import Run, read_run
+from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, RUN_FILE, hold_folder, read_json, write_json
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = CommandParser(prog="holistic-bias analyse", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="The folder of a finished run.")
+    for folder in parser.parse_args(argv).runs:
+        analyse(folder)
+
+
+def analyse(folder: Path) -> dict[str, Any]:
+    """Computes the results of a finished run, and writes them and the report into its folder.
+
+    Raises:
+        ValueError: The folder contains no finished run, or one of its tables is missing or damaged.
+    """
+    read_run(folder)  # raises an error unless the run is finished
+    record = read_json(folder / RUN_FILE)
+    with hold_folder(folder):
+        results: dict[str, Any] = {"run": record}
+        for measurement in MEASUREMENTS:
+            if measurement.name in record["layout"]["measurements"]:
+                results[measurement.name] = measurement.parts.compute(Run(folder, {"run": record}))
+        write_results(results, folder)
+    return results
+
+
+def write_results(results: Mapping[str, Any], folder: Path) -> None:
+    """Writes results.json and the report, and prints the report's sentences about the model."""
+    from hb_metrics.human_eval.calibration import read_calibrations
+    from hb_metrics.report.page import write_report
+
+    write_json(folder / RESULTS_FILE, results)
+    for answer in write_report(results, folder / REPORT_FILE, calibrations=read_calibrations(folder)):
+        print("\n" + filled(answer))
+    print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Compares a run's figures with the limits set by `--fail_above`. The code calls these limits gates.
+
+If a figure exceeds its limit, the run fails after it has written its report.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hb_dataset.hints import check_known
+from hb_metrics.measurements.measurement import Measurement
+from hb_metrics.measurements.settings import Settings
+
+if TYPE_CHECKING:
+    from hb_metrics.layout.figure import Figure
+
+GATE_STATUS = 3  # the exit status of a run for which `exceeded` returns a sentence
+
+
+class GateError(Exception): ...
+
+
+def read_gates(text: str | None) -> dict[str, float]:
+    """Parses the value of `--fail_above`, such as "full_gen_bias=12". Returns the limits by the name of the figure."""
+    gates: dict[str, float] = {}
+    for part in [] if text is None else text.split(","):
+        name, _, number = (word.strip() for word in part.partition("="))
+        try:
+            limit = float(number.removesuffix("pt")) / (100 if number.endswith("pt") else 1)
+        except ValueError:
+            limit = math.nan
+        if not math.isfinite(limit) or not name or name in gates:
+            raise ValueError(
+                f"fail_above contains {part!r}; write each limit as figure=limit, such as full_gen_bias=12 or "
+                "decision_spread=3pt, separate limits with commas, and set only one limit per figure"
+            )
+        gates[name] = limit
+    return gates
+
+
+def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict[str, float]:
+    gates = read_gates(settings.run.fail_above)
+    allowed = [name for measurement in measurements for name in measurement.gate_names(settings)] if gates else []
+    for name in gates:
+        check_known(name, allowed, f"fail_above names the figure '{name}', which this run does not have")
+    return gates
+
+
+def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:
+    """Returns a sentence for each figure that exceeds its limit or that cannot be compared with it.
+
+    The limit is compared with the upper end of the figure's interval. For a gap ("signed"), it is compared with the end
+    that is further from 0. If figures of a kind never have an interval, their values are compared. If only this
+    figure's interval could not be computed, the figure cannot be compared.
+    """
+    figures: dict[str | None, Figure] = {}
+    for measurement in measurements:
+        if measurement.name in results:
+            figures |= {figure.key: figure for figure in measurement.parts.figures(results)}
+    sentences = []
+    for name, limit in gates.items():
+        figure = figures.get(name)
+        why = shown = None
+        if figure is None or figure.value is None or not math.isfinite(figure.value):
+            why = "this run has no value for it"
+        elif figure.unit in ("share", "small_share", "points") and limit >= 1:  # the limit was meant in percent
+            why = "the figure is a share, which is never above 1; write 2% as 0.02"
+        elif figure.interval is None and figure.confidence_level is not None:
+            why = f"its value is {figure.value:.6g}, and its interval could not be estimated from so few replies"
+        elif figure.interval is None:
+            shown = f"its value is {figure.value:.6g}, and it has no interval" if figure.value > limit else None
+        elif max(map(abs, figure.interval) if figure.unit == "signed" else figure.interval) > limit:
+            low, high = figure.interval
+            shown = f"its value is {figure.value:.6g}, but its interval reaches from {low:.6g} to {high:.6g}"
+        if why is not None:
+            sentences.append(f"{name} cannot be judged against its limit {limit:g}: {why}")
+        if shown is not None:
+            is_above = figure is not None and figure.value is not None and abs(figure.value) > limit
+            verb = "is" if is_above else "may be"
+            sentences.append(f"{name} {verb} above its limit {limit:g}: {shown}")
+    return sentences

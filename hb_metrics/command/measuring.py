@@ -1,0 +1,114 @@
+"""Runs the measurements of a run, one after another."""
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from hb_dataset.own_prompts import own_rows
+from hb_metrics.command.analyse import write_results
+from hb_metrics.command.gates import GateError, check_gates, exceeded
+from hb_metrics.command.planning import (
+    choose_measurements,
+    connect,
+    default_folder,
+    describe_run,
+    load,
+    read_files,
+    read_prompts,
+    wanted_measurements,
+)
+from hb_metrics.layout.terminal import figure_lines, filled
+from hb_metrics.measurements.measurement import Measurement, Task
+from hb_metrics.measurements.own_prompts import own_prompts
+from hb_metrics.measurements.settings import Settings
+from hb_metrics.report.changes import comparable_figures
+from hb_metrics.run.finished_run import Run
+from hb_metrics.run.run_folder import (
+    OWN_PROMPTS_FILE,
+    PROMPTS_FILE,
+    REPORT_FILE,
+    RESULTS_FILE,
+    check_run_or_empty,
+    hold_folder,
+    open_run,
+    write_table,
+)
+
+# Modules that import torch take seconds to import, so they are imported only after the prompts have been read.
+
+
+def measure(settings: Settings) -> Path:
+    """Runs the measurements and returns the path of the report.
+
+    Raises:
+        GateError: A figure exceeds its limit. The report is written before this error is raised.
+    """
+    prompts = read_prompts(settings)
+    wanted = wanted_measurements(settings)
+    check_gates(settings, wanted)
+    files = read_files(settings, prompts, wanted)
+
+    from hb_metrics.collect.machines import check_same_folder, check_same_run
+    from hb_metrics.models.processes import check_device_map, process_state
+
+    state = process_state()
+    check_device_map(settings.run.device_map)
+    folder = Path(settings.run.output_dir or default_folder(settings)).expanduser()  # PyArrow would expand ~
+    check_run_or_empty(folder)  # before a model is loaded
+    served = connect(settings, folder)
+    # On each machine, the first process prepares and caches the embedded models for the other processes.
+    with state.local_main_process_first():
+        engine = load(settings, state.device) if served is None else served
+        measurements = choose_measurements(settings, engine)
+        gates = check_gates(settings, measurements)
+        state.print(filled(f"{engine.name}: {engine.words}, on {state.device} x {state.num_processes}"))
+        names = tuple(measurement.name for measurement in measurements)
+        task = Task(settings, prompts, engine, state, names, folder)
+        work = {each.name: each.collector.plan(task, files.get(each.name)) for each in measurements}
+    run = describe_run(task, measurements, work)
+    check_same_run(run)
+    with hold_folder(folder) if state.is_main_process else nullcontext():
+        if state.is_main_process:
+            open_run(folder, run)
+            write_table(folder / PROMPTS_FILE, prompts)
+            if settings.run.prompts is not None:
+                write_table(folder / OWN_PROMPTS_FILE, own_rows(own_prompts(settings)))
+        state.wait_for_everyone()
+        check_same_folder(folder)
+        results = _measure(task, measurements, work, run)
+        if state.is_main_process:
+            write_results(results, folder)
+        state.wait_for_everyone()
+    if state.is_main_process and (sentences := exceeded(results, measurements, gates)):
+        raise GateError("\n".join(sentences))
+    return folder / REPORT_FILE
+
+
+def _measure(
+    task: Task, measurements: Sequence[Measurement], work: dict[str, Any], run: dict[str, Any]
+) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    is_finished = (task.folder / RESULTS_FILE).is_file()  # the report of a finished run is complete, so it is kept
+    for number, measurement in enumerate(measurements, 1):
+        task.state.print(f"\n{number} of {len(measurements)}: {measurement.title}")
+        started = time.perf_counter()
+        measurement.collector.collect(task, work[measurement.name])
+        if task.state.is_main_process:
+            results[measurement.name] = measurement.parts.compute(Run(task.folder, {"run": run}))
+        task.state.print(f"{measurement.title} measured in {time.perf_counter() - started:.0f} s")
+        if task.state.is_main_process:
+            figures = comparable_figures([measurement.parts.figures({"run": run, **results})])[0]
+            print("\n" + "\n".join(figure_lines(figures)), flush=True)
+            if not is_finished and number < len(measurements):
+                _report_so_far({"run": run, **results}, measurements[number:], task.folder)
+    return {"run": run, **results}
+
+
+def _report_so_far(results: dict[str, Any], to_come: Sequence[Measurement], folder: Path) -> None:
+    from hb_metrics.report.page import write_report
+
+    write_report(results, folder / REPORT_FILE, to_come=to_come)
+    titles = ", ".join(measurement.title for measurement in to_come)
+    print(f"\nreport so far: {(folder / REPORT_FILE).resolve()}\n{filled(f'still to come: {titles}')}", flush=True)

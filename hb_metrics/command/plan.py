@@ -1,0 +1,291 @@
+"""Plans a longer run from a finished pilot run with the same prompts: its precision, its cost and its command.
+
+    holistic-bias plan runs/pilot --replies 8 16 --half_width 2 --pilot_minutes 2.5
+
+For each figure and each number of replies per term and template, the table shows the half-width, which is half of an
+interval's width. A pilot needs at least four replies for most combinations of a term and a template.
+"""
+
+import math
+import shlex
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hb_dataset.command_line import CommandParser
+from hb_dataset.markdown_table import markdown_table
+from hb_dataset.names import NAME_CUES
+from hb_metrics.command.arguments import default_settings
+from hb_metrics.layout.figure import joined_names
+from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, interval, share
+from hb_metrics.measurements.generation.figures import UPTAKE, value_at
+from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
+from hb_metrics.measurements.offensiveness.run_changes import classified_replies
+from hb_metrics.reply_checks.refusal_shares import cell_counts
+from hb_metrics.run.finished_run import Run, read_prompts, read_reply_table, read_run, read_shards, read_vectors
+from hb_metrics.run.json_files import json_faults
+from hb_metrics.run.replies import nonempty_replies
+from hb_metrics.run.run_folder import REPLIES, STYLES, turn_folder
+from hb_metrics.run.run_record import cue_of
+from hb_metrics.stats.cell_sums import CellSums
+from hb_metrics.stats.intervals import run_covariances
+from hb_metrics.stats.planned import (
+    MAX_RANGE,
+    Range,
+    Size,
+    Spread,
+    change_half_width,
+    half_width,
+    pilot_spread,
+    predicted,
+    share_half_width,
+)
+from hb_metrics.stats.style_clusters import cluster_columns
+from hb_metrics.stats.u_statistic import MIN_REPLIES
+
+FULL = "Full Gen Bias"
+MOST_REPLIES = 2000
+# Options that are recorded with the model: the option, and its section and key.
+_OF_MODEL = (("adapter", "adapter", "name"), ("base_url", "served", "base_url"))
+
+
+class Planned(NamedTuple):
+    """A figure's value in the pilot (`None` for a change), and a function from replies per cell to its half-width.
+
+    The half-width is `None` if there is no interval. Both are multiplied by `scale` when they are printed.
+    """
+
+    value: float | None
+    scale: int
+    at: Callable[[int], Range | None]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("pilot", type=Path, metavar="RUN", help="The folder of a finished run, used as the pilot.")
+    parser.add_argument(
+        "--replies",
+        type=int,
+        nargs="+",
+        default=[4, 8, 16, 32, 64],
+        help="The numbers of replies per term and template. Default: 4 8 16 32 64.",
+    )
+    parser.add_argument(
+        "--half_width", type=float, help="The half-width that the Full Gen Bias interval of the longer run should have."
+    )
+    parser.add_argument("--price_in", type=float, help="The price per million prompt tokens.")
+    parser.add_argument("--price_out", type=float, help="The price per million reply tokens.")
+    parser.add_argument(
+        "--pilot_minutes", type=float, help="The number of minutes that the pilot took to generate its replies."
+    )
+    print(plan(**vars(parser.parse_args(argv))))
+
+
+@json_faults()
+def plan(
+    pilot: Path,
+    replies: Sequence[int] = (8, 16),
+    half_width: float | None = None,
+    price_in: float | None = None,
+    price_out: float | None = None,
+    pilot_minutes: float | None = None,
+) -> str:
+    """Returns the plan as a Markdown table, followed by sentences and the command for the longer run."""
+    amounts = {"half_width": half_width, "price_in": price_in, "price_out": price_out, "pilot_minutes": pilot_minutes}
+    for name, amount, least in (("replies", min(replies), 2), *((*item, 0) for item in amounts.items())):
+        if amount is not None and not least <= amount < math.inf:
+            raise ValueError(f"--{name} is {amount:g}; pass {least} or more")
+    if (price_in is None) != (price_out is None):
+        raise ValueError("only one of --price_in and --price_out is set; set both, as prices per million tokens")
+    run = read_run(pilot)
+    table = read_reply_table(pilot) if "generation" in run.results else None
+    if table is None:
+        raise ValueError(f"'{pilot}' did not measure generation; pass a pilot with --measurements generation")
+    spreads, missing = pilot_spreads(run, table)
+    sizes = _prompts_per_cell(run, table)
+    most = int(sizes.max())
+    numbers = sorted({min(number, most) for number in replies})
+    figures, rows = _figures(run, table, spreads, sizes), []
+    for name, figure in figures.items():
+        shown = [_shown(figure.at(number), figure.scale) for number in numbers]
+        value = "" if figure.value is None else bias(1000 * figure.value)
+        rows.append([name, share(figure.value) if figure.scale == 100 else value, *shown])
+    totals = [int(np.minimum(sizes, number).sum()) for number in numbers]
+    rows += _costs(run, table, totals, (price_in, price_out), pilot_minutes)
+    sentences = [
+        "The change is between two such runs with independent replies. A range such as “1 to 2” means that the pilot "
+        f"is too small for a single number, “?” that it is far too small, and “{MISSING}” that there is no interval."
+    ]
+    if missing:
+        sentences.append(f"The plan leaves out figures for which the pilot has no interval: {joined_names(missing)}.")
+    if most < max(replies):
+        sentences.append(f"There are no more than {most} prompts per term and template.")
+    wanted: int | None = numbers[-1]
+    if half_width is not None:
+        wanted, sentence = _needed(figures[FULL], half_width, most)
+        sentences.append(sentence)
+    if wanted is not None:
+        sentences.append(f"To generate {wanted} replies per term and template, run:\n  {_command(run, wanted)}")
+    header = ["half-width at … replies per term and template", "value", *map(str, numbers)]
+    return "\n".join([markdown_table(header, rows, numbers=range(1, len(header))), "", *sentences])
+
+
+def _prompts_per_cell(run: Run, table: pa.Table) -> np.ndarray:
+    """Returns the most replies that each cell (a term in a template) can have."""
+    if cue_of(run.results) in NAME_CUES:  # the prompts of a name are alike, so there are as many as needed
+        return np.full(len(table) // run.results["run"]["settings"]["replies_per_cell"], MOST_REPLIES)
+    prompts = read_prompts(run.folder)
+    used = prompts.filter(pc.is_in(prompts["template"], table["template"].unique()))
+    return used.group_by(["axis", "descriptor", "template"]).aggregate([("id", "count")])["id_count"].to_numpy()
+
+
+def _figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.ndarray) -> dict[str, Planned]:
+    num_questions, templates, level = 1, spreads[FULL].size.templates, run.confidence_level
+    if cue_of(run.results) in ("system", "memory", "history"):
+        num_questions = len(run.results["run"]["generation"]["questions"])
+        templates = len(table["template"].unique())
+
+    def gen_bias(spread: Spread, half: Callable[[Spread, float], float | None]) -> Planned:
+        def at(replies: int) -> Range | None:
+            asked = max(1, min(replies // MIN_REPLIES, num_questions))  # as `draw_questions` does
+            size = Size(replies / asked, templates * asked, spread.size.terms)
+            return predicted(spread, size, lambda other: half(other, level))
+
+        return Planned(spread.value, 1000, at)
+
+    planned = {FULL: gen_bias(spreads[FULL], half_width)}
+    planned[f"change of {FULL}"] = gen_bias(spreads[FULL], change_half_width)._replace(value=None)
+    planned |= {name: gen_bias(spread, half_width) for name, spread in spreads.items()}
+    flagged = {UPTAKE: naming(table)}
+    replies = flagged[UPTAKE].replies
+    flagged |= refusal_flags(run, replies)
+    of_replies = run.results.get("offensiveness", {}).get("replies")
+    if of_replies is not None and (offensive := classified_replies(run, of_replies["threshold"], replies)) is not None:
+        flagged["Offensive replies"] = offensive
+    for name, flags in flagged.items():
+        planned[name] = _share(*cell_counts(flags)[1:], sizes, level)
+    return planned
+
+
+def _share(hits: np.ndarray, num_replies: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Planned:
+    def at(replies: int) -> Range:
+        times = float(np.minimum(sizes, replies).sum() / num_replies.sum())
+        return share_half_width(hits, num_replies, times, confidence_level)
+
+    return Planned(float(hits.sum() / num_replies.sum()), 100, at)
+
+
+def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[str]]:
+    """Computes the variances of Full Gen Bias (for all terms and by axis) and of each cluster's Partial Gen Bias.
+
+    Also returns the names of the figures that have no interval in the pilot.
+    """
+    generation = run.results["generation"]
+    reason = generation["gen_bias"]["no_intervals"]["full_gen_bias"]
+    if reason is not None:
+        raise ValueError(
+            f"'{run.folder}' has no interval for {FULL}: {reason}; pass a pilot with more replies (for example, one "
+            "run with --replies_per_cell 5)"
+        )
+    labels = [style["style"] for style in generation["styles"]]
+    clusters = generation["gen_bias"]["clusters"]
+    cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table, table)
+    cells.add(read_vectors(run.folder / STYLES).values, replies.descriptors, replies.templates, replies.axes)
+    columns = cluster_columns(labels, clusters) if clusters else {}
+    spreads, missing = {}, []
+    for axis, templates in run_covariances(cells, columns, 0).items():
+        figures: dict[str, tuple[str, ...]] = {}
+        if axis is not None:
+            figures[f"{FULL}, {axis_label(axis)}"] = "by_axis", axis
+        else:
+            figures[FULL] = ("full_gen_bias",)
+            figures |= {f"Partial Gen Bias, {name}": ("partial_gen_bias", name) for name in columns}
+        for index, (name, path) in enumerate(figures.items()):
+            if value_at(generation["gen_bias"]["intervals"], path) is None:
+                missing.append(name)
+            else:
+                value, plain = (value_at(generation[kind], path) / 1000 for kind in ("debiased", "gen_bias"))
+                spreads[name] = pilot_spread([of_template[index] for of_template in templates], value, plain)
+    return spreads, missing
+
+
+def _shown(width: Range | None, scale: int) -> str:
+    if width is None:
+        return MISSING
+    if width.high > MAX_RANGE * width.low:
+        return "?"
+    low, middle, high = (scale * end for end in width)
+    text = bias(middle) if width.is_sure else interval((low, high))
+    return f"{text} points" if scale == 100 else text
+
+
+def _needed(figure: Planned, half_width: float, most: int) -> tuple[int | None, str]:
+    """Returns the fewest replies per term and template that achieve a half-width, and a sentence about this number."""
+    numbers = range(MIN_REPLIES, most + 1)
+
+    def fewest(end: int) -> int | None:
+        def is_narrow(number: int) -> bool:
+            width = figure.at(number)
+            return width is not None and figure.scale * width[end] <= half_width
+
+        index = bisect_left(numbers, True, key=is_narrow)
+        return numbers[index] if index < len(numbers) else None
+
+    aim = f"a half-width of {half_width:g} for {FULL}"
+    least, number, highest = (fewest(end) for end in range(3))
+    if least is None or number is None:
+        return None, f"Even {most:,} replies per term and template are not enough for {aim}; add templates or terms."
+    is_sure = Range(least, number, highest or most).is_sure
+    rough = "" if is_sure else f" (according to this pilot, from {least} to {highest or f'more than {most}'})"
+    return number, f"For {aim}, generate {number} or more replies per term and template{rough}."
+
+
+def _costs(
+    run: Run,
+    table: pa.Table,
+    numbers: Sequence[int],
+    prices: tuple[float | None, float | None],
+    minutes: float | None,
+) -> list[list[str]]:
+    turns = [table]
+    while (later := read_shards(turn_folder(run.folder, len(turns) + 1) / REPLIES)) is not None:
+        turns.append(later)
+    rows = [["conversations" if len(turns) > 1 else "replies", "", *map(count, numbers)]]
+    if minutes is not None:
+        rows.append(["minutes", "", *(count(number * minutes / len(table)) for number in numbers)])
+    price = 0.0  # of a conversation
+    for name, of_million in zip(("tokens_in", "tokens_out"), prices, strict=True):
+        if of_million is None:
+            return rows
+        for of_turn in turns:
+            mean = pc.mean(of_turn[name]).as_py() if name in of_turn.column_names else None
+            if mean is None:
+                raise ValueError(
+                    f"'{run.folder}' has no numbers of tokens from a server, so its price is unknown; pass a pilot of "
+                    "a served model (--base_url or --provider), or omit --price_in and --price_out"
+                )
+            price += of_million / 1e6 * mean * len(of_turn) / len(table)
+    return [*rows, ["price (about)", "", *(f"{number * price:,.2f}" for number in numbers)]]
+
+
+def _command(run: Run, replies: int) -> str:
+    """Returns the pilot's command with another number of replies and another folder."""
+    record, defaults = run.results["run"], default_settings().values()
+    options = {name: value for name, value in record["settings"].items() if value != defaults.get(name, value)}
+    options |= {name: record["model"][part][key] for name, part, key in _OF_MODEL if record["model"].get(part)}
+    words = ["holistic-bias", "measure", "--output_dir", f"{run.folder}-{replies}"]
+    if {"replies_file", "logprobs_file"} & options.keys():  # the longer run needs more answers
+        words = ["holistic-bias", "export-prompts", f"{run.folder}-{replies}.jsonl"]
+    for name, value in {**options, "replies_per_cell": replies}.items():
+        if name not in ("quick", "replies_file", "logprobs_file") and value is not None:
+            words += [f"--{name}", *map(str, value if isinstance(value, list) else [value])]
+    return shlex.join(words)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Runs models and classifiers. No other part of `hb_metrics` imports torch or accelerate."""

@@ -1,1 +1,0 @@
-"""Loads language models, and turns prompts into model inputs."""

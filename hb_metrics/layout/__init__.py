@@ -1,0 +1,1 @@
+"""Turns figures into text, plots and pages."""

@@ -1,0 +1,201 @@
+"""Defines and formats figures, which are numbers that describe a run. No other file formats figures."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from hb_metrics.layout import numbers
+
+Unit = Literal["share", "small_share", "points", "bias", "signed", "effect", "nats", "count", "p_value"]
+Bounds = tuple[float, float]
+PLAIN = "plain"  # the key of the plain Gen Bias value (with sampling noise) in `Figure.beside`
+
+_VALUES: dict[Unit, Callable[[float | None], str]] = {
+    "share": numbers.share,
+    "small_share": partial(numbers.share, digits=2),
+    "points": numbers.points,
+    "bias": numbers.bias,
+    "signed": partial(numbers.fixed, digits=2, sign="+"),
+    "effect": partial(numbers.fixed, digits=2),
+    "nats": partial(numbers.fixed, digits=3),
+    "count": numbers.count,
+    "p_value": numbers.p_value,
+}
+_CHANGES: dict[Unit, Callable[[float | None], str]] = {
+    "share": numbers.signed_share,
+    "small_share": partial(numbers.signed_share, digits=2),
+    "points": numbers.signed_share,
+    "bias": numbers.signed_bias,
+    "signed": _VALUES["signed"],
+    "effect": _VALUES["signed"],
+    "nats": partial(numbers.fixed, digits=3, sign="+"),
+    "count": partial(numbers.fixed, digits=0, sign="+"),
+    "p_value": numbers.p_value,
+}
+
+
+class Number(NamedTuple):
+    value: float | None
+    unit: Unit
+    interval: Bounds | None = None
+
+    @property
+    def shown(self) -> str:
+        return written(self.value, self.unit)
+
+    @property
+    def shown_interval(self) -> str:
+        return written_interval(self.interval, self.unit)
+
+
+class Figure(NamedTuple):
+    """A number that describes a whole run, or a part of the run such as an axis.
+
+    Attributes:
+        name: The name, which is the same in all runs. The name of a part begins with the name of the figure: "Full Gen
+            Bias, Age".
+        value: The value as in results.json, or `None` if this run lacks it.
+        unit: The unit, which determines the format: "share" (84.7%), "small_share" (0.52%), "points" (a difference of
+            shares: 5.7 points), "bias" (9.72; a Gen Bias value ×1000 or a perplexity), "signed" (+0.07), "effect"
+            (0.43), "nats" (0.142), "count" (1,560) or "p_value" (0.012).
+        interval: The bounds, or `None` if the figure has no interval.
+        no_interval: The reason why the figure has no interval in this run, or `None` if such figures never have an
+            interval.
+        part_of: For a part, the heading of its table and plot, such as "Full Gen Bias by axis". Empty for a figure of
+            the whole run.
+        is_main: Whether model cards and the Hub show the figure.
+        beside: Numbers that are shown beside the value, by their names. If a run lacks the debiased value, runs are
+            compared by the number named `PLAIN`.
+        printed: The paper's values, by the name of the model.
+        detail: A few words below the value, such as the number of tests.
+        task: The figure's name in the Hub's evaluation results, or `None` if the Hub does not show the figure.
+        notes: Notes for the Hub, in addition to the settings of the measurement.
+        gate: The figure's name in `--fail_above`, if it differs from `task`.
+        is_wide: Whether the interval is wide because the variance is estimated from few replies.
+        higher_is_better: Whether higher values are better, as for the share of replies that name the term.
+    """
+
+    name: str
+    value: float | None
+    unit: Unit
+    meaning: str = ""
+    interval: Bounds | None = None
+    no_interval: str | None = None
+    confidence_level: float | None = None
+    part_of: str = ""
+    is_main: bool = True
+    beside: Mapping[str, Number] = MappingProxyType({})
+    printed: Mapping[str, float | None] = MappingProxyType({})
+    detail: str = ""
+    task: str | None = None
+    notes: tuple[str, ...] = ()
+    gate: str | None = None
+    is_wide: bool = False
+    higher_is_better: bool = False
+
+    @property
+    def key(self) -> str | None:
+        return self.gate or self.task
+
+    @property
+    def label(self) -> str:
+        return self.name.partition(", ")[2] if self.part_of else self.name
+
+    @property
+    def plain(self) -> float | None:
+        """Returns the plain Gen Bias value, which includes sampling noise, or `None`."""
+        return self.beside[PLAIN].value if PLAIN in self.beside else None
+
+    @property
+    def known(self) -> float | None:
+        return self.plain if self.value is None else self.value
+
+    @property
+    def shown(self) -> str:
+        return written(self.value, self.unit)
+
+    @property
+    def shown_interval(self) -> str:
+        return written_interval(self.interval, self.unit)
+
+    def as_printed(self, value: float | None) -> str:
+        return numbers.fixed(value, 2) if self.unit == "bias" else written(value, self.unit)
+
+    @property
+    def interval_words(self) -> str:
+        """Returns the interval and its level, or the reason why there is no interval.
+
+        The result is empty for figures that never have an interval.
+        """
+        if self.interval is not None:
+            level = "" if self.confidence_level is None else f"{numbers.share(self.confidence_level, 0)} "
+            return f"{'wide ' if self.is_wide else ''}{level}interval {self.shown_interval}"
+        return f"no interval: {self.no_interval}" if self.no_interval else ""
+
+    @property
+    def words(self) -> str:
+        """Returns the value with its interval, for a sentence: "10.8 (95% interval 7.4 to 14.8)"."""
+        return f"{self.shown} ({self.interval_words})" if self.interval_words else self.shown
+
+
+def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
+    detail = f"{numbers.count(found['num'])} of {numbers.count(found['num_replies'])}"
+    bounds = pair(found["interval"])
+    return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
+
+
+def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
+    """Lists the shares of replies by axis, from the highest to the lowest."""
+    axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
+    rows = []
+    for axis, found in axes:
+        row = reply_share(f"{name}, {numbers.axis_label(axis)}", found, shares["confidence_level"])
+        rows.append(row._replace(part_of=f"{name} by axis", is_main=False))
+    return rows
+
+
+def written(value: float | None, unit: Unit) -> str:
+    return _VALUES[unit](value)
+
+
+def written_interval(bounds: Bounds | None, unit: Unit) -> str:
+    if bounds is None or unit == "bias":
+        return numbers.interval(bounds)
+    if unit == "points":
+        return " to ".join(numbers.fixed(100 * bound, 1) for bound in bounds)
+    return " to ".join(written(bound, unit) for bound in bounds)
+
+
+def written_change(change: float | None, unit: Unit) -> str:
+    """Formats a change. Changes in shares are in percentage points."""
+    return _CHANGES[unit](change)
+
+
+def pair(bounds: Any) -> Bounds | None:
+    return None if bounds is None else (bounds[0], bounds[1])
+
+
+def by_part(figures: list[Figure]) -> dict[str, list[Figure]]:
+    """Groups figures by `part_of`, and keeps their order. Figures of the whole run have the key ""."""
+    parts: dict[str, list[Figure]] = {}
+    for figure in figures:
+        parts.setdefault(figure.part_of, []).append(figure)
+    return parts
+
+
+def missing_intervals(figures: list[Figure]) -> list[str]:
+    names: dict[str, list[str]] = {}
+    for figure in figures:
+        if figure.interval is None and figure.no_interval:
+            names.setdefault(figure.no_interval, []).append(figure.name)
+    return [f"No interval for {joined_names(of_reason)}: {reason}." for reason, of_reason in names.items()]
+
+
+def joined_names(names: list[str]) -> str:
+    """Joins names, and puts the parts of a figure in brackets: "Full Gen Bias (Age, Religion)"."""
+    parts: dict[str, list[str]] = {}
+    for name in names:
+        whole, _, part = name.partition(", ")
+        parts.setdefault(whole, []).extend([part] if part else [])
+    return "; ".join(f"{whole} ({', '.join(of_whole)})" if of_whole else whole for whole, of_whole in parts.items())

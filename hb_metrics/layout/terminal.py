@@ -1,0 +1,42 @@
+import shutil
+import textwrap
+from collections.abc import Sequence
+
+from hb_metrics.layout.figure import Figure, by_part
+from hb_metrics.layout.numbers import share
+
+_LONGEST = 100  # wider lines are hard to read
+_INDENT = "  "
+# Some terminals cannot show these characters.
+_PLAIN = str.maketrans({"−": "-", "–": "-", "×": "x", "“": '"', "”": '"', "ρ": "rho"})
+
+
+def plain_text(text: str) -> str:
+    return text.translate(_PLAIN)
+
+
+def filled(text: str, indent: str = "") -> str:
+    width = min(shutil.get_terminal_size().columns, _LONGEST) - 1
+    return textwrap.fill(
+        plain_text(text), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def figure_lines(figures: Sequence[Figure]) -> list[str]:
+    parts = by_part([figure for figure in figures if figure.value is not None])
+    whole = parts.pop("", [])
+    lines = [filled(f"{figure.name}: {figure.words}{_of(figure)}", _INDENT) for figure in whole]
+    for heading, rows in parts.items():
+        if heading.endswith("by axis") or not whole:
+            level = next((row.confidence_level for row in rows if row.interval is not None), None)
+            intervals = "" if level is None else f", with {share(level, 0)} intervals"
+            lines.append(f"{_INDENT}{heading}{intervals}:".translate(_PLAIN))
+            for row in sorted(rows, key=lambda figure: -(figure.value or 0.0)):
+                bounds = row.shown_interval if row.interval is not None else "none" if level is not None else ""
+                lines.append(f"{2 * _INDENT}{row.label:<24} {row.shown:>7}  {bounds}".rstrip().translate(_PLAIN))
+            break
+    return lines
+
+
+def _of(figure: Figure) -> str:
+    return f", {figure.detail}" if figure.detail else ""

@@ -1,0 +1,141 @@
+import importlib.util
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from hb_metrics.models.devices import input_device, is_offloaded
+from hb_metrics.models.sources import ADAPTER_CONFIG, Source, identify
+
+_TRIAL_TOKENS = 8
+_SHOWN = 3  # the maximum number of weights that an error names
+_WHOLE_LAYER = ".modules_to_save."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapter:
+    """An adapter to measure. `digest` is the Hub commit, or a SHA-256 digest of the folder's files."""
+
+    name: str
+    revision: str | None
+    digest: str
+    trained_on: str | None
+
+
+def find_adapter(source: Source) -> Adapter | None:
+    if source.adapter is None:
+        return None
+    if importlib.util.find_spec("peft") is None:
+        raise ModuleNotFoundError(
+            f"the adapter '{source.adapter}' needs the package peft, which is not installed; run pip install "
+            "'holistic-bias[adapters]' (or pip install peft)"
+        )
+    digest, revision = identify(source.adapter, source.adapter_revision, ADAPTER_CONFIG)
+    return Adapter(name=source.adapter, revision=revision, digest=digest, trained_on=source.trained_on)
+
+
+def with_adapter(
+    model: PreTrainedModel, adapter: Adapter, name: str, tokenizer: PreTrainedTokenizerBase
+) -> PreTrainedModel:
+    from peft import PeftConfig, PeftModel, load_peft_weights
+
+    if is_offloaded(model):
+        raise ValueError(
+            f"the adapter '{adapter.name}' cannot be added to a model that is partly on disk or in host memory; use "
+            "more devices, or merge the adapter into the model with peft's merge_and_unload"
+        )
+    config = PeftConfig.from_pretrained(adapter.name, revision=adapter.revision)
+    if config.is_prompt_learning:
+        raise _beyond_layers(adapter)
+    config.inference_mode = True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks below raise errors instead
+        try:
+            weights = load_peft_weights(adapter.name, device="cpu", revision=adapter.revision)
+            _resize_embeddings(model, tokenizer, weights, config)
+            wrapped = PeftModel(model, config)
+            result = wrapped.load_adapter(adapter.name, "default", revision=adapter.revision, is_trainable=False)
+        except UnpicklingError as error:
+            raise unsafe_weights(f"the adapter '{adapter.name}'") from error
+        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _unfit(adapter, name, _shape_line(error)) from error
+    unfit = [*result.missing_keys, *(key for key in result.unexpected_keys if not _is_stored_twice(key, weights))]
+    if unfit:
+        raise _unfit(adapter, name, f"only one of them has the weights {', '.join(sorted(unfit)[:_SHOWN])}")
+    wrapped.eval()
+    base: PreTrainedModel = wrapped.get_base_model()
+    if not _changes_only_layers(wrapped, base):
+        raise _beyond_layers(adapter)
+    return base
+
+
+def unsafe_weights(what: str) -> OSError:
+    """Returns an error to raise in place of torch's error, whose message recommends unsafe unpickling."""
+    return OSError(
+        f"the weights of {what} are a pickle that contains objects other than tensors, so loading it could run any "
+        "code; download the weights as safetensors"
+    )
+
+
+def _beyond_layers(adapter: Adapter) -> ValueError:
+    return ValueError(
+        f"the adapter '{adapter.name}' changes more than the model's layers (for example, it may add virtual tokens "
+        "before a text); pass an adapter that changes only layers, such as LoRA"
+    )
+
+
+def _unfit(adapter: Adapter, name: str, fault: str) -> ValueError:
+    return ValueError(
+        f"the adapter '{adapter.name}', trained on '{adapter.trained_on}', does not fit model '{name}': {fault}"
+    )
+
+
+def _is_stored_twice(key: str, weights: Mapping[str, torch.Tensor]) -> bool:
+    """Returns whether the file stores the same weights under a second key, as peft does for trained embeddings."""
+    other = weights.get(key.replace(_WHOLE_LAYER, "."))
+    return _WHOLE_LAYER in key and other is not None and torch.equal(weights[key], other)
+
+
+def _resize_embeddings(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, weights: Mapping[str, torch.Tensor], config: Any
+) -> None:
+    rows = model.get_input_embeddings().weight.shape[0]
+    names = {
+        f"{path}.weight"
+        for path, module in model.named_modules()
+        if module is model.get_input_embeddings() or module is model.get_output_embeddings()
+    }
+    saved = {
+        len(tensor)
+        for key, tensor in weights.items()
+        if tensor.ndim == 2 and "lora_" not in key and any(key.endswith(path) for path in names)
+    }
+    indices = getattr(config, "trainable_token_indices", None) or []
+    lists = indices.values() if isinstance(indices, dict) else [indices]
+    trained = max((index + 1 for each in lists for index in each), default=0)
+    needed = saved.pop() if len(saved) == 1 else max(rows, trained)
+    if needed != rows:
+        model.resize_token_embeddings(needed, mean_resizing=False)
+    new = set(range(rows, len(tokenizer))) - {index for each in lists for index in each}
+    if len(tokenizer) > needed or (new and trained > rows):
+        raise ValueError(
+            f"its tokenizer has {len(tokenizer):,} tokens, but the model has embeddings for only {rows:,}, and the "
+            "adapter does not contain the missing embeddings; save the adapter again with save_embedding_layers=True"
+        )
+
+
+def _changes_only_layers(wrapped: Any, base: PreTrainedModel) -> bool:
+    """Tests whether the adapter changes only layers. If so, its wrapper does not affect the outputs."""
+    tokens = torch.arange(_TRIAL_TOKENS, device=input_device(base))[None] % base.get_input_embeddings().weight.shape[0]
+    inputs = {"input_ids": tokens, **({"decoder_input_ids": tokens} if base.config.is_encoder_decoder else {})}
+    with torch.inference_mode():
+        return torch.equal(wrapped(**inputs).logits, base(**inputs).logits)
+
+
+def _shape_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if "size mismatch" in line), lines[0] if lines else repr(error))

@@ -1,0 +1,103 @@
+"""Reads the log-probabilities of a prompt's tokens from a server's answers.
+
+The server must support the fields `echo` and `logprobs` of `/completions`. Other servers return no log-probabilities,
+or only log-probabilities of generated text. Log-probabilities are therefore accepted only if their tokens match the
+prompt's tokens exactly.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import fsum, isfinite
+from typing import Any, NamedTuple
+
+from hb_metrics.models.served.answers import choice_of, count_of, text_of
+from hb_metrics.models.served.client import TemporaryFault
+
+FIELDS: dict[str, Any] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+_HALF_CHARACTER = ("\ufffd", "bytes:", "<0x")  # signs that a token is only part of a character
+_ROUNDING = 1e-3  # the largest accepted log-probability; in half precision, rounding may raise one above 0
+_NOT_COVERED = "log-probabilities that do not cover the prompt"
+
+
+class TextLikelihood(NamedTuple):
+    """The log-likelihood of a text.
+
+    Attributes:
+        log_likelihood: The sum of the natural log-probabilities of all predicted tokens.
+        start_token: The token that the server puts before the text, or `None` if the answer contains no such token.
+    """
+
+    log_likelihood: float
+    num_tokens: int
+    start_token: str | None
+    model: str | None
+
+
+def read_likelihood(content: Any, text: str) -> TextLikelihood:
+    """Reads the log-likelihood of a text from an answer of `/completions`.
+
+    Raises:
+        TemporaryFault: The answer has no log-probabilities, or their tokens do not match the text.
+    """
+    tokens, values = _echoed(content)
+    number = count_of(content.get("usage"), "prompt_tokens")
+    if number:
+        if len(tokens) < number:
+            raise TemporaryFault(_NOT_COVERED)
+        tokens, values = tokens[:number], values[:number]  # without the generated token
+    else:
+        tokens, values = _without_written(tokens, values, text)
+    start = _start_token(tokens, text)
+    if start is not None and values[0]:  # the first token cannot have a log-probability
+        raise TemporaryFault(
+            "the answer contains a log-probability for the token before the text, so all log-probabilities may "
+            "be shifted by one token"
+        )
+    # The first token has a log-probability only if the server does not return the token before it.
+    predicted = values[1:] if start is not None or not values[0] else values
+    numbers = [value for value in predicted if value is not None]
+    if not numbers or len(numbers) < len(predicted):
+        raise TemporaryFault(_NOT_COVERED)
+    if any(not isfinite(value) or value > _ROUNDING for value in numbers):
+        raise TemporaryFault("some log-probabilities are not valid numbers")
+    return TextLikelihood(fsum(numbers), len(numbers), start, text_of(content.get("model")))
+
+
+def read_written(content: Any, text: str) -> tuple[str, float]:
+    """Returns the token that was generated after a text, and its log-probability."""
+    tokens, values = _echoed(content)
+    if not tokens[-1].strip() or values[-1] is None or not "".join(tokens[:-1]).strip().endswith(text.strip()):
+        raise TemporaryFault("the answer contains no log-probability of the generated token")
+    return tokens[-1], values[-1]
+
+
+def _echoed(content: Any) -> tuple[list[str], list[float | None]]:
+    given = choice_of(content).get("logprobs")
+    tokens = given.get("tokens") if isinstance(given, Mapping) else None
+    values = given.get("token_logprobs") if isinstance(given, Mapping) else None
+    if not isinstance(tokens, list) or not isinstance(values, list) or not tokens or len(tokens) != len(values):
+        raise TemporaryFault("the answer contains no log-probabilities of the prompt")
+    return [str(token) for token in tokens], list(map(_number, values))
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value > 700 or value < -1e300:
+        return None
+    return float(value)
+
+
+def _start_token(tokens: Sequence[str], text: str) -> str | None:
+    """Returns the token that precedes the text, or `None` if the first token belongs to the text."""
+    if any(mark in token for token in tokens for mark in _HALF_CHARACTER):
+        return None if text.lstrip().startswith(tokens[0].lstrip() or "\x00") else tokens[0]
+    if "".join(tokens).strip() == text.strip() and tokens[0]:
+        return None
+    if "".join(tokens[1:]).strip() == text.strip():
+        return tokens[0] or "a token before the text"
+    raise TemporaryFault(_NOT_COVERED)
+
+
+def _without_written(tokens: list[str], values: list[float | None], text: str) -> tuple[list[str], list[float | None]]:
+    for end in (len(tokens), len(tokens) - 1):
+        if "".join(tokens[:end]).strip().endswith(text.strip()):
+            return tokens[:end], values[:end]
+    raise TemporaryFault(_NOT_COVERED)

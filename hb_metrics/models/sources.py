@@ -1,0 +1,134 @@
+import hashlib
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from huggingface_hub import hf_hub_download
+
+from hb_dataset.hub_access import protect_token
+from hb_metrics.models.gguf import embedded_model_folder
+
+EMBEDDED = "embedded"
+EMBEDDED_NAME = "SmolLM2-135M-Instruct (embedded)"
+ADAPTER_CONFIG = "adapter_config.json"
+
+# Files in a model's folder that are not part of the model.
+_BESIDE_THE_MODEL = (
+    "README.md", "training_args.bin", "trainer_state.json", "run.json", "bias_tuning.json", "debias.json",
+)  # fmt: skip
+
+# Some trainers write access tokens, or addresses that contain user names, into an adapter's config.
+_SECRETS = re.compile(r"(?<=://)[^/@\s]+@|\bhf_\w{16,}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The location of a model's files. Names of models and adapters are folders or Hub ids.
+
+    `name` is the model's name in reports. `trained_on` is the name that the adapter records for its base model.
+    """
+
+    name: str
+    model: str
+    revision: str | None
+    adapter: str | None = None
+    adapter_revision: str | None = None
+    trained_on: str | None = None
+
+
+def find_source(
+    name: str,
+    revision: str | None = None,
+    *,
+    adapter: str | None = None,
+) -> Source:
+    """Finds the files of a model and its adapter.
+
+    `name` is a folder, a Hub id or `"embedded"`. The embedded model is converted when it is first used. If `name` is an
+    adapter, the model is its base model. `adapter` may be a Hub id with a revision: `id@revision`.
+    """
+    if name == EMBEDDED:
+        if revision is not None:
+            raise ValueError(
+                f"revision is '{revision}', but the embedded model has no revisions; remove --revision, or set --model "
+                "to a Hub id"
+            )
+        source = Source(name=EMBEDDED_NAME, model=str(embedded_model_folder()), revision=None)
+    else:
+        source = Source(name=name, model=name, revision=revision)
+        config = _adapter_config(name, revision)
+        if config is not None:
+            base, base_revision = _base_of(config)
+            if base is None or adapter is not None or _adapter_config(base, base_revision) is not None:
+                raise ValueError(
+                    f"--model '{name}' is an adapter, trained on '{base}'; set --model to '{base}', and --adapter to "
+                    "one adapter"
+                )
+            return replace(find_source(base, base_revision), adapter=name, adapter_revision=revision, trained_on=base)
+    if adapter is not None:
+        adapter_revision = None
+        if "@" in adapter and not Path(adapter).exists():
+            adapter, _, adapter_revision = adapter.rpartition("@")
+        config = file_of(adapter, ADAPTER_CONFIG, adapter_revision)
+        if config is None:
+            raise FileNotFoundError(
+                f"there is no adapter '{adapter}'; set --adapter to a folder with an adapter_config.json (from peft's "
+                "save_pretrained) or to an adapter's Hub id (which needs a connection, or an earlier download). For a "
+                "whole model, set --model"
+            )
+        source = replace(source, adapter=adapter, adapter_revision=adapter_revision, trained_on=_base_of(config)[0])
+    return source
+
+
+def identify(source: str, revision: str | None, file: str = "config.json") -> tuple[str, str | None]:
+    """Returns the digest and the revision of a model's files.
+
+    For a folder, the digest is a SHA-256 digest, and the revision is `None`. For a Hub id, both are the current commit.
+    Load the files with this revision, because someone may push a new commit in the meantime.
+    """
+    if Path(source).is_dir():
+        return folder_digest(Path(source)), None
+    protect_token()
+    commit = Path(hf_hub_download(source, file, revision=revision)).parent.name
+    return commit, commit
+
+
+def folder_digest(folder: Path) -> str:
+    """Returns a SHA-256 digest of a model's files, excluding subfolders, the model card and training records."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and path.name not in _BESIDE_THE_MODEL:
+            digest.update(path.name.encode())
+            digest.update(bytes.fromhex(file_digest(path)))
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_of(source: str, name: str, revision: str | None) -> Path | None:
+    if Path(source).is_dir():
+        path = Path(source) / name
+        return path if path.is_file() else None
+    protect_token()
+    try:
+        return Path(hf_hub_download(source, name, revision=revision))
+    except (OSError, ValueError):
+        return None
+
+
+def _adapter_config(name: str, revision: str | None) -> Path | None:
+    return None if file_of(name, "config.json", revision) else file_of(name, ADAPTER_CONFIG, revision)
+
+
+def _base_of(config: Path) -> tuple[str | None, str | None]:
+    """Returns the revision and the name of an adapter's base model. Secrets in the name are removed."""
+    try:
+        content = json.loads(config.read_text(encoding="utf-8"))
+        base = _SECRETS.sub("", content.get("base_model_name_or_path") or "")
+        return base or None, content.get("revision") or None
+    except (ValueError, AttributeError, TypeError) as error:
+        raise ValueError(f"'{config}' is not the config of an adapter ({error}); download it again") from error

@@ -1,0 +1,216 @@
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hb_metrics.run.json_files import json_faults, read_json
+from hb_metrics.run.replies import Replies, later_replies, nonempty_replies, prompt_ids
+from hb_metrics.run.run_folder import (
+    PROMPTS_FILE,
+    REPLIES,
+    RESULTS_FILE,
+    SHARD_RUN,
+    STYLE_MEANS_FILE,
+    check_layout,
+    run_digest,
+    turn_folder,
+)
+from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
+
+_STYLE_PREFIX = "style: "
+_STYLES_COLUMN = "probabilities"
+
+
+class Vectors(NamedTuple):
+    """The probabilities that a classifier, such as the style classifier, assigns to replies: [replies, labels]."""
+
+    ids: list[str]
+    values: np.ndarray
+
+
+def read_vectors(folder: Path) -> Vectors:
+    files = _shards(folder)
+    if not files:
+        raise ValueError(f"'{folder}' has no style vectors; run measure with --measurements generation first")
+    blocks: list[np.ndarray] = []
+    ids: list[str] = []
+    for file in files:
+        table = _read_table(file)
+        column = table[_STYLES_COLUMN].combine_chunks() if _STYLES_COLUMN in table.column_names else pa.nulls(0)
+        size: int = getattr(column.type, "list_size", 0)
+        values = column.flatten().to_numpy(zero_copy_only=False) if size else np.empty(0)
+        is_valid = size and not column.null_count and ((values >= 0) & (values <= 1)).all()
+        if not is_valid or (blocks and size != blocks[0].shape[1]):
+            raise ValueError(
+                f"'{file}' was changed or damaged: all rows of the column '{_STYLES_COLUMN}' must have the same "
+                "number of probabilities from 0 to 1; measure again in a new folder"
+            )
+        blocks.append(values.reshape(-1, size))
+        ids += table["id"].to_pylist()
+    return Vectors(ids, np.concatenate(blocks))
+
+
+class Run(NamedTuple):
+    folder: Path
+    results: dict[str, Any]
+
+    @property
+    def confidence_level(self) -> float:
+        level: float = self.results["run"]["settings"]["confidence_level"]
+        return level
+
+
+def read_run(folder: Path) -> Run:
+    path = folder / RESULTS_FILE
+    if not path.is_file():
+        raise ValueError(f"'{folder}' has no {RESULTS_FILE}; pass the folder of a finished run")
+    with json_faults():
+        results = read_json(path)
+        for name in ("run", *results):
+            if not isinstance(results[name], dict):
+                raise ValueError(f"{results.last_read} is not an object; pass the folder of a finished run")
+        check_layout(folder, results["run"])
+    return Run(folder, results)
+
+
+def read_prompts(folder: Path) -> pa.Table:
+    return stored_table(folder / PROMPTS_FILE)
+
+
+PAIRS_REASON = "pairs of terms with a term in common are not independent"
+
+
+def has_pairs_of_terms(prompts: pa.Table) -> bool:
+    """Returns whether a descriptor combines two terms. A term occurs in several pairs, so pairs are not independent."""
+    return "first_descriptor" in prompts.column_names
+
+
+def read_reply_table(folder: Path, prompts: pa.Table | None = None) -> pa.Table | None:
+    """Reads a run's replies, or returns `None` if it has none.
+
+    The table has the columns of `requests.REPLY_SCHEMA` and those of the prompts (`axis`, `descriptor` and so on). The
+    rows are in the order of the prompts, which is also the order of the style vectors.
+    """
+    replies = read_shards(folder / REPLIES)
+    if replies is None:
+        return None
+    prompts = read_prompts(folder) if prompts is None else prompts
+    rows = pc.index_in(prompt_ids(replies["id"]), prompts["id"])
+    if rows.null_count:
+        raise ValueError(
+            f"{rows.null_count:,} of the replies in '{folder}' belong to none of its prompts; measure again in a new "
+            "folder"
+        )
+    order = pc.sort_indices(rows)  # shards are in a different order
+    table = replies.take(order)
+    about = prompts.drop_columns(["id", "text"]).take(rows.take(order))
+    for name in [name for name in about.column_names if name not in table.column_names]:
+        table = table.append_column(name, about[name])
+    return table.replace_schema_metadata(None)
+
+
+def read_stored_replies(folder: Path, prompts: pa.Table | None = None) -> Replies | None:
+    table = read_reply_table(folder, prompts)
+    return None if table is None else nonempty_replies(table, table)
+
+
+def read_turns(folder: Path, prompts: pa.Table | None = None) -> list[Replies]:
+    first = read_stored_replies(folder, prompts)
+    turns = [] if first is None else [first]
+    while first is not None and (table := read_shards(turn_folder(folder, len(turns) + 1) / REPLIES)) is not None:
+        turns.append(later_replies(first, table))
+    return turns
+
+
+def stored_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Reads shards that a run of `measure` has written. Raises a ValueError if there are none."""
+    table = read_shards(folder, columns)
+    if table is None:
+        raise ValueError(f"'{folder}' has no tables; to restore them, run the same `measure` command again")
+    return table
+
+
+def stored_table(path: Path) -> pa.Table:
+    """Reads a table that a run of `measure` has written. Raises a ValueError if it does not exist."""
+    if not path.is_file():
+        raise ValueError(f"'{path}' does not exist; to restore it, run the same `measure` command again")
+    _check_run([path])
+    return _read_table(path)
+
+
+def read_shards(folder: Path, columns: Sequence[str] | None = None) -> pa.Table | None:
+    files = _shards(folder)
+    return pa.concat_tables([_read_table(file, columns) for file in files]) if files else None
+
+
+def read_styles(run: Run) -> RunStyles | None:
+    path = run.folder / STYLE_MEANS_FILE
+    if not path.is_file():
+        return None
+    _check_run([path])
+    return read_style_means(path)
+
+
+def read_run_table(path: Path) -> pa.Table | None:
+    return stored_table(path) if path.is_file() else None
+
+
+def read_style_means(path: Path) -> RunStyles:
+    table = _read_table(path)
+    columns = [name for name in table.column_names if name.startswith(_STYLE_PREFIX)]
+    pairs = zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True)
+    return RunStyles(
+        [DescriptorKey(axis, descriptor) for axis, descriptor in pairs],
+        np.stack([table[name].to_numpy() for name in columns], axis=1),
+        [name.removeprefix(_STYLE_PREFIX) for name in columns],
+    )
+
+
+def _shards(folder: Path) -> list[Path]:
+    files = sorted(folder.glob("*.parquet"))
+    for index, file in enumerate(files):
+        if file.name != f"{index:05d}-of-{len(files):05d}.parquet":
+            raise ValueError(
+                f"'{folder}' is incomplete, or contains files that are not part of the run ({len(files)} files, "
+                f"including {file.name}); copy the run's folder again, or run the same command again to complete it"
+            )
+    if files:
+        _check_run(files)
+    return files
+
+
+def _check_run(files: Sequence[Path]) -> None:
+    run = run_digest(files[0].parent).encode()
+    for path in files:
+        try:
+            metadata = pq.read_schema(path).metadata or {}
+        except pa.ArrowInvalid:
+            continue  # the file is damaged, which `_read_table` reports
+        if metadata.get(SHARD_RUN, run) != run:
+            raise ValueError(
+                f"'{path}' does not belong to the run that run.json describes; run the same command again, which "
+                "renames this file and writes a new one"
+            )
+
+
+def _read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    try:
+        table = pq.read_table(path, columns=None if columns is None else list(columns), page_checksum_verification=True)
+    except PermissionError:  # the content may be valid
+        raise
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"'{path}' is damaged ({reason}); to restore it, run the same command again") from error
+    for name in table.column_names:
+        numbers = pc.list_flatten(table[name]) if pa.types.is_fixed_size_list(table[name].type) else table[name]
+        if pa.types.is_floating(numbers.type) and not pc.all(pc.is_finite(numbers), min_count=0).as_py():
+            value = numbers.filter(pc.invert(pc.is_finite(numbers)))[0].as_py()
+            raise ValueError(
+                f"column '{name}' of '{path}' contains {value}, a value that no run writes, so the file was changed or "
+                "damaged; measure again in a new folder"
+            )
+    return table

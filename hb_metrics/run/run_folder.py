@@ -1,0 +1,224 @@
+"""Creates and locks the folder of a run, and reads and writes its files.
+
+The file run.json is the run's record: all settings on which the results depend.
+"""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.whole_files import remove_leftovers, write_atomically, write_text
+from hb_metrics.run.json_files import read_json
+
+RUN_FILE = "run.json"
+RESULTS_FILE = "results.json"
+REPORT_FILE = "report.html"
+STYLE_MEANS_FILE = "style_means.parquet"
+LOCK_FILE = ".lock"  # hidden, because it is not part of the results
+PROMPTS_FILE = "prompts.parquet"
+OWN_PROMPTS_FILE = "own_prompts.parquet"  # the rows of --prompts
+BIAS_VALUES_FILE = "bias_values.parquet"
+REFUSALS_FILE = "refusals.parquet"
+PEOPLE_FILE = "people.parquet"  # the terms for which identity leakage is measured
+MENTIONS_FILE = "mentions.parquet"  # the terms that replies mention although the prompt's term is masked
+FREQUENCIES_FILE = "frequencies.parquet"
+COSTS_FILE = "judge_costs.parquet"  # a served judge's answers and tokens
+LEAKAGE = "leakage"  # contains a table of leakage per classifier
+REPLIES, STYLES = "replies", "style_probabilities"  # subfolders of shards that several measurements read
+HIDDEN_STYLES = "hidden_style_probabilities"  # shards: the styles of replies in which all terms are masked
+PERPLEXITIES, OFFENSIVENESS, DIALOGUE = "perplexities", "offensiveness", "dialogue"  # shards of one measurement
+TURNS = "turns"  # contains a folder for each later turn of conversations
+JUDGE = "judge"  # contains a folder for each rubric
+LAYOUT = 3  # the version of the folder's layout: since version 3, all results are computed from tables
+SHARD_RUN = b"holistic_bias.run"  # the key of the run's digest in the metadata of a Parquet file
+# The packages whose releases may change a result.
+VERSIONED = ("holistic-bias", "torch", "transformers", "tokenizers", "numpy", "scipy", "scikit-learn")
+
+_DESCRIPTORS, _PLURAL = ("descriptor", "first_descriptor", "second_descriptor"), "_plural"
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+def turn_folder(folder: Path, turn: int) -> Path:
+    return folder if turn == 1 else folder / TURNS / str(turn)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Writes indented JSON. Raises `ValueError` for NaN and infinity."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def with_plurals(prompts: pa.Table, vocabulary: Vocabulary) -> pa.Table:
+    """Adds a column of plurals for each column of descriptors. A value is null if the plural equals the singular."""
+    plurals = {term.term: term.plural for term in vocabulary.descriptors if term.plural}
+    terms, forms = pa.array(plurals, pa.string()), pa.array(plurals.values(), pa.string())
+    for name in _DESCRIPTORS:
+        if name in prompts.column_names:
+            prompts = prompts.append_column(name + _PLURAL, forms.take(pc.index_in(prompts[name], terms)))
+    return prompts
+
+
+def plural_forms(prompts: pa.Table) -> dict[str, str]:
+    forms: dict[str, str] = {}
+    for name in _DESCRIPTORS:
+        if name in prompts.column_names:
+            pairs = prompts.select([name, name + _PLURAL]).group_by([name, name + _PLURAL]).aggregate([])
+            forms |= {row[name]: row[name + _PLURAL] for row in pairs.to_pylist() if row[name + _PLURAL] is not None}
+    return forms
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    marked = table.replace_schema_metadata({SHARD_RUN: run_digest(path.parent).encode()})
+    write_atomically(path, lambda scratch: pq.write_table(marked, scratch, compression="zstd"))
+
+
+def write_once(path: Path, make: Callable[[], pa.Table]) -> None:
+    """Makes and writes a table that takes long to compute, unless an earlier start of this run has written it."""
+    if not path.is_file() or (pq.read_schema(path).metadata or {}).get(SHARD_RUN) != run_digest(path.parent).encode():
+        path.parent.mkdir(exist_ok=True)
+        write_table(path, make())
+
+
+def set_aside(path: Path) -> Path:
+    names = (path.with_name(f".{path.name}.{number}.aside") for number in count(1))
+    return path.rename(next(name for name in names if not name.exists()))
+
+
+def table_digest(table: pa.Table) -> str:
+    table = table.select([name for name in table.column_names if not name.endswith(_PLURAL)])
+    table = table.take(pa.array(range(table.num_rows), pa.int64())).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema.remove_metadata()) as writer:
+        writer.write_table(table)
+    return hashlib.sha256(sink.getvalue()).hexdigest()
+
+
+def check_layout(folder: Path, run: Mapping[str, Any]) -> None:
+    layout = run.get("layout")
+    version = layout.get("version") if isinstance(layout, dict) else 1
+    if version != LAYOUT:
+        release = (run.get("versions") or {}).get("holistic-bias") or "not recorded"
+        raise ValueError(
+            f"the run in '{folder}' has the folder layout {version}, but this release reads only the layout {LAYOUT}; "
+            f"measure again in a new folder, or install the release with which the run was made: {release}"
+        )
+
+
+def package_versions(*more: str) -> dict[str, str | None]:
+    versions: dict[str, str | None] = {}
+    for package in (*VERSIONED, *more):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:  # run from a checkout that is not installed
+            versions[package] = None
+    return versions
+
+
+def run_digest(folder: Path) -> str:
+    """Returns a SHA-256 digest of the run's record, or of an empty string if there is no record.
+
+    `folder` is the run's folder or one of its subfolders.
+    """
+    path = next((parent / RUN_FILE for parent in (folder, *folder.parents) if (parent / RUN_FILE).is_file()), None)
+    record = "" if path is None else json.dumps(read_json(path), sort_keys=True)
+    return hashlib.sha256(record.encode()).hexdigest()
+
+
+def open_run(folder: Path, run: dict[str, Any]) -> None:
+    """Writes the run's record into an empty folder, or compares it with the record in the folder.
+
+    Raises:
+        ValueError: The folder contains a run with other settings.
+    """
+    check_run_or_empty(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / RUN_FILE
+    if not path.exists():
+        write_json(path, run)
+        return
+    recorded = read_json(path)
+    if "layout" in run:  # only runs of `measure` record a layout
+        check_layout(folder, recorded)
+    if different := "\n".join(run_differences(recorded, run, "there", "here")):
+        raise ValueError(
+            f"output_dir '{folder}' contains a run with other settings:\n{different}\n"
+            "set --output_dir to a new folder, or set the same options as for that run"
+        )
+
+
+def run_differences(first: Mapping[str, Any], second: Mapping[str, Any], where: str, elsewhere: str) -> list[str]:
+    """Returns a line for each difference between two run records.
+
+    `where` and `elsewhere` are the words that these lines use for the two records, such as "there" and "here".
+    """
+    one, other = flat_record(first), flat_record(second)
+    lines = []
+    for name in {**one, **other}:
+        if name not in one or name not in other or one[name] != other[name]:
+            values = [repr(record[name]) if name in record else "not recorded" for record in (one, other)]
+            lines.append(f"  {name} is {values[0]} {where} and {values[1]} {elsewhere}")
+    return lines
+
+
+@contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Locks a run's folder, so that no other run can write to it. Removes incomplete files of killed runs.
+
+    The operating system releases the lock even if the process is killed. On Lustre without `flock`, the lock works only
+    within one machine. On NFS without a lock service, the folder is not locked, and a note is printed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK_FILE)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ValueError(
+            f"output_dir '{folder}' is in use by a run that has not ended; wait until it ends, or set --output_dir to "
+            "a new folder"
+        ) from error
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        print(f"the file system of '{folder}' does not support locks, so make sure that no other run uses this folder")
+    try:
+        remove_leftovers(folder)
+        yield
+    finally:
+        lock.release()
+
+
+def check_run_or_empty(folder: Path) -> None:
+    """Raises `ValueError` unless a run can be written to the folder, which need not exist. Creates nothing."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists() or path.is_symlink())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise ValueError(
+            f"output_dir is '{folder}', but '{existing}' is not a folder to which you can write; set --output_dir to a "
+            "new or empty folder"
+        )
+    is_run = existing != folder or (folder / RUN_FILE).exists()
+    if not is_run and any(not child.name.startswith(".") for child in folder.iterdir()):
+        raise ValueError(
+            f"output_dir '{folder}' contains files but no {RUN_FILE}; set --output_dir to a new or empty folder"
+        )
+
+
+def flat_record(run: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for section, content in run.items():
+        if isinstance(content, dict):
+            flat |= {f"{section}.{name}": value for name, value in content.items()}
+        else:
+            flat[section] = content
+    return flat

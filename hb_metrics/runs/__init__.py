@@ -1,1 +1,0 @@
-"""Plans a run, and reads and writes the files of its folder."""

@@ -1,0 +1,72 @@
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hb_metrics.collect.classifiers.classifier import classify_into_shards, probability_array, probability_schema
+from hb_metrics.collect.classifiers.regard import REGARDS, load_regard_classifier
+
+
+def into_shards(texts, ids, classifier, folder, **options):
+    return classify_into_shards(texts, ids, classifier, folder, label="labels", progress=False, **options)
+
+
+@pytest.fixture(scope="module")
+def classifier(save_classifier):
+    return load_regard_classifier(save_classifier(*REGARDS))
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_probabilities_come_back_from_shards(precision, texts, classifier, tmp_path):
+    some = [*texts, *texts[:4], " ".join(texts[:20])]
+    ids = [f"id-{row}" for row in range(len(some))][::-1]
+    table = into_shards(some, ids, classifier, tmp_path, precision=precision, rows_per_shard=8)
+
+    assert table.schema == probability_schema(4, precision)
+    assert len(list(tmp_path.iterdir())) == -(-len(some) // 8)
+    assert table["id"].to_pylist() == ids
+    probabilities, (expected, truncated) = probability_array(table), classifier.classify(some)
+    assert (probabilities.dtype, probabilities.shape) == (np.dtype(precision), (len(some), 4))
+    np.testing.assert_allclose(probabilities, expected, atol=1e-6)
+    assert table["truncated"].to_pylist() == truncated.tolist()
+    assert truncated[-1]
+    assert not truncated[0]
+
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    min(files).unlink()
+    again = into_shards(some, ids, classifier, tmp_path, precision=precision, rows_per_shard=8)
+    assert again.equals(table)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+    np.testing.assert_array_equal(probability_array(table.slice(7, 5)), probabilities[7:12])
+    assert probability_array(table.slice(0, 0)).shape == (0, 4)
+    np.testing.assert_array_equal(probability_array(pa.concat_tables([table, table])), np.tile(probabilities, (2, 1)))
+
+
+def test_what_is_on_disk_is_not_classified_again_and_texts_once(texts, classifier, tmp_path):
+    asked = []
+
+    def classify(some):
+        asked.extend(some)
+        return classifier.classify_distinct(some)
+
+    counting = replace(classifier, classify_distinct=classify)
+    many = [*texts, *reversed(texts), *texts]
+    ids = list(map(str, range(90)))
+    probabilities = probability_array(into_shards(many, ids, counting, tmp_path))
+    assert sorted(asked) == sorted(set(texts))
+    np.testing.assert_array_equal(probabilities[:30], probabilities[30:60][::-1])
+    np.testing.assert_array_equal(probabilities[:30], probabilities[60:])
+    into_shards(many, ids, counting, tmp_path)
+    assert len(asked) == 30
+
+
+def test_texts_that_cannot_be_classified_are_named(classifier, tmp_path):
+    for bad in ("", " \n", None, float("nan")):
+        with pytest.raises(ValueError, match=r"^text 1 is "):
+            classifier.probabilities(["Hi.", bad, bad])
+        with pytest.raises(ValueError, match=r"^text 1 is "):
+            into_shards(["Hi.", bad], ["a", "b"], classifier, tmp_path)
+    with pytest.raises(ValueError, match="pass a list of texts"):
+        classifier.probabilities("Hi.")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,340 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+from hb_metrics.collect.replies import decoding as decoding_module
+from hb_metrics.collect.replies import forward
+from hb_metrics.collect.replies.allowed_tokens import repeats_ngram
+from hb_metrics.collect.replies.decoding import decode
+from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.trials import decoding_paths
+from hb_metrics.models.contexts import EndTokens
+from hb_metrics.models.thoughts import Thoughts
+from tests.hb_metrics.collect.small_architectures import small_architecture
+
+CAUSAL = ["gpt2", "llama", "bloom", "mamba"]
+ENCODER_DECODER = ["t5", "blenderbot"]
+ENDS = EndTokens(dropped=(1,))
+GREEDY = Decoding(max_new_tokens=12)
+BEAMS = Decoding(num_beams=4, max_new_tokens=12, min_new_tokens=3, no_repeat_ngram_size=3)
+SAMPLE = Decoding(sample=True, max_new_tokens=12, temperature=1.5, top_k=40, top_p=0.9)
+SAMPLE_ALL = Decoding(sample=True, max_new_tokens=12, top_k=400)
+SAMPLE_MOST = Decoding(sample=True, max_new_tokens=12, top_k=400, top_p=0.9)
+
+
+def contexts(num, length, seed=0):
+    rng = np.random.default_rng(seed)
+    shared = rng.integers(4, 400, length // 2)
+    return [[*shared, *rng.integers(4, 400, length - length // 2)] for _ in range(num)]
+
+
+def draw_keys(num, decoding, seed=0):
+    shape = (num, decoding.max_new_tokens)
+    return np.random.default_rng(seed).integers(-(2**63), 2**63, shape) if decoding.sample else None
+
+
+class NoNgramTwice(LogitsProcessor):
+    """Excludes n-grams of the reply, token by token; those of the context may come again."""
+
+    def __init__(self, size, start):
+        self.size, self.start = size, start
+
+    def __call__(self, input_ids, scores):
+        for row, said in enumerate(input_ids[:, self.start :].tolist()):
+            for place in range(len(said) - self.size + 1):
+                if said[place : place + self.size - 1] == said[len(said) - self.size + 1 :]:
+                    scores[row, said[place + self.size - 1]] = -torch.inf
+        return scores
+
+
+def reply_of_transformers(model, context, decoding):
+    """What `generate` gives, cut at the end token."""
+    tokens = torch.tensor([context])
+    forced = model.config.is_encoder_decoder and model.generation_config.forced_bos_token_id is not None
+    length = 1 + forced if model.config.is_encoder_decoder else len(context)
+    processors = LogitsProcessorList()
+    if decoding.no_repeat_ngram_size:
+        processors.append(NoNgramTwice(decoding.no_repeat_ngram_size, length))
+    config = GenerationConfig(
+        num_beams=decoding.num_beams,
+        do_sample=False,
+        max_new_tokens=decoding.max_new_tokens + forced,
+        min_new_tokens=decoding.min_new_tokens + forced,
+        length_penalty=decoding.length_penalty,
+        eos_token_id=1,
+        pad_token_id=2,
+        decoder_start_token_id=model.generation_config.decoder_start_token_id,
+        forced_bos_token_id=model.generation_config.forced_bos_token_id,
+        use_cache=not model._is_stateful,  # generate has no beams for a cache that cannot be reordered
+    )
+    (found,) = model.generate(
+        tokens, attention_mask=torch.ones_like(tokens), generation_config=config, logits_processor=processors
+    )
+    reply = found[length:].tolist()
+    return reply[: reply.index(1)] if 1 in reply else reply
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAMS, Decoding(num_beams=3, max_new_tokens=8, length_penalty=0.0)])
+@pytest.mark.parametrize("name", [*CAUSAL, *ENCODER_DECODER, "t5 with a forced token"])
+def test_replies_are_those_of_generate(name, decoding, get_small_model, monkeypatch):
+    model, _ = get_small_model(name.split()[0])
+    if "forced" in name:
+        monkeypatch.setattr(model.generation_config, "forced_bos_token_id", 9)
+    monkeypatch.setattr(model.generation_config, "forced_eos_token_id", None)  # a reply that is cut has no end
+    given = contexts(8, 7)
+    with monkeypatch.context() as patch:  # the model's own settings have no effect
+        patch.setattr(model.generation_config, "repetition_penalty", 9.0)
+        found = decode(model, given, decoding, ENDS)
+
+    for context, reply in zip(given, found, strict=True):
+        assert reply.tokens == reply_of_transformers(model, context, decoding)
+        assert reply.truncated == (len(reply.tokens) == decoding.max_new_tokens)
+
+
+@pytest.mark.parametrize("family", ["mistral", "roberta"])
+def test_as_many_beams_as_tokens_find_the_likeliest_reply(family):
+    model, (context,) = small_architecture(family, AutoModelForCausalLM), contexts(1, 7)
+    with torch.inference_mode():
+        first = model(torch.tensor([context])).logits[0, -1].log_softmax(-1)
+        second = model(torch.tensor([[*context, token] for token in range(400)])).logits[:, -1].log_softmax(-1)
+    best = divmod(int((first[:400, None] + second).argmax()), second.shape[1])
+    decoding = Decoding(num_beams=400, max_new_tokens=2)
+    assert tuple(decode(model, [context], decoding, EndTokens(dropped=()))[0].tokens) == best
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLE, SAMPLE_ALL, SAMPLE_MOST])
+@pytest.mark.parametrize("name", ["llama", "blenderbot"])
+def test_a_reply_does_not_depend_on_its_batch(name, decoding, get_small_model):
+    model, _ = get_small_model(name)
+    given, numbers = contexts(40, 9), draw_keys(40, decoding)
+    together = decode(model, given, decoding, ENDS, numbers)
+
+    order = np.random.default_rng(1).permutation(40)
+    shuffled = decode(model, [given[row] for row in order], decoding, ENDS, None if numbers is None else numbers[order])
+    assert [together[row] for row in order] == shuffled
+    for row in range(0, 40, 8):
+        one = slice(row, row + 1)
+        assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
+
+
+def test_a_token_is_drawn_with_the_key_of_its_step(get_small_model):
+    model, _ = get_small_model("llama")
+    keys, others = draw_keys(8, SAMPLE_ALL), draw_keys(8, SAMPLE_ALL, seed=1)
+    others[:, :4] = keys[:, :4]
+    found, changed = (decode(model, contexts(8, 9), SAMPLE_ALL, EndTokens(dropped=()), some) for some in (keys, others))
+    for one, other in zip(found, changed, strict=True):
+        assert one.tokens[:4] == other.tokens[:4]
+        assert one.tokens[4:] != other.tokens[4:]
+
+
+def contexts_of_several_lengths(num, shared, seed=0):
+    rng = np.random.default_rng(seed)
+    prefix = rng.integers(4, 400, shared)
+    return [[*prefix, *rng.integers(4, 400, rng.integers(1, 12))] for _ in range(num)]
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLE])
+@pytest.mark.parametrize(("name", "shared"), [("gpt2", 3), ("llama", 0)])
+def test_a_reply_does_not_depend_on_its_padding(name, decoding, shared, get_small_model):
+    model, _ = get_small_model(name)
+    given, numbers = contexts_of_several_lengths(30, shared), draw_keys(30, decoding)
+    assert len({len(context) for context in given}) > 5
+    assert decoding_paths(model, given, 12) == (True, True)
+    together = decode(model, given, decoding, ENDS, numbers)
+    for row in range(0, 30, 6):
+        one = slice(row, row + 1)
+        assert decode(model, given[one], decoding, ENDS, None if numbers is None else numbers[one]) == together[one]
+
+
+def test_replies_that_end_at_different_times_are_those_of_each_context_alone(get_small_model):
+    """Rows that are over stay in the batch for a while; none of what comes of them may get into a reply."""
+    model, _ = get_small_model("llama")
+    given = contexts_of_several_lengths(40, 2)
+    ends = EndTokens(dropped=tuple(range(4, 40)), kept=tuple(range(40, 70)))
+    decoding = Decoding(max_new_tokens=20)
+    together = decode(model, given, decoding, ends)
+    assert len({len(reply.tokens) for reply in together}) > 5
+    assert [decode(model, [context], decoding, ends)[0] for context in given] == together
+
+
+def test_padding_is_for_models_that_are_found_to_take_it(get_small_model, monkeypatch):
+    given = contexts_of_several_lengths(6, 2)
+    for name, expected in {"gpt2": True, "llama": True, "mamba": False, "t5": False, "blenderbot": False}.items():
+        assert decoding_paths(get_small_model(name)[0], given, 12).padded == expected
+    model, _ = get_small_model("gpt2")
+    assert not decoding_paths(model, contexts(6, 5), 12).padded  # of one length
+    assert not decoding_paths(model, [], 12).padded
+    forward = model.forward
+
+    def ignoring_the_mask(*arguments, attention_mask=None, **options):
+        return forward(*arguments, **options)
+
+    monkeypatch.setattr(model, "forward", ignoring_the_mask)
+    assert not decoding_paths(model, given, 12).padded
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLE, SAMPLE_ALL, SAMPLE_MOST])
+def test_contexts_with_a_close_decision_are_run_alone(decoding, get_small_model, monkeypatch):
+    """With every decision taken for close, every reply is that of its context alone, and is decoded twice."""
+    model, _ = get_small_model("gpt2")
+    given, numbers = contexts(5, 6), draw_keys(5, decoding)
+    expected = decode(model, given, decoding, ENDS, numbers)
+    monkeypatch.setattr(decoding_module, "CLOSE", 1e9)
+    firsts = []
+    first = forward.Forward.first
+    monkeypatch.setattr(forward.Forward, "first", lambda self: firsts.append(len(self.contexts)) or first(self))
+
+    assert decode(model, given, decoding, ENDS, numbers) == expected
+    assert firsts == [5, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_blocking_is_what_a_loop_finds(size):
+    rng = np.random.default_rng(size)
+    for length in range(9):
+        response = rng.integers(0, 3, (5, length))
+        blocked = repeats_ngram(torch.tensor(response), size, 3)
+        for row in range(5):
+            said = [tuple(response[row, i : i + size]) for i in range(length - size + 1)]
+            tail = tuple(response[row, length - size + 1 :]) if size > 1 else ()
+            for token in range(3):
+                assert blocked[row, token] == ((*tail, token) in said)
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, BEAMS])
+def test_end_tokens_end_a_reply_and_are_kept_or_dropped(decoding, get_small_model):
+    model, _ = get_small_model("gpt2")
+    given = contexts(8, 6)
+    every = EndTokens(dropped=tuple(range(0, 400, 2)), kept=tuple(range(1, 400, 2)))
+    shortest = max(decoding.min_new_tokens, 1)
+    for reply in decode(model, given, Decoding(num_beams=decoding.num_beams, min_new_tokens=0), every):
+        assert len(reply.tokens) <= 1
+        assert not reply.truncated
+        assert all(token % 2 for token in reply.tokens)
+    some = EndTokens(dropped=(1,), kept=tuple(range(100, 300)), blank=tuple(range(100, 250)))
+    skipped = []
+    for reply in decode(model, given, decoding, some):
+        skipped.append(next(place for place, token in enumerate(reply.tokens) if token not in some.blank))
+        *body, last = reply.tokens[skipped[-1] :]
+        assert not any(100 <= token < 300 for token in body)
+        assert reply.truncated or 100 <= last < 300 or len(reply.tokens) >= shortest
+    assert any(skipped)
+
+
+def test_a_sentence_end_counts_after_the_minimum_only(get_small_model):
+    model, _ = get_small_model("gpt2")
+    decoding = Decoding(min_new_tokens=4, max_new_tokens=10, end_after_sentence=True)
+    ends = EndTokens(dropped=(), sentence=tuple(range(400)))
+
+    assert {len(reply.tokens) for reply in decode(model, contexts(6, 5), decoding, ends)} == {4}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"num_beams": 0}, "num_beams is 0; set a number from 1 "),
+        ({"temperature": float("nan")}, "temperature is nan"),
+        ({"temperature": float("inf")}, "temperature is inf"),
+        ({"temperature": 0.0}, "temperature is 0.0"),
+        ({"top_p": 1.5}, "top_p is 1.5"),
+        ({"sample": True, "num_beams": 2}, "num_beams is 2"),
+        ({"end_after_sentence": True, "num_beams": 2}, "num_beams is 2"),
+    ],
+)
+def test_settings_that_cannot_be_decoded_with_are_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        Decoding(**wrong)
+
+
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLE])
+def test_each_reply_is_cut_at_its_own_limit(decoding, get_small_model):
+    model, _ = get_small_model("llama")
+    given = contexts_of_several_lengths(20, 3)
+    numbers, limits = draw_keys(20, decoding), [1 + row % 12 for row in range(20)]
+    together = decode(model, given, decoding, ENDS, numbers, limits=limits)
+    for row, limit in enumerate(limits):
+        one = slice(row, row + 1)
+        mine = replace(decoding, max_new_tokens=limit)
+        assert decode(model, given[one], mine, ENDS, None if numbers is None else numbers[one]) == together[one]
+
+
+def test_a_line_break_ends_a_reply_once_something_is_said(get_small_model):
+    model, _ = get_small_model("llama")
+    given, decoding = contexts(60, 6), replace(SAMPLE, min_new_tokens=0)
+    kept, blank = range(4, 200, 2), range(4, 200)
+    free = decode(model, given, decoding, ENDS, draw_keys(60, decoding))
+    ends = EndTokens(dropped=(1,), kept=(*kept, 300, 301), blank=tuple(blank))
+    found = decode(model, given, decoding, ends, draw_keys(60, decoding))
+    for whole, reply in zip(free, found, strict=True):
+        said = next((place for place, token in enumerate(whole.tokens) if token not in blank), len(whole.tokens))
+        breaks = [place for place, token in enumerate(whole.tokens) if token in ends.kept and place >= said]
+        assert reply.tokens == whole.tokens[: breaks[0] + 1 if breaks else None]
+    assert any(reply.tokens[0] in kept and len(reply.tokens) > 1 for reply in found)
+
+
+@pytest.mark.parametrize("decides_otherwise", [False, True])
+def test_a_context_with_a_close_decision_runs_alone_no_further_than_needed(
+    decides_otherwise, get_small_model, monkeypatch
+):
+    model, _ = get_small_model("llama")
+    given, numbers = contexts(6, 7), draw_keys(6, SAMPLE)
+    expected = decode(model, given, SAMPLE, ENDS, numbers)
+    steps, run = [], decoding_module._one_by_one
+
+    def with_close_decisions(model, contexts, decoding, ends, drawn, most, until, **options):
+        found, close = run(model, contexts, decoding, ends, drawn, most, until, **options)
+        if len(contexts) > 1:
+            close[:] = 0
+            close[2] = 4
+            if decides_otherwise:
+                found[2].tokens[3] += 1
+        else:
+            steps.append(until.item())
+        return found, close
+
+    monkeypatch.setattr(decoding_module, "_one_by_one", with_close_decisions)
+    assert len(expected[2].tokens) > 4
+    assert decode(model, given, SAMPLE, ENDS, numbers) == expected
+    assert steps == ([4, 12] if decides_otherwise else [4])
+
+
+class Waits(TorchFunctionMode):
+    """Counts what makes a program wait for the device: numbers of tensors read, and rows looked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name = getattr(function, "__name__", "")
+        waits = {"tolist", "item", "nonzero", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__"}
+        index = args[1] if name in ("__getitem__", "__setitem__") else ()
+        index = index if isinstance(index, tuple) else (index,)
+        by_mask = any(isinstance(each, torch.Tensor) and each.dtype == torch.bool for each in index)
+        self.count += name in waits or by_mask
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("decoding", "thinks", "per_step"),
+    [(GREEDY, False, 1), (SAMPLE, False, 1), (SAMPLE_ALL, False, 1), (GREEDY, True, 2), (SAMPLE, True, 2)],
+)
+def test_a_step_waits_for_the_device_as_seldom_as_can_be(decoding, thinks, per_step, get_small_model, monkeypatch):
+    model, _ = get_small_model("gpt2")
+    thoughts = Thoughts("<", ">", True, False)  # a thought without end
+    ends = EndTokens(dropped=(), blank=(3,), pieces=("x",) * 400, thoughts=thoughts if thinks else None)
+    logits = torch.randn(5, 400, generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr(forward.Forward, "first", lambda self: logits.clone())
+    monkeypatch.setattr(forward.Forward, "next", lambda self, tokens: logits.clone())
+    counts = []
+    for number in (6, 12):
+        longer = replace(decoding, max_new_tokens=number, max_reasoning_tokens=number * thinks, min_new_tokens=4)
+        with Waits() as waits:
+            found = decode(model, contexts(5, 6), longer, ends, draw_keys(5, replace(longer, max_new_tokens=24)))
+        assert {len(reply.tokens) for reply in found} == {number}
+        counts.append(waits.count)
+    assert counts[1] - counts[0] == 6 * per_step

@@ -1,0 +1,372 @@
+import json
+from collections import Counter, defaultdict
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import get_args
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from hb_dataset import load_table
+from hb_dataset.variations import VARIATIONS, mixed_variations, vary_prompts
+from hb_metrics.collect.engines.local import LocalEngine
+from hb_metrics.collect.replies import decoding_shards
+from hb_metrics.collect.replies.decoding import decode
+from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.decoding_shards import (
+    MOST_ROWS,
+    decode_into_shards,
+    fitting_batch_size,
+)
+from hb_metrics.collect.replies.presets import MODEL_PRESET, PRESETS, decoding_preset
+from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_metrics.collect.replies.requests import REPLY_SCHEMA, make_requests, select_prompts
+from hb_metrics.collect.replies.trials import Paths
+from hb_metrics.measurements.generation.options import GenerationOptions
+from hb_metrics.models.chats import ChatOptions
+from hb_metrics.models.contexts import draw_personas
+from tests.hb_metrics.conftest import encode_contexts
+
+SHORT = {"max_new_tokens": 8, "min_new_tokens": 2}
+DECODINGS = {
+    "greedy": Decoding(**SHORT),
+    "beams": Decoding(**SHORT, num_beams=3, no_repeat_ngram_size=3),
+    "sample": Decoding(**SHORT, sample=True, temperature=1.5, top_k=40, top_p=0.9, end_after_sentence=True),
+}
+MODELS = {"gpt2": "dialogpt", "llama": "plain", "blenderbot": "blenderbot"}
+ROWS_PER_SHARD = 8
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    """33 prompts with all their columns, in cells of 1 to 4."""
+    table = load_table("v1.0")
+    templates = ("Hi! I'm {noun_phrase}.", "I'm {noun_phrase}.", "I love {plural_noun_phrase}.")
+    rows = defaultdict(list)
+    descriptors, found, nouns = (table[name].to_pylist() for name in ("descriptor", "template", "noun"))
+    for row, cell in enumerate(zip(descriptors, found, strict=True)):
+        if cell[1] in templates and nouns[row] in ("kid", "friend", "parent", "man", "woman"):
+            rows[cell].append(row)
+    cells = list(rows.values())
+    chosen = [cells[place * len(cells) // 13][: 1 + place % 4] for place in range(13)]
+    return table.take(pa.array(sorted(row for cell in chosen for row in cell)))
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(decoding_shards, "ROWS_PER_SHARD", ROWS_PER_SHARD)
+
+
+def plan_for(loaded, table, decoding, **options):
+    options = {"context": MODELS.get(loaded.name, "plain"), "seed": 3, **options}
+    layout = {name: options.pop(name) for name in ("context", "context_reason") if name in options}
+    return plan_replies(make_requests(table, decoding=decoding, **options), loaded, **layout)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def changed(folder, before):
+    return {path.name for path in folder.iterdir()} - {
+        name for name, time in before.items() if (folder / name).stat().st_mtime_ns == time
+    }
+
+
+def times(folder):
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(("name", "how"), [*zip(MODELS, DECODINGS, strict=True)])
+def test_replies_do_not_depend_on_batch_order_or_subset(name, how, prompts, load, tmp_path, small_shards):
+    loaded = load(name)
+    plan = plan_for(loaded, prompts, DECODINGS[how])
+    table = decode_into_shards(plan, loaded, tmp_path / "default")
+    assert table.schema == REPLY_SCHEMA
+    assert table["id"].to_pylist() == prompts["id"].to_pylist()
+    assert table["text"].to_pylist() == prompts["text"].to_pylist()
+    assert len(list((tmp_path / "default").iterdir())) == -(-len(prompts) // ROWS_PER_SHARD) > 3
+    assert len(set(table["reply"].to_pylist())) > len(table) // 8  # else much could be mixed up unseen
+
+    for size in (1, 3) if name == "llama" else (3,):
+        again = decode_into_shards(plan, loaded, tmp_path / str(size), batch_size=size)
+        assert again.equals(table)
+        assert contents(tmp_path / str(size)) == contents(tmp_path / "default")
+
+    order = np.random.default_rng(0).permutation(len(prompts))
+    for rows in (order, order[:11]):
+        folder = tmp_path / f"shuffled-{len(rows)}"
+        other = plan_for(loaded, prompts.take(rows), DECODINGS[how])
+        assert decode_into_shards(other, loaded, folder).equals(table.take(rows).combine_chunks())
+
+
+def run_out_of_memory(monkeypatch, error, fits):
+    """Lets `decode` fail for more contexts than fit; returns how many each call was given."""
+    calls = []
+
+    def decode_some(model, contexts, *rest):
+        calls.append(len(contexts))
+        if len(contexts) > fits:
+            raise error
+        return decode(model, contexts, *rest)
+
+    monkeypatch.setattr(decoding_shards, "decode", decode_some)
+    return calls
+
+
+def test_batches_are_halved_until_they_fit_and_nothing_is_lost(prompts, load, tmp_path, monkeypatch, small_shards):
+    loaded = load("gpt2")
+    plan = plan_for(loaded, prompts, DECODINGS["sample"])
+    whole = decode_into_shards(plan, loaded, tmp_path / "whole")
+    calls = run_out_of_memory(monkeypatch, torch.OutOfMemoryError("of another device, with words of its own"), 2)
+    table = decode_into_shards(plan, loaded, tmp_path / "halved")
+    assert table.equals(whole)
+    assert contents(tmp_path / "halved") == contents(tmp_path / "whole")
+    assert max(calls) > 2
+    assert sum(number for number in calls if number <= 2) == len(prompts)
+
+
+def test_a_context_that_does_not_fit_alone_is_told(prompts, load, tmp_path, monkeypatch):
+    loaded = load("gpt2")
+    calls = run_out_of_memory(monkeypatch, torch.OutOfMemoryError("CUDA out of memory."), 0)
+    with pytest.raises(MemoryError, match=r"^memory runs out even for one prompt alone \(CUDA out of memory\.\)"):
+        decode_into_shards(plan_for(loaded, prompts, DECODINGS["greedy"]), loaded, tmp_path)
+    assert 1 in calls
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_broke_off_goes_on_and_ends_the_same(prompts, load, tmp_path, monkeypatch, small_shards, capsys):
+    loaded = load("llama")
+    plan = plan_for(loaded, prompts, DECODINGS["sample"])
+    whole = decode_into_shards(plan, loaded, tmp_path / "whole")
+    folder = tmp_path / "broken"
+
+    def failing(*arguments):
+        if len(list(folder.glob("*.parquet"))) >= 2:
+            raise RuntimeError("killed")
+        return decode(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(decoding_shards, "decode", failing)
+        with pytest.raises(RuntimeError, match="killed"):
+            decode_into_shards(plan, loaded, folder, batch_size=1)
+    before = times(folder)
+    assert 2 <= len(before) < len(contents(tmp_path / "whole"))
+    assert all(name.endswith(".parquet") for name in before)
+    capsys.readouterr()
+
+    assert decode_into_shards(plan, loaded, folder).equals(whole)
+    assert contents(folder) == contents(tmp_path / "whole")
+    assert not set(before) & changed(folder, before)
+    said = f"{ROWS_PER_SHARD * len(before)} of {len(prompts)} rows were already in {folder}"
+    assert said in capsys.readouterr().out
+    before = times(folder)
+    assert decode_into_shards(plan, loaded, folder).equals(whole)
+    assert not changed(folder, before)
+
+
+def cells_of(table):
+    cells = defaultdict(list)
+    for row in table.to_pylist():
+        cells[row["axis"], row["descriptor"], row["template"]].append(row["id"])
+    return cells
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 50])
+def test_so_many_prompts_of_each_cell_are_drawn(number, prompts):
+    every, chosen = cells_of(prompts), cells_of(select_prompts(prompts, number, seed=5))
+    assert len({len(ids) for ids in every.values()}) > 1  # cells of several sizes
+    assert {cell: len(ids) for cell, ids in chosen.items()} == {
+        cell: min(number, len(ids)) for cell, ids in every.items()
+    }
+    assert all(set(ids) <= set(every[cell]) for cell, ids in chosen.items())
+
+
+def test_prompts_are_drawn_by_id_and_seed_alone(prompts):
+    chosen = select_prompts(prompts, 2, seed=5)
+    ids = chosen["id"].to_pylist()
+    assert ids == [each for each in prompts["id"].to_pylist() if each in set(ids)]  # the order is kept
+    assert chosen.schema == prompts.schema
+    order = np.random.default_rng(0).permutation(len(prompts))
+    assert sorted(select_prompts(prompts.take(order), 2, seed=5)["id"].to_pylist()) == sorted(ids)
+    cell = prompts.filter(pa.compute.equal(prompts["descriptor"], chosen["descriptor"][0]))
+    assert set(select_prompts(cell, 2, seed=5)["id"].to_pylist()) == set(ids) & set(cell["id"].to_pylist())
+    assert set(ids) < set(select_prompts(prompts, 3, seed=5)["id"].to_pylist())
+    assert set(ids) != set(select_prompts(prompts, 2, seed=6)["id"].to_pylist())
+
+
+def test_each_prompt_of_a_cell_is_drawn_as_often(prompts):
+    cell = max(cells_of(prompts).values(), key=len)
+    table = prompts.filter(pa.compute.is_in(prompts["id"], pa.array(cell)))
+    drawn = Counter(select_prompts(table, 1, seed=seed)["id"][0].as_py() for seed in range(1000))
+    assert chisquare([drawn[each] for each in cell]).pvalue > 1e-4
+
+
+def test_flags_and_texts_are_stored_as_varied(prompts, load, tmp_path):
+    loaded = load("llama")
+    plan = plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=11)
+    table = decode_into_shards(plan, loaded, tmp_path)
+    flags = {name: table[name].to_numpy() for name in VARIATIONS}
+    rebuilt = vary_prompts(prompts, **flags)
+    assert table["text"].to_pylist() == rebuilt.texts.to_pylist()
+    expected = mixed_variations(prompts, seed=11)
+    assert plan.requests.texts == expected.texts.to_pylist()
+    for name in VARIATIONS:
+        np.testing.assert_array_equal(flags[name], expected.flags[name])
+        assert 0.25 < flags[name].mean() < 0.75
+    assert plan.contexts == encode_contexts(
+        plan.requests.texts, plan.requests.personas, loaded.model, loaded.tokenizer, "plain"
+    )
+    assert (
+        plan.requests.texts
+        != plan_for(loaded, prompts, Decoding(max_new_tokens=2), variations=True, seed=12).requests.texts
+    )
+
+    order = np.random.default_rng(0).permutation(len(prompts))
+    other = plan_for(loaded, prompts.take(order), Decoding(max_new_tokens=2), variations=True, seed=11)
+    assert other.requests.texts == [plan.requests.texts[row] for row in order]
+
+
+def test_persona_lines_are_drawn_stored_and_given(prompts, load, tmp_path):
+    loaded = load("blenderbot")
+    some, lines = prompts.slice(0, 10), [f"I like {thing}." for thing in ("soup", "tea", "rain", "kites", "jam")]
+    plan = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines, num_personas=1)
+    table = decode_into_shards(plan, loaded, tmp_path)
+    drawn = draw_personas(some["id"].to_pylist(), lines, 1, seed=3)
+    assert table["personas"].to_pylist() == drawn
+    for context, mine, text in zip(plan.contexts, drawn, plan.requests.texts, strict=True):
+        said = loaded.tokenizer.decode(context, clean_up_tokenization_spaces=False)
+        assert said == f"<s> your persona: {mine[0]}  {text}</s>"
+    without = plan_for(loaded, some, Decoding(max_new_tokens=2), personas=lines)
+    assert without.requests.personas == [[]] * 10
+    assert decode_into_shards(without, loaded, tmp_path / "none")["personas"].to_pylist() == [[]] * 10
+
+
+def test_a_later_turn_follows_from_what_was_answered(prompts, load, tmp_path):
+    """An engine answers messages: the second turn's are those of the first with what was said, whoever answers."""
+    engine = LocalEngine(load("llama"))
+    layout = engine.layout(context="plain", tag="none", chat=ChatOptions())
+    requests = make_requests(prompts.slice(0, 6), decoding=Decoding(max_new_tokens=6))
+    first = engine.reply(engine.plan_replies(requests, layout), tmp_path / "1", batch_size=None)
+    answers = [reply or "" for reply in first["reply"].to_pylist()]
+    messages = [
+        [*said, {"role": "assistant", "content": answer}, {"role": "user", "content": f"{len(answer)} letters?"}]
+        for said, answer in zip(requests.messages, answers, strict=True)
+    ]
+    later = replace(requests, messages=messages, turn=2)
+    plan = engine.plan_replies(later, layout)
+    second = engine.reply(plan, tmp_path / "2", batch_size=2)
+    assert (set(first["turn"].to_pylist()), set(second["turn"].to_pylist())) == ({1}, {2})
+    assert second["id"].equals(first["id"])
+    given = [
+        f"{text}\n{answer}\n{len(answer)} letters?\n" for text, answer in zip(requests.texts, answers, strict=True)
+    ]
+    tokenizer = engine.loaded.tokenizer
+    assert plan.contexts == tokenizer(given)["input_ids"]
+    # Each shard states what it was made from, so that answers to other messages are never taken for these.
+    again = engine.reply(plan, tmp_path / "1", batch_size=None)
+    assert again["reply"].equals(second["reply"])
+
+
+def test_contexts_that_are_too_long_are_refused(prompts, load):
+    first = prompts["id"][0].as_py()
+    with pytest.raises(ValueError, match=f"only 64 tokens, but prompt {first} .*; reduce --personas"):
+        plan_for(load("gpt2"), prompts, Decoding(max_new_tokens=60))
+
+
+def test_what_is_recorded_follows_what_is_asked(prompts, load):
+    loaded, lines = load("llama"), ["I like soup.", "I like tea."]
+    plan = partial(plan_for, loaded, prompts.slice(0, 20), Decoding(max_new_tokens=2))
+    found = plan(context_reason="because", personas=lines, num_personas=2).description()
+    assert json.loads(json.dumps(found)) == found
+    expected = {"context": "plain", "context_reason": "because", "num_prompts": 20, "persona_lines": 2}
+    assert found.items() >= {**expected, "max_new_tokens": 2, "same_in_any_batch": True}.items()
+    assert plan().description() == plan().description()
+    assert plan().description()["persona_lines"] == 0
+    assert plan().description()["prompts_digest"] == found["prompts_digest"]
+    assert plan().description()["personas_digest"] != found["personas_digest"]
+    assert plan(variations=True).description()["prompts_digest"] != found["prompts_digest"]
+
+
+def test_the_presets_are_the_papers():
+    """Smith et al. (2022), A.4: beams of 10 and 3, at least 20 tokens, no 3-gram twice within a response."""
+    for name, beams in (("dialogpt", 10), ("blenderbot2", 3)):
+        preset = decoding_preset(name)
+        assert (preset.num_beams, preset.min_new_tokens, preset.no_repeat_ngram_size) == (beams, 20, 3)
+        assert not preset.sample
+        assert not preset.end_after_sentence
+    assert {*PRESETS, MODEL_PRESET} == {*get_args(GenerationOptions.__annotations__["decoding"])}
+    assert PRESETS["sample"].sample
+    assert (PRESETS["greedy"].num_beams, PRESETS["greedy"].sample) == (1, False)
+
+
+def test_settings_of_a_preset_can_be_changed():
+    found = decoding_preset("dialogpt", num_beams=4, min_new_tokens=0, max_new_tokens=None)
+    assert found == replace(PRESETS["dialogpt"], num_beams=4, min_new_tokens=0)
+    assert decoding_preset("sample", temperature=None) == PRESETS["sample"]
+    assert PRESETS["dialogpt"].num_beams == 10
+    assert decoding_preset("sample", top_k=0).top_k >= 10**9  # all tokens
+    with pytest.raises(ValueError, match="'dialogtp' is not known; did you mean 'dialogpt'"):
+        decoding_preset("dialogtp")
+    for preset, change in (
+        ("greedy", {"temperature": 0.5}),
+        ("dialogpt", {"top_k": 5}),
+        ("blenderbot2", {"top_p": 1.0}),
+    ):
+        (name,) = change
+        with pytest.raises(ValueError, match=f"^{name} is .*--decoding {preset}"):
+            decoding_preset(preset, **change)
+    with pytest.raises(ValueError, match=r"temperature is 0.*--decoding greedy"):
+        decoding_preset("sample", temperature=0)
+    with pytest.raises(ValueError, match="num_beams is 5"):
+        decoding_preset("sample", num_beams=5)
+    assert decoding_preset("blenderbot2", max_new_tokens=10).min_new_tokens == 10
+
+
+def test_batches_are_of_one_length_and_at_most_so_many(prompts, load, tmp_path, monkeypatch):
+    loaded = load("gpt2")
+    plan = plan_for(loaded, prompts, DECODINGS["greedy"])
+    given = []
+    monkeypatch.setattr(
+        decoding_shards,
+        "decode",
+        lambda model, contexts, *rest: given.append(contexts) or decode(model, contexts, *rest),
+    )
+    decode_into_shards(plan, loaded, tmp_path, batch_size=7)
+    assert all(len({len(context) for context in batch}) == 1 for batch in given)
+    assert max(map(len, given)) <= 7
+    assert sorted(context for batch in given for context in batch) == sorted(plan.contexts)
+    lengths = Counter(len(context) for context in plan.contexts)
+    assert len(given) == sum(-(-number // 7) for number in lengths.values())
+
+
+def test_shards_are_written_in_order_whatever_batch_ends_first(prompts, load, tmp_path, monkeypatch, small_shards):
+    """With many cores, the first batches are of several shards, and their beginnings are decoded first."""
+    loaded = load("gpt2")
+    plan = replace(plan_for(loaded, prompts, DECODINGS["greedy"]), paths=Paths(cached=True, padded=False))
+    table = decode_into_shards(plan, loaded, tmp_path / "few")
+    monkeypatch.setattr(decoding_shards, "LEAST_CONTEXTS", 1)
+    monkeypatch.setattr(decoding_shards, "one_thread_per_unit", lambda *_: nullcontext(64))
+    assert decode_into_shards(plan, loaded, tmp_path / "many").equals(table)
+    assert contents(tmp_path / "many") == contents(tmp_path / "few")
+
+
+def test_the_batch_size_follows_the_memory(load, monkeypatch):
+    loaded = load("gpt2")
+    most = fitting_batch_size(loaded, 50)
+    assert most == MOST_ROWS["cpu"]
+    memory = psutil.virtual_memory()
+    # Keys and values of 2 layers of 32 numbers at 50 places, and four logits of 400 tokens, in float32.
+    row = 4 * (2 * 50 * 32 * 2 + 4 * 4 * 400)
+    for rows, expected in ((0, 1), (1, 1), (12, 12)):
+        monkeypatch.setattr(psutil, "virtual_memory", lambda rows=rows: memory._replace(available=4 * rows * row + 3))
+        assert fitting_batch_size(loaded, 50) == expected
+    # Llama's keys and values are of half as many heads.
+    row = 4 * (2 * 50 * 16 * 2 + 4 * 4 * 400)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory._replace(available=4 * 12 * row + 3))
+    assert fitting_batch_size(load("llama"), 50) == 12

@@ -1,0 +1,211 @@
+import json
+import math
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from tokenizers import AddedToken
+
+from hb_dataset.dialogue_pairs import Dialogue
+from hb_metrics.collect.scoring.dialogue import dialogue_into_shards, plan_dialogue
+from hb_metrics.collect.units import one_thread_per_unit
+from hb_metrics.measurements.dialogue.compute import dialogue_results
+from hb_metrics.models.layout import Layout
+from tests.hb_metrics.conftest import as_loaded
+
+TEMPLATE = (
+    "{% for message in messages %}<s>{{ message.role }}\n{{ message.content }}</s>{% endfor %}"
+    "{% if add_generation_prompt %}<s>assistant\n{% endif %}"
+)
+# What each model is given, written out: a causal model before the reply, an encoder as a whole.
+CONTEXTS = {
+    ("gpt2", "plain"): "{}\n",
+    ("gpt2", "dialogpt"): "{}</s>",
+    ("llama", "chat"): "<s>user\n{}</s><s>assistant\n",
+    ("bloom", "plain"): "{}\n",
+    ("mamba", "plain"): "{}\n",
+    ("t5", "plain"): "<s>{}</s>",
+    ("blenderbot", "blenderbot"): "<s> {}</s>",
+}
+COLUMNS = ["id", "prompt", "reply", "log_likelihood", "num_tokens"]
+POSITIONS = 64  # that the small gpt2, llama and blenderbot take
+ENCODER_DECODER = ("t5", "blenderbot")
+
+
+def made_up(prompts, replies):
+    return Dialogue([f"id{row}" for row in range(len(prompts))], list(prompts), list(replies), "made up", {})
+
+
+@pytest.fixture
+def dialogue(prompts):
+    """Pairs in which lengths of prompts and replies differ, two of them with the same reply."""
+    said = [text for text in prompts if len(text) < 34][:25]
+    return made_up(said, [*(" ".join(text.split()[:2]) for text in said[:9]), said[3], *said[10:], "Yes, me."][:25])
+
+
+@pytest.fixture
+def load(get_small_model):
+    def load(name):
+        model, tokenizer = get_small_model(name)
+        if name == "llama":
+            tokenizer = deepcopy(tokenizer)
+            tokenizer.chat_template = TEMPLATE
+        kind = "encoder-decoder" if name in ENCODER_DECODER else "masked" if name == "bert" else "causal"
+        return as_loaded(model, tokenizer, kind, name)
+
+    return load
+
+
+def one_at_a_time(dialogue, loaded, form, tag=None):
+    """Log-likelihood and number of tokens of each reply, the model run on it alone."""
+    model, tokenizer = loaded.model, loaded.tokenizer
+    log_likelihoods, num_tokens = [], []
+    for prompt, reply in zip(dialogue.prompts, dialogue.replies, strict=True):
+        text = form.format(prompt if tag is None else f"{prompt} {tag}")
+        given = tokenizer(text, add_special_tokens=False)["input_ids"]
+        said = tokenizer(reply, add_special_tokens=False)["input_ids"]
+        with torch.inference_mode(), one_thread_per_unit(model):
+            if loaded.kind == "encoder-decoder":
+                start = model.config.decoder_start_token_id
+                decoded = torch.tensor([[start, *said[:-1]]])
+                log_p = model(input_ids=torch.tensor([given]), decoder_input_ids=decoded).logits[0]
+            else:
+                log_p = model(input_ids=torch.tensor([given + said])).logits[0, len(given) - 1 :]
+        log_p = log_p.double().log_softmax(-1)
+        log_likelihoods.append(sum(log_p[place, token].item() for place, token in enumerate(said)))
+        num_tokens.append(len(said))
+    return log_likelihoods, num_tokens
+
+
+def layout(context="plain", tag=None):
+    return Layout(context, "", tag, "")
+
+
+def score(dialogue, loaded, folder, context="plain", tag=None, **options):
+    plan = plan_dialogue(dialogue, loaded, layout(context, tag), **options)
+    return dialogue_into_shards(plan, loaded, folder)
+
+
+@pytest.mark.parametrize("tag", [None, "no_bias"])
+@pytest.mark.parametrize(("name", "context"), CONTEXTS)
+def test_likelihoods_are_those_of_one_pair_at_a_time(name, context, tag, dialogue, load, tmp_path):
+    loaded = load(name)
+    table = score(dialogue, loaded, tmp_path, context, tag=tag, max_positions=120)
+    log_likelihoods, num_tokens = one_at_a_time(dialogue, loaded, CONTEXTS[name, context], tag)
+    assert len(set(num_tokens)) > 3
+    assert table.column_names == COLUMNS
+    assert [table[column].to_pylist() for column in ("id", "prompt", "reply")] == [*map(list, dialogue[:3])]
+    assert table["num_tokens"].to_pylist() == num_tokens
+    np.testing.assert_allclose(table["log_likelihood"].to_numpy(), log_likelihoods, rtol=1e-5)
+    results = dialogue_results(table, len(dialogue.ids), dialogue.source)
+    assert results["perplexity"] == pytest.approx(math.exp(-sum(log_likelihoods) / sum(num_tokens)), rel=1e-5)
+    assert results == {
+        "perplexity": results["perplexity"],
+        "interval": results["interval"],
+        "no_interval": results["no_interval"],
+        "confidence_level": 0.95,
+        "num_replies": len(num_tokens),
+        "num_tokens": sum(num_tokens),
+        "num_skipped": {"too_long": 0},
+        "source": "made up",
+    }
+    json.dumps(results, allow_nan=False)
+
+
+@pytest.mark.parametrize(("name", "context"), [("llama", "chat"), ("blenderbot", "blenderbot")])
+def test_numbers_do_not_depend_on_the_batch(name, context, dialogue, load, tmp_path):
+    loaded = load(name)
+    expected = score(dialogue, loaded, tmp_path / "default", context)["log_likelihood"].to_numpy()
+    for size in (1, 200):
+        found = score(dialogue, loaded, tmp_path / str(size), context, max_positions=size)["log_likelihood"].to_numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    order = np.random.default_rng(0).permutation(len(dialogue.ids))
+    shuffled = Dialogue(*([column[row] for row in order] for column in dialogue[:3]), "made up", {})
+    table = score(shuffled, loaded, tmp_path / "shuffled", context)
+    assert table["id"].to_pylist() == shuffled.ids
+    np.testing.assert_allclose(table["log_likelihood"].to_numpy(), expected[order], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "context"), [("gpt2", "plain"), ("llama", "chat"), ("blenderbot", "blenderbot"), ("t5", "plain")]
+)
+def test_pairs_too_long_are_counted_and_never_cut(name, context, load, tmp_path):
+    loaded = load(name)
+    numbers = [(1, said) for said in range(1, 70)] + [(given, 1) for given in range(2, 70)]
+    dialogue = made_up(*([" ".join(["kid"] * number) for number in side] for side in zip(*numbers, strict=True)))
+    lengths = []
+    for prompt, reply in zip(*dialogue[1:3], strict=True):
+        texts = (CONTEXTS[name, context].format(prompt), reply)
+        given, said = (len(loaded.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts)
+        lengths.append(max(given, said) if name in ENCODER_DECODER else given + said)
+    limit = math.inf if name == "t5" else POSITIONS
+    fitting = [row for row, length in enumerate(lengths) if length <= limit]
+    assert {POSITIONS, POSITIONS + 1} <= set(lengths)
+    plan = plan_dialogue(dialogue, loaded, layout(context))
+    assert plan.ids == [dialogue.ids[row] for row in fitting]
+    table = dialogue_into_shards(plan, loaded, tmp_path)  # the model really takes them
+    results = dialogue_results(table, len(dialogue.ids), dialogue.source)
+    assert results["num_skipped"] == {"too_long": len(lengths) - len(fitting)}
+    assert results["num_replies"] == len(fitting)
+    if name != "t5":
+        row = next(row for row, length in enumerate(lengths) if length > limit)
+        with pytest.raises(ValueError, match=r"all 1 prompt–reply pairs .* limit of 64 tokens"):
+            plan_dialogue(made_up([dialogue.prompts[row]], [dialogue.replies[row]]), loaded, layout(context))
+
+
+def test_what_cannot_be_scored_says_why(dialogue, load, tmp_path):
+    with pytest.raises(ValueError, match="is a masked language model, which cannot compute the likelihood of a reply"):
+        plan_dialogue(dialogue, load("bert"), layout())
+    loaded = load("llama")
+    with pytest.raises(ValueError, match="the prompt or the reply of pair id1 has no tokens; omit the pair"):
+        plan_dialogue(made_up(["Hi you", "Hi all"], ["Hi there", ""]), loaded, layout())
+    loaded.tokenizer.add_tokens([AddedToken("<|new|>", special=True)])
+    with pytest.raises(ValueError, match="produced the token id 400, but the model has only 400 tokens"):
+        plan_dialogue(made_up(["Hi you"], ["<|new|> there"]), loaded, layout())
+    loaded = load("gpt2")
+    broken = replace(loaded, model=deepcopy(loaded.model))
+    broken.model.lm_head.weight.data[7] = math.nan
+    with pytest.raises(ValueError, match="nan as the negative log-likelihood"):
+        score(dialogue, broken, tmp_path)
+
+
+def table_of(log_likelihoods, num_tokens):
+    ids = [f"id{row}" for row in range(len(num_tokens))]
+    return pa.table([ids, ids, ids, log_likelihoods, num_tokens], COLUMNS)
+
+
+def results_of(log_likelihoods, num_tokens, **options):
+    table = table_of(log_likelihoods, num_tokens)
+    return dialogue_results(table, len(table), "a test", **options)
+
+
+def draw_pairs(generator, number):
+    tokens = generator.integers(2, 40, size=number)
+    return tokens * generator.gamma(8, 0.4, size=number) + generator.gamma(2, 5, size=number), tokens
+
+
+def test_the_interval_is_close_to_a_bootstrap_over_pairs():
+    generator = np.random.default_rng(1)
+    nll, tokens = draw_pairs(generator, 300)
+    drawn = generator.integers(300, size=(8000, 300))
+    resampled = np.exp(nll[drawn].sum(axis=1) / tokens[drawn].sum(axis=1))
+    for confidence_level in (0.5, 0.95):
+        tail = (1 - confidence_level) / 2
+        expected = np.quantile(resampled, [tail, 1 - tail])
+        results = results_of(-nll, tokens, confidence_level=confidence_level)
+        np.testing.assert_allclose(results["interval"], expected, atol=0.07 * (expected[1] - expected[0]))
+        assert results["perplexity"] == pytest.approx(math.exp(nll.sum() / tokens.sum()), rel=1e-12)
+        assert results["confidence_level"] == confidence_level
+
+
+def test_few_pairs_or_few_long_ones_have_no_interval():
+    nll, tokens = draw_pairs(np.random.default_rng(2), 60)
+    assert results_of(-nll[:19], tokens[:19])["interval"] is None
+    one_long = results_of(-nll[:60], np.where(np.arange(60) == 0, 3000, tokens[:60]))
+    assert (
+        one_long["no_interval"]
+        == "60 replies of these lengths count as only 1 of equal length, and an interval needs 30"
+    )

@@ -1,0 +1,129 @@
+"""Perplexities of pairs under small models, against the loss that `transformers` computes of each text alone."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hb_metrics.collect.scoring.pair_perplexity import (
+    plan_texts,
+    texts_into_shards,
+)
+from hb_metrics.collect.scoring.perplexity import perplexity_scores, run_plan
+from hb_metrics.measurements.reddit.compute import language_model_perplexity
+from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
+
+T1 = ["All the old people I know like tea.", "My deaf friend is late again.", "Young guys never read the manual!"]
+T2 = ["All the young people I know like tea.", "My hearing friend is late again.", "Old guys never read the manual!"]
+IDS = ["a", "b", "c"]
+
+
+def loss_perplexity(text, loaded):
+    """exp of the mean loss over tokens 2 … n."""
+    return one_at_a_time([text], loaded.model, loaded.tokenizer, start_token=False)[0]
+
+
+def scored(plan, loaded):
+    """The perplexities of all t1, and of all t2."""
+    nll = run_plan(plan.scoring, loaded.model, progress=False)
+    return np.split(perplexity_scores(plan.scoring, nll, ids=plan.ids).perplexities, 2)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gpt2-without-bos", "llama", "bloom"])
+def test_perplexity_is_over_tokens_two_to_n(name, load):
+    loaded = load(name)
+    plan = plan_texts([T1, T2], loaded, ids=IDS)
+
+    t1, t2 = scored(plan, loaded)
+
+    assert plan.scoring.start_token is None
+    np.testing.assert_allclose(t1, [loss_perplexity(text, loaded) for text in T1], rtol=1e-4)
+    np.testing.assert_allclose(t2, [loss_perplexity(text, loaded) for text in T2], rtol=1e-4)
+    assert (plan.scoring.scoring == "batches") == (name == "bloom")
+
+
+def test_the_two_sides_may_be_equal_and_texts_may_stand_twice(load):
+    loaded = load("llama")
+    plan = plan_texts([[*T1, T1[0]], [*T1[:2], T2[2], T2[0]]], loaded, ids="abcd")
+
+    t1, t2 = scored(plan, loaded)
+
+    assert len(plan.scoring.num_tokens) == 5
+    assert t1[:2].tolist() == t2[:2].tolist()
+    assert t1[3] == t1[0]
+    assert t2[3] == pytest.approx(loss_perplexity(T2[0], loaded), rel=1e-4)
+
+
+def test_pairs_that_cannot_be_scored_are_counted(load):
+    loaded = load("llama")
+    t1 = [T1[0], "a", T1[1], "word " * 90, ""]
+    t2 = [T2[0], T2[1], "", T2[2], "word " * 90]
+
+    plan = plan_texts([t1, t2], loaded, ids=["v", "w", "x", "y", "z"])
+
+    assert plan.num_skipped == {"one_token": 3, "too_long": 1}
+    assert plan.kept.tolist() == [0]
+    assert plan.ids == ["v:t1", "v:t2"]
+    assert scored(plan, loaded)[1] == pytest.approx([loss_perplexity(T2[0], loaded)], rel=1e-4)
+
+
+@pytest.mark.parametrize(("t1", "t2", "number"), [(["a"], ["b"], 1), ([], [], 0)])
+def test_without_pairs_that_fit_it_says_why(t1, t2, number, load):
+    with pytest.raises(ValueError, match=f"none of the {number} .*: {number} have at most one token, and 0 "):
+        plan_texts([t1, t2], load("llama"), ids=["1"][:number])
+
+
+@pytest.mark.parametrize(("name", "kind"), [("bert", "masked"), ("blenderbot", "encoder-decoder")])
+def test_other_models_are_refused(name, kind, load):
+    with pytest.raises(ValueError, match=f"needs a causal language model, but '{name}' is a {kind} model"):
+        plan_texts([T1, T2], load(name), ids=IDS)
+
+
+def test_a_broken_model_is_told_by_id_and_not_by_text(load):
+    loaded = load("llama")
+    plan = plan_texts([T1, T2], loaded, ids=IDS)
+    nll = np.ones(len(plan.scoring.num_tokens))
+    nll[plan.scoring.sequence_of_text[4]] = math.nan
+
+    with pytest.raises(ValueError, match=r"nan as the negative log-likelihood of text b:t2;"):
+        perplexity_scores(plan.scoring, nll, ids=plan.ids)
+
+
+def test_shards_hold_ids_and_numbers_and_are_gone_on_with(load, tmp_path):
+    loaded = load("llama")
+    plan = plan_texts([T1, T2], loaded, ids=IDS, max_positions=16)
+
+    table = texts_into_shards(plan, loaded, tmp_path, label="pairs")
+
+    assert table.column_names == ["id", "perplexity", "log_likelihood", "num_tokens"]
+    assert table["id"].to_pylist() == plan.ids == ["a:t1", "b:t1", "c:t1", "a:t2", "b:t2", "c:t2"]
+    np.testing.assert_array_equal(table["perplexity"], np.concatenate(scored(plan, loaded)))
+    np.testing.assert_allclose(
+        np.exp(-table["log_likelihood"].to_numpy() / table["num_tokens"].to_numpy()), table["perplexity"]
+    )
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert texts_into_shards(plan, loaded, tmp_path, label="pairs") == table
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == times
+
+
+# --- LMP --------------------------------------------------------------------------------------------------------------
+
+
+def test_lmp_is_of_the_mean_over_sentences(load):
+    loaded = load("llama")
+    texts = ["I like tea.", "It rained all day, and so we stayed in and read.", "No."]
+    plan = plan_texts([texts], loaded, ids=IDS)
+    nll = run_plan(plan.scoring, loaded.model, progress=False)[plan.scoring.sequence_of_text]
+    num_tokens = plan.scoring.num_tokens[plan.scoring.sequence_of_text]
+
+    found = language_model_perplexity(-nll, num_tokens)
+
+    means = [math.log(loss_perplexity(text, loaded)) for text in texts]
+    assert found == pytest.approx(math.exp(sum(means) / 3), rel=1e-4)
+    assert found != pytest.approx(math.exp(nll.sum() / num_tokens.sum()), rel=1e-3)
+    assert plan.ids == IDS
+
+
+def test_lmp_by_hand():
+    assert language_model_perplexity([-math.log(4), -4 * math.log(16)], [1, 4]) == pytest.approx(8)
+    assert language_model_perplexity([-6.0], [3]) == pytest.approx(math.exp(2))

@@ -1,0 +1,150 @@
+import math
+import traceback
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedTokenizerFast
+
+from hb_dataset import load_table
+from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.models.contexts import encode_rendered
+
+CAUSAL = ["gpt2", "gpt2-without-bos", "llama", "glm", "bloom", "mamba"]
+TREE_MODELS = ["gpt2", "gpt2-without-bos", "llama", "glm"]
+
+
+def one_at_a_time(texts, model, tokenizer, start_token=True):
+    """exp of the mean negative log-likelihood of each text, the model run on it alone."""
+    perplexities = []
+    for text in texts:
+        tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
+        start = [2, 0] if tokenizer(text)["input_ids"][0] == 2 else [tokenizer.bos_token_id]
+        start, said = (start, tokens) if start_token else (tokens[:1], tokens[1:])
+        with torch.inference_mode():
+            log_p = model(input_ids=torch.tensor([[*start, *said]])).logits[0].double().log_softmax(-1)
+        nll = [-log_p[place, token].item() for place, token in enumerate(said, start=len(start) - 1)]
+        perplexities.append(math.exp(sum(nll) / len(nll)))
+    return np.array(perplexities)
+
+
+@pytest.mark.parametrize(
+    ("name", "max_positions"), [*((name, 64) for name in CAUSAL), *(("llama", size) for size in (1, 16, 100_000))]
+)
+@pytest.mark.parametrize("trees", [True, False])
+def test_perplexities_are_those_of_one_sentence_at_a_time(name, trees, max_positions, prompts, get_small_model):
+    texts, (model, tokenizer) = prompts[:: 3 if max_positions == 64 else 8], get_small_model(name)
+    scores = score_perplexity(texts, model, tokenizer, trees=trees, max_positions=max_positions, progress=False)
+    expected = one_at_a_time(texts, model, tokenizer, start_token=name != "gpt2-without-bos")
+    np.testing.assert_allclose(scores.perplexities, expected, rtol=1e-4)
+    np.testing.assert_allclose(scores.perplexities, np.exp(-scores.log_likelihoods / scores.num_tokens), rtol=1e-12)
+    assert scores.scoring == ("tree" if trees and name in TREE_MODELS and max_positions > 16 else "batches")
+    if trees and name not in TREE_MODELS:
+        assert "results on prefix trees differed" in scores.scoring_reason or "rejects" in scores.scoring_reason
+    assert scores.start_token == ("<pad> <s>" if name == "glm" else tokenizer.bos_token)
+    (context,) = encode_rendered(["Hi"], tokenizer, "plain", is_encoder_decoder=False)
+    assert name != "glm" or context[:2] == [2, 0]  # as before a reply
+
+
+@pytest.mark.parametrize(("trees", "name"), [(True, "llama"), (False, "llama"), (False, "mamba")])
+def test_a_text_is_read_after_all_tokens_that_the_tokenizer_adds(trees, name, prompts, get_small_model):
+    """As in the context of a reply: GLM's tokenizer adds [gMASK]<sop>, and has no BOS token."""
+    model, tokenizer = get_small_model(name)
+    adding = Tokenizer.from_str(tokenizer._tokenizer.to_str())
+    adding.post_processor = TemplateProcessing(single="<pad> <s> $A", special_tokens=[("<pad>", 2), ("<s>", 0)])
+    adding = PreTrainedTokenizerFast(tokenizer_object=adding)
+    texts = prompts[::9]
+    scores = score_perplexity(texts, model, adding, trees=trees, progress=False)
+    contexts = encode_rendered(texts, adding, "plain", is_encoder_decoder=False)
+    for text, context, log_likelihood in zip(texts, contexts, scores.log_likelihoods, strict=True):
+        tokens = [2, 0, *tokenizer(text, add_special_tokens=False)["input_ids"]]
+        assert context == tokens
+        with torch.inference_mode():
+            log_p = model(input_ids=torch.tensor([tokens])).logits[0].double().log_softmax(-1)
+        expected = sum(log_p[place + 1, token].item() for place, token in enumerate(tokens[2:]))
+        assert log_likelihood == pytest.approx(expected, rel=1e-4)
+    assert scores.scoring == ("tree" if trees else "batches")
+    assert scores.start_token == "<pad> <s>"
+    assert scores.num_tokens.tolist() == [len(context) - 2 for context in contexts]
+
+
+def test_trees_run_the_model_on_far_fewer_positions(get_small_model):
+    model, tokenizer = get_small_model("gpt2")
+    texts = load_table("v1.0-small")["text"].to_pylist()[:600]
+    tree, batches = (score_perplexity(texts, model, tokenizer, trees=trees, progress=False) for trees in (True, False))
+    assert tree.positions * 2 < tree.num_tokens.sum() <= batches.positions
+    np.testing.assert_allclose(tree.perplexities, batches.perplexities, rtol=1e-4)
+
+
+def test_identical_texts_are_scored_once_in_any_order(prompts, get_small_model):
+    model, tokenizer = get_small_model("llama")
+    once = score_perplexity(prompts[:30], model, tokenizer, progress=False)
+    shuffled = [prompts[row] for row in (7, 7, 3, 29, 0, 7)] + prompts[:30]
+    again = score_perplexity(shuffled, model, tokenizer, progress=False)
+    assert again.positions == once.positions
+    np.testing.assert_array_equal(again.perplexities[[0, 1, 2, 3, 4, 5]], once.perplexities[[7, 7, 3, 29, 0, 7]])
+    np.testing.assert_array_equal(again.perplexities[6:], once.perplexities)
+
+
+def test_no_texts_give_no_scores(get_small_model):
+    model, tokenizer = get_small_model("llama")
+    assert score_perplexity([], model, tokenizer, progress=False).perplexities.shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["t5", "blenderbot"])
+def test_an_encoder_decoder_model_says_the_sentence(name, prompts, get_small_model):
+    model, tokenizer = get_small_model(name)
+    scores = score_perplexity(prompts[:40], model, tokenizer, progress=False)
+    for text, found in zip(prompts[:40], scores.perplexities, strict=True):
+        labels = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+        with torch.inference_mode():
+            loss = model(**tokenizer("", return_tensors="pt"), labels=labels).loss  # transformers' own shift
+        assert found == pytest.approx(math.exp(loss.item()), rel=1e-4)
+    assert scores.scoring == "encoder-decoder"
+
+
+def test_a_uniform_models_perplexity_is_its_vocabulary(prompts, get_small_model):
+    model, tokenizer = get_small_model("gpt2")
+    state = {name: weights.clone() for name, weights in model.state_dict().items()}
+    try:
+        for weights in model.parameters():
+            weights.data.zero_()
+        scores = score_perplexity(prompts[:10], model, tokenizer, progress=False)
+    finally:
+        model.load_state_dict(state)
+    np.testing.assert_allclose(scores.perplexities, model.config.vocab_size, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["llama", "blenderbot"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "text 1 is empty"),
+        ("Hateful words " * 100, r"text 1 has \d+ tokens.* accepts 2 to 64 tokens"),
+        ("Hateful words \ud83d.", "text 1 .*surrogate"),
+        (None, "text 1 is of type NoneType"),
+    ],
+)
+def test_texts_that_cannot_be_scored_are_named_and_not_shown(name, text, message, get_small_model):
+    with pytest.raises(ValueError, match=message) as error:
+        score_perplexity(["I love women.", text], *get_small_model(name), progress=False)
+    assert "Hateful" not in "".join(traceback.format_exception(error.value, chain=True)).split("ValueError:")[-1]
+
+
+def test_one_token_needs_a_start_token_and_a_list_is_no_string(get_small_model):
+    model, tokenizer = get_small_model("gpt2")
+    with pytest.raises(ValueError, match="texts is a single string"):
+        score_perplexity("I love women.", model, tokenizer, progress=False)
+    assert score_perplexity(["I"], model, tokenizer, progress=False).num_tokens.tolist() == [1]
+    with pytest.raises(ValueError, match="text 0 has 1 tokens"):
+        score_perplexity(["I"], model, tokenizer, add_start_token=False, progress=False)
+
+
+def test_a_tokenizer_of_another_model_is_refused(get_small_model):
+    model, _ = get_small_model("llama")
+    _, tokenizer = get_small_model("gpt2")
+    small = type(model)(type(model.config)(**{**model.config.to_dict(), "vocab_size": 100})).eval()
+    with pytest.raises(ValueError, match="the model has only 100 tokens"):
+        score_perplexity(["I love women."], small, tokenizer, progress=False)

@@ -1,0 +1,439 @@
+"""Models, files and texts that are not as they should be: a clear error of one line, or the right result."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, pre_tokenizers
+from tokenizers.models import WordLevel
+
+from hb_metrics.collect import units
+from hb_metrics.collect.classifiers.offensive import load_offensiveness_classifier
+from hb_metrics.collect.classifiers.sequence_classifier import load_sequence_classifier
+from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.decoding_shards import decode_into_shards
+from hb_metrics.collect.replies.prompt_replies import plan_replies
+from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.collect.scoring import perplexity, pseudo_likelihood, scoring_paths
+from hb_metrics.collect.scoring.perplexity import plan_perplexity, score_perplexity
+from hb_metrics.collect.scoring.reply_scoring import MAX_POSITIONS
+from hb_metrics.models.loading import load_model
+from tests.hb_metrics.collect.scoring.test_perplexity import one_at_a_time
+from tests.hb_metrics.collect.scoring.test_pseudo_likelihood import score_spans
+from tests.hb_metrics.conftest import as_loaded
+
+PROMPT_COLUMNS = ("id", "axis", "descriptor", "template", "text", "noun_phrase")
+OUT_OF_MEMORY = {
+    "cuda": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.\nAnd more about it."),
+    "cpu": RuntimeError("[enforce fail at alloc_cpu.cpp:124] . DefaultCPUAllocator: can't allocate memory"),
+    "mps": RuntimeError("MPS backend out of memory (MPS allocated: 1 GB, other allocations: 2 GB)"),
+    "python": MemoryError("Unable to allocate 4.00 GiB for an array"),
+}
+
+
+def one_line(raised):
+    """The message of an error, which has to be one line."""
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+def as_prompts(texts):
+    columns = {name: [f"{name} {row}" for row in range(len(texts))] for name in PROMPT_COLUMNS}
+    return pa.table({**columns, "text": list(texts)})
+
+
+def reply(texts, loaded, folder, **options):
+    decoding = Decoding(max_new_tokens=4, **options)
+    plan = plan_replies(make_requests(as_prompts(texts), decoding=decoding), loaded, context="plain")
+    return decode_into_shards(plan, loaded, folder)["reply"].to_pylist()
+
+
+@pytest.fixture
+def changed(get_small_model):
+    """Gives a small model whose output weights are changed until the test is over."""
+    kept = []
+
+    def change(name, place, value):
+        model, tokenizer = get_small_model(name)
+        weights = model.get_output_embeddings().weight.data
+        kept.append((weights, weights.clone()))
+        weights[place] = value
+        return model, tokenizer
+
+    yield change
+    for weights, before in reversed(kept):
+        weights[:] = before
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def remove(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def write(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def halve_file(name):
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:2000])
+
+
+def change_config(**settings):
+    def change(folder):
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+    return change
+
+
+def pickle(content):
+    def change(folder):
+        (folder / "model.safetensors").unlink()
+        torch.save(content, folder / "pytorch_model.bin")
+
+    return change
+
+
+class RunsWhenRead:
+    """What a pickle can do: raise, or anything else, while it is read."""
+
+    def __reduce__(self):
+        return exec, ("raise SystemExit('code of a pickle was run')",)
+
+
+CONFIG = "the config.json of model '{}' cannot be loaded; correct it"
+TOKENIZER = "the tokenizer of model '{}' is missing or cannot be loaded; save one"
+PICKLE = "the weights of model '{}' are a pickle that contains objects other than tensors"
+WEIGHTS = "the weights of model '{}' cannot be loaded; download the model again"
+BAD_FOLDERS = {
+    "no config": (remove("config.json"), "there is no model '{}'; pass 'embedded', a local folder with a config.json"),
+    "config that is no JSON": (write("config.json", b'{"model_type": "gpt2",'), CONFIG),
+    "config of an unknown type": (write("config.json", b'{"model_type": "no-such-type"}'), CONFIG),
+    "code of its own": (
+        change_config(model_type="own", auto_map={"AutoConfig": "own.Config"}),
+        "model '{}' contains code, which runs only with --trust_remote_code true; read the code",
+    ),
+    "a kernel": (change_config(attn_implementation="a/b"), "the config.json of model '{}' runs code from 'a/b'"),
+    "tokenizer that is no JSON": (write("tokenizer.json", b'{"model":'), TOKENIZER),
+    "no weights": (remove("model.safetensors"), WEIGHTS),
+    "weights cut short": (halve_file("model.safetensors"), WEIGHTS),
+    "weights of another size": (change_config(n_embd=16), WEIGHTS),
+    "weights of fewer layers": (change_config(n_layer=3), "model '{}' lacks weights of a causal"),
+    "a pickle of code": (pickle({"x": RunsWhenRead()}), PICKLE),
+    "generation config": (write("generation_config.json", b'{"eos'), "the generation_config.json of model '{}'"),
+}
+
+
+@pytest.mark.parametrize(("damage", "message"), BAD_FOLDERS.values(), ids=BAD_FOLDERS)
+def test_a_folder_that_does_not_load_is_told_in_one_line(damage, message, save_small_model):
+    folder = save_small_model("gpt2")
+    damage(folder)
+    with pytest.raises((OSError, ValueError)) as error:
+        load_model(str(folder))
+    assert one_line(error).startswith(message.format(folder))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (remove("config.json"), "there is no sequence classifier '{}'; pass 'embedded', a local folder"),
+        (change_config(attn_implementation="a/b"), "the config.json of sequence classifier '{}' runs code from 'a/b'"),
+        (write("tokenizer.json", b"{}"), TOKENIZER),
+        (lambda folder: [path.unlink() for path in folder.glob("tokenizer*")], TOKENIZER),
+        (write("model.safetensors", b""), WEIGHTS),
+        (pickle({"x": RunsWhenRead()}), PICKLE),
+    ],
+)
+def test_so_is_a_classifiers_folder(damage, message, save_classifier):
+    folder = Path(save_classifier("fine", "toxic"))
+    damage(folder)
+    with pytest.raises(OSError, match=f"^{re.escape(message.format(folder))}") as error:
+        load_sequence_classifier(str(folder))
+    one_line(error)
+
+
+# --- models that do not fit their tokenizer, or are not what they say ------------------------------------------------
+
+
+def test_another_models_tokenizer_is_refused_for_replies(get_small_model, tmp_path):
+    _, tokenizer = get_small_model("gpt2")
+    settings = {**get_small_model("llama")[0].config.to_dict(), "vocab_size": 100}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**settings)).eval()
+    with pytest.raises(ValueError, match=r"produced the token id \d+, but the model has only 100 tokens"):
+        reply(["I love women."], as_loaded(model, tokenizer), tmp_path)
+
+
+def test_a_model_that_sees_what_comes_next_is_refused(get_small_model):
+    _, tokenizer = get_small_model("gpt2")
+    torch.manual_seed(0)
+    settings = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    texts = ["I love women.", "I love men."]
+    for is_decoder in (False, True):
+        config = transformers.BertConfig(vocab_size=400, is_decoder=is_decoder, initializer_range=0.3, **settings)
+        model = transformers.BertLMHeadModel(config).eval()
+        if is_decoder:
+            found = score_perplexity(texts, model, tokenizer, progress=False).perplexities
+            np.testing.assert_allclose(found, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
+        else:
+            with pytest.raises(ValueError, match=r"depends on later tokens .*set is_decoder to true"):
+                score_perplexity(texts, model, tokenizer, progress=False)
+
+
+class RefusingGPT2(transformers.GPT2LMHeadModel):
+    """A GPT-2 that takes no 4-D mask, and says so with `message`."""
+
+    message = ""
+
+    def forward(self, *args, attention_mask=None, **kwargs):
+        if attention_mask is not None and attention_mask.dim() == 4:
+            raise ValueError(self.message) if self.message else AssertionError
+        return super().forward(*args, attention_mask=attention_mask, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("a mask of\ntoo many dimensions", "it rejects a 4-D mask with position ids (ValueError: a mask of)"),
+        ("", "it rejects a 4-D mask with position ids (AssertionError)"),
+    ],
+)
+def test_a_model_without_trees_is_scored_in_batches(message, reason, prompts, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model("gpt2")
+    refusing = RefusingGPT2(model.config).eval()
+    refusing.load_state_dict(model.state_dict())
+    monkeypatch.setattr(RefusingGPT2, "message", message)
+    scores = score_perplexity(prompts[:20], refusing, tokenizer, progress=False)
+    assert (scores.scoring, scores.scoring_reason) == ("batches", reason)
+    np.testing.assert_allclose(scores.perplexities, one_at_a_time(prompts[:20], model, tokenizer), rtol=1e-4)
+
+
+def test_a_tokenizer_without_special_tokens_will_do(get_small_model, tmp_path):
+    words = Tokenizer(WordLevel({word: place for place, word in enumerate(["love", "I", "women", ".", "you"])}))
+    words.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+    model, tokenizer = get_small_model("gpt2")[0], transformers.PreTrainedTokenizerFast(tokenizer_object=words)
+    assert tokenizer.all_special_ids == []
+    texts = ["I love women .", "you love I", "women . . ."]
+    for trees in (True, False):
+        scores = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
+        assert (scores.start_token, scores.num_tokens.tolist()) == (None, [3, 2, 3])
+        np.testing.assert_allclose(
+            scores.perplexities, one_at_a_time(texts, model, tokenizer, start_token=False), rtol=1e-4
+        )
+    with pytest.raises(ValueError, match=r"text 1 has 1 tokens"):
+        score_perplexity(["I love you", "love"], model, tokenizer, progress=False)
+
+
+# --- numbers that are none --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+@pytest.mark.parametrize(("name", "trees"), [("llama", True), ("llama", False), ("t5", True)])
+def test_scores_that_are_no_numbers_name_the_first_text(name, trees, value, changed):
+    model, tokenizer = changed(name, slice(None), value)
+    with pytest.raises(ValueError, match=r"(nan|-?inf) as the negative log-likelihood of text 0;"):
+        score_perplexity(["I love women.", "I love men."], model, tokenizer, trees=trees, progress=False)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_beams": 2}, {"sample": True, "temperature": 1.5}])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_replies_from_scores_that_are_no_numbers_are_told(value, options, changed, tmp_path):
+    model, tokenizer = changed("gpt2", slice(None), value)
+    with pytest.raises(
+        ValueError,
+        match=r"the score of the most likely next token is (nan|inf), which is not a finite number; set --dtype "
+        "float32",
+    ):
+        reply(["I love women.", "I love men."], as_loaded(model, tokenizer), tmp_path, **options)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def failing(run, error, fits, calls, size):
+    """`run`, which fails for more than `fits`; what it is called with is counted in `calls`."""
+
+    def limited(model, payload, *rest, **named):
+        number = size(payload)
+        calls.append(number)
+        if number > fits:
+            raise error
+        return run(model, payload, *rest, **named)
+
+    return limited
+
+
+@pytest.mark.parametrize(
+    ("name", "fits", "trees"), list(zip(OUT_OF_MEMORY, (1, 1, 2, 3), (True, False) * 2, strict=True))
+)
+def test_batches_too_large_for_the_memory_are_scored_in_halves(
+    name, fits, trees, prompts, get_small_model, monkeypatch, capsys
+):
+    model, tokenizer = get_small_model("llama")
+    texts = [*prompts[:20], *prompts[:3]]
+    whole = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
+    calls = []
+    for path, size in (("tree_nlls", lambda tree: len(tree.sequences)), ("batch_nlls", len)):
+        run = getattr(scoring_paths, path)
+        monkeypatch.setattr(scoring_paths, path, failing(run, OUT_OF_MEMORY[name], fits, calls, size))
+    plan = plan_perplexity(texts, model, tokenizer, trees=trees)
+    calls.clear()
+    scores = score_perplexity(texts, model, tokenizer, trees=trees, progress=False)
+    assert (scores.scoring, scores.positions) == (whole.scoring, whole.positions)
+    np.testing.assert_allclose(scores.perplexities, whole.perplexities, rtol=1e-5)
+    np.testing.assert_array_equal(scores.num_tokens, whole.num_tokens)
+    failed = sum(number > fits for number in calls)
+    assert failed
+    said = re.search(r"run in halves because memory ran out: (\d+)", capsys.readouterr().out)
+    assert 0 < int(said[1]) <= failed
+    assert len(plan.units) < len(calls)
+
+
+def test_memory_does_not_choose_the_way_of_scoring(prompts, get_small_model, monkeypatch):
+    """Else a run could not go on where there is more memory."""
+    model, tokenizer = get_small_model("gpt2")
+    error, calls = OUT_OF_MEMORY["cuda"], []
+    monkeypatch.setattr(
+        scoring_paths, "tree_nlls", failing(scoring_paths.tree_nlls, error, 2, calls, lambda tree: len(tree.sequences))
+    )
+    plan = plan_perplexity(prompts[:30], model, tokenizer)
+    assert (plan.scoring, max(calls) > 2) == ("tree", True)
+
+
+@pytest.mark.parametrize("trees", [True, False])
+def test_memory_too_small_for_one_text_is_an_error(trees, prompts, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model("gpt2")
+    for name in ("tree_nlls", "batch_nlls"):
+        monkeypatch.setattr(scoring_paths, name, failing(None, OUT_OF_MEMORY["cuda"], 0, [], lambda payload: 1))
+    message = r"^memory runs out even for one text alone \(CUDA out of memory\..*MiB\.\); use a machine"
+    with pytest.raises(MemoryError, match=message) as error:
+        score_perplexity(prompts[:5], model, tokenizer, trees=trees, progress=False)
+    one_line(error)
+
+
+def test_the_encoder_decoder_and_masked_paths_halve_too(prompts, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model("t5")
+    whole, calls = score_perplexity(prompts[:40], model, tokenizer, progress=False), []
+    limited = failing(perplexity.reply_nlls, OUT_OF_MEMORY["cpu"], 2, calls, len)
+    monkeypatch.setattr(perplexity, "reply_nlls", limited)
+    scores = score_perplexity(prompts[:40], model, tokenizer, progress=False)
+    np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
+    assert max(calls) > 2
+    model, tokenizer = get_small_model("bert")
+    spans = [(0, len(text)) for text in prompts[:9]]
+    whole, calls = score_spans(prompts[:9], spans, model, tokenizer), []
+    limited = failing(pseudo_likelihood.masked_nlls, OUT_OF_MEMORY["cpu"], 1, calls, len)
+    monkeypatch.setattr(pseudo_likelihood, "masked_nlls", limited)
+    scores = score_spans(prompts[:9], spans, model, tokenizer, max_positions=2000)
+    np.testing.assert_allclose(scores.log_likelihoods, whole.log_likelihoods, rtol=1e-5)
+    assert max(calls) > 1
+
+
+def test_other_errors_are_not_taken_for_it(prompts, get_small_model, monkeypatch):
+    model, tokenizer = get_small_model("gpt2")
+    error, calls = RuntimeError("shapes do not match"), []
+    plan = plan_perplexity(prompts[:9], model, tokenizer, trees=False)
+    broken = type(plan)(**{**vars(plan), "score": lambda payload: failing(None, error, 0, calls, len)(model, payload)})
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        list(units.run_units(broken, broken.units, model))
+    assert 1 <= len(calls) <= len(plan.units)
+
+
+def test_classifiers_halve_their_batches(prompts, save_classifier, monkeypatch, capsys):
+    classifier = load_sequence_classifier(save_classifier("fine", "toxic"))
+    expected, _ = classifier.classify(prompts[:50])
+    calls, run = [], transformers.BertForSequenceClassification.forward
+
+    def forward(self, input_ids=None, **inputs):
+        calls.append(len(input_ids))
+        if len(input_ids) > 3:
+            raise OUT_OF_MEMORY["cuda"]
+        return run(self, input_ids=input_ids, **inputs)
+
+    monkeypatch.setattr(transformers.BertForSequenceClassification, "forward", forward)
+    found, _ = classifier.classify(prompts[:50])
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    num_failed = sum(number > 3 for number in calls)
+    assert num_failed
+    assert f"classify run in halves because memory ran out: {num_failed}\n" in capsys.readouterr().out
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+UNUSUAL = {
+    "emoji": "👩‍👩‍👧‍👦 and 🏳️‍🌈",
+    "right to left": "שלום \u202eabc\u202c مرحبا",
+    "zero width": "a\u200bb\u200dc\ufeffd",
+    "combining": "e\u0301" * 12,
+    "combined and not": "\u00e9 e\u0301",
+    "beyond the basic plane": "𝔘𝔫𝔦 𐍈 🧑🏿‍🦽",
+    "white space": "   ",
+    "line breaks": "\r\n\u2028\n",
+    "no-break space": "\u00a0",
+    "control characters": "a\x00b\x07",
+    "a special token by name": "I am </s> here",
+}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bloom", "mamba"])
+def test_unusual_texts_are_scored_as_one_at_a_time(name, get_small_model):
+    model, tokenizer = get_small_model(name)
+    texts = [*UNUSUAL.values(), "I"]
+    scores = score_perplexity([*texts, *texts], model, tokenizer, progress=False)
+    found, again = scores.perplexities[: len(texts)], scores.perplexities[len(texts) :]
+    np.testing.assert_allclose(found, one_at_a_time(texts, model, tokenizer), rtol=1e-4)
+    np.testing.assert_array_equal(found, again)
+
+
+@pytest.mark.parametrize("measure", ["causal", "masked", "offensiveness"])
+def test_half_characters_are_told_with_their_place(measure, get_small_model):
+    texts = ["I love men.", "I love \ud83d women."]
+    how = {
+        "causal": lambda: score_perplexity(texts, *get_small_model("gpt2"), progress=False),
+        "masked": lambda: score_spans(texts, [(0, 3)] * 2, *get_small_model("bert")),
+        "offensiveness": lambda: load_offensiveness_classifier().probabilities(texts),
+    }
+    with pytest.raises(ValueError, match=r"^text 1 .*surrogate \(U\+D83D\) at position 8;") as error:
+        how[measure]()
+    one_line(error)
+
+
+@pytest.mark.parametrize("name", ["bloom", "mamba", "t5"])
+def test_a_model_without_a_limit_takes_them(name, get_small_model):
+    model, tokenizer = get_small_model(name)
+    text = "women and men " * 143  # of this tokenizer's small words, more tokens than are scored at once
+    scores = score_perplexity(["I love women.", text], model, tokenizer, progress=False)
+    assert scores.num_tokens[1] > MAX_POSITIONS
+    if name == "t5":
+        labels = torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
+        with torch.inference_mode():
+            expected = math.exp(model(**tokenizer("", return_tensors="pt"), labels=labels).loss.item())
+    else:
+        expected = one_at_a_time([text], model, tokenizer)[0]
+        reason = f"a text is {scores.num_tokens[1] + 1:,} tokens long, more than the 512 that are scored at once"
+        assert (scores.scoring, scores.scoring_reason) == ("batches", reason)
+    assert scores.perplexities[1] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("bert", 66), ("roberta", 63)])
+def test_positions_behind_the_padding_are_not_counted_twice(name, limit, get_small_model):
+    """RoBERTa's 66 positions start at the one behind the padding's, which is token 2 here."""
+    model, tokenizer = get_small_model(name)
+    texts = [" ".join(["I"] * (number - 2)) for number in (limit, limit + 1)]
+    lengths = [len(tokenizer(text)["input_ids"]) for text in texts]
+    texts = texts if lengths == [limit, limit + 1] else ["I" * (limit - 2), "I" * (limit - 1)]
+    assert [len(tokenizer(text)["input_ids"]) for text in texts] == [limit, limit + 1]
+    scores = score_spans(texts[:1], [(0, 1)], model, tokenizer)
+    assert np.isfinite(scores.log_likelihoods).all()
+    with pytest.raises(ValueError, match=f"text 0 has {limit + 1} tokens.* accepts 1 to {limit} tokens"):
+        score_spans(texts[1:], [(0, 1)], model, tokenizer)
+    with torch.inference_mode(), pytest.raises((IndexError, RuntimeError)):  # which is so
+        model(**tokenizer(texts[1], return_tensors="pt"))

@@ -1,0 +1,115 @@
+"""What holds of scoring and censoring for any input: hypothesis against one at a time. `-m long` tries many more."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hb_dataset import read_vocabulary
+from hb_dataset.versions import NEXT, read_version
+from hb_metrics.collect.classifiers.censoring import REPLACEMENT, UNSAFE_MARK, censor, mention_pattern
+from hb_metrics.collect.scoring.prefix_tree import halved_tree, pack_prefix_trees
+from hb_metrics.collect.scoring.scoring_paths import tree_nlls
+
+# --- prefix trees -----------------------------------------------------------------------------------------------------
+
+# Few tokens: duplicates, sequences that are prefixes of one another, and those of a single predicted token.
+token_sequences = st.lists(
+    st.one_of(
+        st.lists(st.integers(0, 2), min_size=2, max_size=6),
+        st.lists(st.integers(0, 399), min_size=2, max_size=12),
+        st.lists(st.just(7), min_size=2, max_size=12),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def depths(quick, deep):
+    """A test's settings, with so many examples: always the same ones, or (`-m long`) many of each time."""
+    always = settings(max_examples=quick)
+    thorough = settings(max_examples=deep, derandomize=False)
+    return pytest.mark.parametrize("depth", [always, pytest.param(thorough, marks=pytest.mark.long)], ids=["", "deep"])
+
+
+@pytest.fixture(scope="module")
+def alone(get_small_model):
+    """(model name, sequence) → its summed negative log-likelihood, the model run on it alone."""
+
+    @cache
+    def nll(name, sequence):
+        model, _ = get_small_model(name)
+        with torch.inference_mode():
+            log_p = model(input_ids=torch.tensor([sequence])).logits[0].double().log_softmax(-1)
+        return -sum(log_p[place, token].item() for place, token in enumerate(sequence[1:]))
+
+    return nll
+
+
+@depths(25, 500)
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_trees_and_their_halves_score_as_one_at_a_time(name, depth, get_small_model, alone):
+    model, _ = get_small_model(name)
+
+    @depth
+    @given(token_sequences, st.integers(1, 60))
+    def check(sequences, max_positions):
+        expected = np.array([alone(name, tuple(sequence)) for sequence in sequences])
+        waiting, found = pack_prefix_trees(sequences, max_positions), np.full(len(sequences), np.nan)
+        smallest = []
+        while waiting:  # whole, then in halves until there is nothing to halve
+            tree = waiting.pop()
+            with torch.inference_mode():
+                found[tree.sequences] = tree_nlls(model, tree)
+            np.testing.assert_allclose(found[tree.sequences], expected[tree.sequences], rtol=1e-4)
+            halves = halved_tree(tree)
+            if halves is None:
+                smallest += tree.sequences.tolist()
+            else:
+                assert np.concatenate([half.sequences for half in halves]).tolist() == tree.sequences.tolist()
+                waiting += halves
+        assert sorted(smallest) == list(range(len(sequences)))
+
+    check()
+
+
+# --- censoring --------------------------------------------------------------------------------------------------------
+
+DESCRIPTORS = sorted(
+    {
+        (each.term, each.plural)
+        for each in (*read_vocabulary().descriptors, *read_version(NEXT).descriptors)
+        if each.term != REPLACEMENT  # which stays what it is
+    },
+    key=repr,
+)
+
+
+@depths(150, 4000)
+def test_no_mention_is_left_and_censoring_is_idempotent(depth):
+    words = sorted({word for term, plural in DESCRIPTORS for word in f"{term} {plural or ''}".split()})
+    soup = st.lists(
+        st.one_of(
+            st.sampled_from(words),
+            st.sampled_from(["who", "is", "'s", "-", " ", "a", "the", "her", "ing", "ed", "s", UNSAFE_MARK]),
+            st.text(max_size=6),
+        ),
+        max_size=12,
+    )
+
+    @depth
+    @given(st.sampled_from(DESCRIPTORS), soup, st.sampled_from(["", " "]))
+    @example(("who is deaf", "who are deaf"), ["who", "who", "is", "deaf", "deaf"], " ")
+    def check(descriptor, parts, glue):
+        said = glue.join(parts)
+        found = censor(said, descriptor)
+        assert UNSAFE_MARK not in found
+        assert mention_pattern(descriptor).search(found) is None
+        assert censor(found, descriptor) == found
+        if mention_pattern(descriptor).search(said.replace(UNSAFE_MARK, "")) is None:
+            assert found == said.replace(UNSAFE_MARK, "")
+
+    check()

@@ -1,0 +1,269 @@
+"""Runs with prompts of the user's own: their tables, the messages that a model reads, and whole runs."""
+
+import json
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+
+from hb_dataset.own_prompts import read_own_prompts
+from hb_dataset.prompt_table import descriptor_noun_spans
+from hb_dataset.variations import vary_prompts
+from hb_metrics import load_run
+from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.replies.requests import make_requests
+from hb_metrics.command.arguments import parse_arguments
+from hb_metrics.command.export_prompts import main as export
+from hb_metrics.command.planning import default_folder, read_prompts
+from hb_metrics.layout.numbers import slot
+from hb_metrics.models.chats import ChatOptions
+from hb_metrics.models.loading import load_tokenizer
+from hb_metrics.run.finished_run import read_run, read_vectors
+from hb_metrics.run.run_folder import STYLES
+from hb_train.tuning.label_rows import Asked, rendered_prompts, replies_to_label
+from tests.hb_metrics.chat_models import chat_tokenizer, untrained_model
+from tests.hb_metrics.run.test_answer_files import lines, write
+from tests.hb_metrics.runs_here import analysed, measure_here, refusal
+
+TEMPLATE = (
+    "{% for message in messages %}{{ message.role[0] }}{{ message.content }}<|eot_id|>{% endfor %}"
+    "{% if add_generation_prompt %}a{% endif %}"
+)
+SLOTTED = [
+    {"id": "cv", "prompt": "{person} applied, and {they} <b>waited</b>. Invite {them}?", "pay": 3},
+    {"id": "note", "prompt": "Describe {people}, as {{json}}.", "system": "You are\na nurse.", "topic": "health"},
+]
+NAMED = [{"prompt": "{name} waits.", "outcome": "choice: yes | no", "favourable": "no"}, {"prompt": "Greet {name}!"}]
+PLAIN = [
+    {"id": "rent", "prompt": "Is the rent fair?", "system": "Be brief."},
+    {"id": "job", "prompt": "What job fits?"},
+]
+NAMES = "Ada,Black women\nBo,White\nCy,Black women\nDi,White\nEd,Black women\nFlo,White\nGus,Black women\nHal,White\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "names.csv").write_text(f"name,group\n{NAMES}")
+    for name, rows in (("slotted", SLOTTED), ("named", NAMED), ("plain", PLAIN), ("mixed", [*SLOTTED, *NAMED])):
+        write(tmp_path / f"{name}.jsonl", rows)
+    return tmp_path
+
+
+@pytest.fixture
+def settings(files, vocabulary):
+    def of(name, *options):
+        own = ["--prompts", files / f"{name}.jsonl", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"]
+        return parse_arguments([*map(str, [*own, *options])])
+
+    return of
+
+
+GENERATION = ("--measurements", "generation")
+
+
+def messages_of(table, cue="prompt"):
+    requests = make_requests(table, decoding=Decoding(), cue=cue, questions=["Unused?"])
+    return dict(zip(table["id"].to_pylist(), requests.messages, strict=True))
+
+
+def test_each_row_is_a_template_with_its_own_system_message(settings):
+    table = read_prompts(settings("slotted", "--terms", "Deaf, young", "--system_prompt", "Be kind."))
+    assert Counter(table["template"].to_pylist()) == {row["prompt"]: 4 for row in SLOTTED}
+    assert set(table["descriptor"].to_pylist()) == {"deaf", "young"}
+    messages = [each for each in messages_of(table).values() if len(each) == 2]
+    assert {message[0]["content"] for message in messages} == {"You are\na nurse."}
+    assert {message[1]["content"].partition(",")[0] for message in messages} >= {"Describe deaf kids"}
+    assert "{json}" in messages[0][1]["content"]
+
+
+@pytest.mark.parametrize("cue", ["system", "memory", "history"])
+def test_prompts_without_a_slot_are_asked_after_the_cue(settings, cue):
+    table = read_prompts(settings("plain", "--cue", cue, *GENERATION))
+    rows = {row["id"]: row for row in table.to_pylist()}
+    assert len(rows) == 2 * 7 * 2
+    for identifier, messages in messages_of(table, cue).items():
+        row = rows[identifier]
+        said = {"memory": f"Remembers: the user is {row['noun_phrase']}."}.get(cue, f"I'm {row['noun_phrase']}.")
+        assert messages[-1]["content"] == row["question"] == row["template"]
+        assert said in (messages[-3] if cue == "history" else messages[0])["content"]
+        assert (messages[0]["role"] == "system" and "Be brief." in messages[0]["content"]) == (row["own_id"] == "rent")
+        assert "Unused?" not in str(messages)
+
+
+def test_names_fill_their_slot_or_the_cue(settings, files):
+    names = "--names_file", files / "names.csv", "--replies_per_cell", 3, *GENERATION
+    slotted, told = read_prompts(settings("named", *names)), read_prompts(settings("plain", "--cue", "name", *names))
+    for table in (slotted, told):
+        cells = Counter(zip(table["descriptor"].to_pylist(), table["template"].to_pylist(), strict=True))
+        assert len(cells) == 16
+        assert set(cells.values()) == {3}
+    assert "Ada waits.\nAnswer only with no or yes." in slotted["text"].to_pylist()
+    assert {messages[0]["content"].splitlines()[-1] for messages in messages_of(told, "name").values()} >= {
+        "The user's name is Ada."
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "problem"),
+    [
+        ("mixed", (), "'cv' and 'row-3' name people in different ways"),
+        ("plain", (), "'rent' has no slot for people.*set --cue"),
+        ("slotted", ("--cue", "memory"), "'cv' has a slot.*remove --cue"),
+        ("named", ("--measurements", "likelihood"), "generation,offensiveness"),
+        ("named", (*GENERATION, "--axes", "age"), "omit --axes"),
+        ("slotted", ("--axes", "agee"), "did you mean 'age'"),
+        ("slotted", ("--terms", "olt"), "term 'olt' is not .* did you mean 'old'"),
+        ("slotted", ("--names_file", __file__), "omit --names_file"),
+        ("slotted", ("--dataset_config", "next-intersections"), "without pairs"),
+    ],
+)
+def test_options_that_do_not_suit_the_prompts_are_refused(settings, name, options, problem):
+    with pytest.raises(ValueError, match=problem):
+        read_prompts(settings(name, *options))
+
+
+def test_options_for_own_prompts_alone():
+    assert "set --prompts" in refusal("--replace", "the man")
+    assert "show is 0" in refusal("--show", 0)
+
+
+def test_terms_of_a_small_config_come_from_the_whole_vocabulary(capsys):
+    options = ["--terms", "deaf,octogenarian", "--axes", "ability", "age"]
+    prompts = read_prompts(parse_arguments(options))
+    assert set(prompts["descriptor"].to_pylist()) == {"Deaf", "octogenarian"}
+    assert set(prompts["template"].to_pylist()) == set(read_prompts(parse_arguments([]))["template"].to_pylist())
+
+
+def test_variations_and_spans_reach_every_slot(settings):
+    table = read_prompts(settings("slotted", "--axes", "ability"))
+    row = table["descriptor"].to_pylist().index("autistic")
+    texts = vary_prompts(table.slice(row, 1), lowercase=True, no_final_period=True).texts.to_pylist()
+    assert texts == ["An autistic kid applied, and they <b>waited</b>. Invite them?"]
+    cut = {
+        table["text"][row].as_py()[start:end] for row, (start, end) in enumerate(descriptor_noun_spans(table).tolist())
+    }
+    assert cut == {
+        f"{term} {noun}" for term in ("deaf", "blind", "autistic") for noun in ("kid", "parent", "kids", "parents")
+    }
+
+
+def test_a_preview_needs_no_model(files, vocabulary, monkeypatch):
+    monkeypatch.setattr("hb_metrics.command.planning.load", None)
+    options = "--prompts", files / "slotted.jsonl", "--vocabulary_dir", vocabulary, "--model", "none"
+    shown = measure_here(*options, "--show", 4)
+    assert shown.count("prompt: ") == 4
+    assert "system: You are\n    a nurse." in shown
+    assert "4 of 28 prompts, from 2 of 2 templates" in shown
+    assert measure_here(*options, "--show").count("prompt: ") == 5
+
+
+def test_long_templates_are_shortened_and_stay_apart():
+    shown = {slot(f"{{person}} {'a_b ' * 50}{end}") for end in "xy"}
+    assert len(shown) == 2
+    assert all(text.startswith("[person] a_b a_b") and len(text) < 120 for text in shown)
+    assert slot("I love {plural_noun_phrase}.\nYes") == "I love [plural noun phrase]. Yes"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = chat_tokenizer("llama3")
+    tokenizer.chat_template = TEMPLATE
+    for saved in (tokenizer, untrained_model(tokenizer)):
+        saved.save_pretrained(folder)
+    return folder
+
+
+def test_every_measurement_runs_on_own_prompts(files, vocabulary, model):
+    options = "--prompts", files / "slotted.jsonl", "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0"
+    options += "--model", model, "--measurements", "generation,offensiveness,likelihood", "--replies_per_cell", "2"
+    measure_here(*options, "--max_new_tokens", 6, "--turns", 2, "--variations", True, "--output_dir", files / "run")
+    results = json.loads((files / "run" / "results.json").read_text())
+    data = results["run"]["data"]
+    assert (data["config"], data["num_prompts"], data["num_templates"]) == ("slotted.jsonl", 28, 2)
+    assert results["likelihood"]["likelihood_bias"]["num_tests"] == (6 + 3) * 2
+    assert set(results["offensiveness"]["prompts"]["by_template"]) == {row["prompt"] for row in SLOTTED}
+    assert analysed(files / "run")
+    page = (files / "run" / "report.html").read_text()
+    assert "<b>waited</b>" not in page
+    run = load_run(files / "run")
+    assert run.own_prompts["pay"].dropna().tolist() == ["3"]
+    assert run.own_prompts["id"].tolist() == ["cv", "note"]
+    again = read_own_prompts(str(files / "run" / "own_prompts.parquet"))
+    assert [prompt.prompt for prompt in again] == [row["prompt"] for row in SLOTTED]
+    rows = replies_to_label(read_run(files / "run"), read_vectors(files / "run" / STYLES))
+    assert set(rows["system"].to_pylist()) == {None, "You are\na nurse."}
+
+
+def test_replies_from_a_file_to_prompts_after_a_cue(files, vocabulary):
+    own = (
+        "--prompts",
+        files / "plain.jsonl",
+        "--vocabulary_dir",
+        vocabulary,
+        "--dataset_config",
+        "v1.0",
+        "--cue",
+        "memory",
+    )
+    own += "--measurements", "generation,offensiveness", "--replies_per_cell", "0"
+    export([*map(str, [files / "asked.jsonl", *own])])
+    asked = lines(files / "asked.jsonl")
+    assert {row["question"] for row in asked} == {row["prompt"] for row in PLAIN}
+    replies = [
+        {"id": row["id"], "text": row["text"], "reply": f"Sure {number % 3}."} for number, row in enumerate(asked)
+    ]
+    write(files / "replies.jsonl", replies)
+    measure_here("--model", "me", "--replies_file", files / "replies.jsonl", *own, "--output_dir", files / "run")
+    results = json.loads((files / "run" / "results.json").read_text())
+    assert set(results["generation"]["parroting"]["by_template"]) == {row["prompt"] for row in PLAIN}
+    assert "--prompts" in (files / "run" / "report.html").read_text()
+    assert set(load_run(files / "run").replies["question"]) == {row["prompt"] for row in PLAIN}
+
+
+def test_groups_of_names_in_a_slot(files, vocabulary, model):
+    options = "--prompts", files / "named.jsonl", "--names_file", files / "names.csv", "--model", model
+    options += (
+        "--measurements",
+        "generation,offensiveness",
+        "--max_new_tokens",
+        4,
+        "--replies_per_cell",
+        4,
+        "--turns",
+        2,
+    )
+    measure_here(*options, "--output_dir", files / "run")
+    generation = json.loads((files / "run" / "results.json").read_text())["generation"]
+    assert generation["name_groups"]["num_names"] == {"Black women": 4, "White": 4}
+    assert generation["name_groups"]["num_questions"] == 2
+    assert len(generation["turns"]["name_groups"]) == 2
+    assert analysed(files / "run")
+    assert "same reply each time" in refusal(*options, "--decoding", "greedy", "--output_dir", files / "greedy")
+
+
+def test_the_folder_of_a_run_is_named_after_its_file(settings):
+    assert default_folder(settings("slotted")).startswith("runs/embedded-slotted-")
+
+
+def test_a_masked_model_scores_the_person_in_its_sentence(files, vocabulary, save_small_model):
+    shared = "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--model", save_small_model("bert")
+    shared += "--measurements", "likelihood"
+    measure_here("--prompts", files / "slotted.jsonl", *shared, "--output_dir", files / "run")
+    scores = load_run(files / "run").perplexities
+    assert len(scores) == 28
+    assert scores["num_tokens"].between(2, 20).all()  # the term and the noun, and not the sentence
+    write(files / "twice.jsonl", [{"id": "two", "prompt": "{person} knows {person}."}])
+    twice = refusal("--prompts", files / "twice.jsonl", *shared, "--output_dir", files / "none")
+    assert "'two' names the person twice" in twice
+    assert "{they}" in twice
+
+
+def test_labelled_replies_are_learnt_after_their_system_message(settings, model):
+    table = read_prompts(settings("slotted", "--terms", "deaf"))
+    rows = table.select(["text", "system"]).append_column(
+        "personas", pa.array([[]] * len(table), pa.list_(pa.string()))
+    )
+    asked = Asked(load_tokenizer(model), "chat", ChatOptions(system_prompt="Be kind."))
+    for system, prompt in zip(table["system"].to_pylist(), rendered_prompts(rows, asked, None), strict=True):
+        assert prompt.startswith(f"s{system or 'Be kind.'}<|eot_id|>u")

@@ -1,0 +1,89 @@
+"""Addresses and keys: nothing secret in an address, no key to strangers."""
+
+import re
+
+import pytest
+
+from hb_dataset.hub_access import is_local_host
+from hb_metrics.models.served.addresses import KEY_VARIABLE, check_address, choose_key
+
+HUB, OPENAI, OWN = {"HF_TOKEN": "hf_hub"}, {"OPENAI_API_KEY": "sk-open"}, {KEY_VARIABLE: "own-key"}
+
+
+@pytest.mark.parametrize("url", ["http://localhost:8000/v1", "https://example.com/v1", "http://[::1]:8000/v1"])
+def test_an_address_is_used_without_a_slash_at_the_end(url):
+    assert check_address(f"{url}/") == check_address(url) == url
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8000", "example.com/v1", "ftp://example.com", "http://", "http://host:port/v1", "http://h:0"]
+)
+def test_what_is_no_address_is_refused(url):
+    with pytest.raises(ValueError, match=re.escape(f"base_url '{url}'")):
+        check_address(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://somebody:s3cret@example.com/v1",
+        "https://s3cret@example.com/v1/",
+        "https://example.com/v1?key=s3cret",
+        "https://example.com/v1#s3cret",
+        "ftp://somebody:s3cret@example.com/v1",
+    ],
+)
+def test_secrets_in_an_address_are_refused_and_not_shown(url):
+    with pytest.raises(ValueError, match=r"'(https://)?example\.com") as error:
+        check_address(url)
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "expected"),
+    [
+        ("https://router.huggingface.co/v1", HUB | OPENAI, "hf_hub"),
+        ("https://api.openai.com/v1", HUB | OPENAI, "sk-open"),
+        ("https://api.openai.com/v1", HUB | OPENAI | OWN, "own-key"),
+        ("https://example.com/v1", HUB | OPENAI, None),
+        ("https://huggingface.co.example.com/v1", HUB | OPENAI, None),
+        ("https://nothuggingface.co/v1", HUB | OPENAI, None),
+        ("https://someone-model.hf.space/v1", HUB, None),
+        ("http://router.huggingface.co/v1", HUB, None),
+        ("http://localhost:8000/v1", HUB | OPENAI, None),
+        ("http://localhost:8000/v1", OWN, "own-key"),
+        ("http://10.1.2.3:8000/v1", OWN, "own-key"),
+        ("http://node7:8000/v1", OWN, "own-key"),
+        ("https://example.com/v1", {KEY_VARIABLE: " "}, None),
+        ("https://example.com/v1", {}, None),
+    ],
+)
+def test_a_key_goes_to_whom_it_is_for(url, environment, expected):
+    key = choose_key(url, environment)
+
+    assert (None if key is None else key.value) == expected
+    assert expected is None or expected not in str(key)
+
+
+def test_a_key_goes_through_no_foreign_network_in_plain_text():
+    with pytest.raises(ValueError, match="without encryption") as error:
+        choose_key("http://example.com/v1", OWN)
+    assert "own-key" not in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["two words", "line\nbreak", "schlüssel"])
+def test_what_is_no_key_is_refused_and_not_shown(value):
+    with pytest.raises(ValueError, match="to a key of ASCII characters without spaces") as error:
+        choose_key("https://example.com/v1", {KEY_VARIABLE: value})
+    assert value not in str(error.value)
+
+
+def test_hosts_of_ones_own_network():
+    assert all(
+        map(
+            is_local_host,
+            ("localhost", "127.0.0.1", "::1", "192.168.0.9", "172.16.1.1", "gpu3", "box.local", "2130706433", "127.1"),
+        )
+    )
+    remote = ("example.com", "8.8.8.8", "2001:4860:4860::8888", "::ffff:8.8.8.8", "134744072", "0x8080808", "8.8")
+    assert not any(map(is_local_host, remote))

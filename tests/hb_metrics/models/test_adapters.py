@@ -1,0 +1,187 @@
+"""An adapter measured without merging it, against the model that it is merged into."""
+
+import json
+
+import numpy as np
+import peft
+import pytest
+import torch
+import transformers
+
+from hb_metrics.collect.replies.decoding import decode
+from hb_metrics.collect.replies.decoding_settings import Decoding
+from hb_metrics.collect.scoring.perplexity import score_perplexity
+from hb_metrics.models.contexts import EndTokens
+from hb_metrics.models.loading import load_model
+from hb_metrics.models.sources import find_source
+from tests.hb_metrics.collect.scoring.test_pseudo_likelihood import score_spans
+from tests.hb_metrics.collect.test_bad_models import RunsWhenRead
+
+TARGETS = {"llama": ["q_proj", "v_proj", "down_proj"], "t5": ["q", "v", "wo"], "bert": ["query", "value"]}
+# A name that transformers has changed, and peft calls.
+pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")
+GREEDY, ENDS = Decoding(max_new_tokens=8), EndTokens(dropped=())
+
+
+def randomised(model):
+    """An adapter starts as no change: random weights make it one."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if "lora_" in name or "modules_to_save" in name or "prompt" in name:
+                weights.normal_(std=0.2)
+    return model
+
+
+@pytest.fixture
+def save_adapter(save_small_model, tmp_path):
+    """Saves a small model and an adapter of it; returns both folders and the merged model."""
+
+    def save(name, config=None, **settings):
+        base = save_small_model(name)
+        auto = {"t5": transformers.AutoModelForSeq2SeqLM, "bert": transformers.AutoModelForMaskedLM}
+        model = auto.get(name, transformers.AutoModelForCausalLM).from_pretrained(base)
+        config = config or peft.LoraConfig(r=4, target_modules=TARGETS[name], **settings)
+        wrapped = randomised(peft.get_peft_model(model, config)).eval()
+        folder = tmp_path / "adapter"
+        wrapped.save_pretrained(folder)
+        return base, folder, wrapped
+
+    return save
+
+
+def perplexities(name, texts, model, tokenizer):
+    if name == "bert":
+        return score_spans(texts, [(0, len(text)) for text in texts], model, tokenizer).perplexities
+    return score_perplexity(texts, model, tokenizer, progress=False).perplexities
+
+
+def replies(model, tokenizer, texts):
+    contexts = [tokenizer(text)["input_ids"][:6] for text in texts]
+    with torch.inference_mode():
+        return [reply.tokens for reply in decode(model, contexts, GREEDY, ENDS)]
+
+
+@pytest.mark.parametrize("name", ["llama", "t5", "bert"])
+def test_an_adapter_measures_as_the_model_it_is_merged_into(name, save_adapter, prompts):
+    base, folder, wrapped = save_adapter(name)
+    texts = prompts[:12]
+    plain = load_model(str(base))
+    loaded = load_model(find_source(str(base), adapter=str(folder)))
+    merged = wrapped.merge_and_unload()
+    expected = perplexities(name, texts, merged, loaded.tokenizer)
+    found = perplexities(name, texts, loaded.model, loaded.tokenizer)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert (abs(np.log(found / perplexities(name, texts, plain.model, plain.tokenizer))) > 1e-2).any()
+    if name != "bert":
+        assert replies(loaded.model, loaded.tokenizer, texts) == replies(merged, loaded.tokenizer, texts)
+        assert replies(loaded.model, loaded.tokenizer, texts) != replies(plain.model, plain.tokenizer, texts)
+    if name == "llama":
+        assert score_perplexity(texts, loaded.model, loaded.tokenizer, progress=False).scoring == "tree"
+    assert (loaded.digest, loaded.name) == (plain.digest, plain.name)
+    assert len(loaded.adapter.digest) == 64
+    assert loaded.adapter.trained_on == str(base)
+
+
+def test_an_adapter_given_as_the_model_is_loaded_on_its_base(save_adapter, prompts):
+    base, folder, _ = save_adapter("llama")
+    alone, both = load_model(str(folder)), load_model(find_source(str(base), adapter=str(folder)))
+    assert (alone.name, alone.digest, alone.adapter) == (both.name, both.digest, both.adapter)
+    scores = [score_perplexity(prompts[:3], each.model, each.tokenizer, progress=False) for each in (alone, both)]
+    np.testing.assert_array_equal(scores[0].perplexities, scores[1].perplexities)
+    with pytest.raises(ValueError, match="is an adapter, trained on"):
+        find_source(str(folder), adapter=str(folder))
+    config = folder / "adapter_config.json"
+    for named in (None, str(folder)):  # no model, or an adapter again
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": named}))
+        with pytest.raises(ValueError, match=r"is an adapter, trained on .*; set --model to '.*', and --adapter to"):
+            find_source(str(folder))
+
+
+def test_an_adapter_may_bring_tokens_and_whole_layers(save_small_model, tmp_path, prompts):
+    base = save_small_model("llama")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    tokenizer.add_tokens(["<new1>", "<new2>"])
+    model = transformers.AutoModelForCausalLM.from_pretrained(base)
+    model.resize_token_embeddings(len(tokenizer))
+    config = peft.LoraConfig(r=4, target_modules=["q_proj"], modules_to_save=["embed_tokens", "lm_head"])
+    wrapped = randomised(peft.get_peft_model(model, config)).eval()
+    wrapped.save_pretrained(tmp_path / "adapter", save_embedding_layers=True)
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    loaded = load_model(find_source(str(base), adapter=str(tmp_path / "adapter")))
+    assert len(loaded.tokenizer) == len(tokenizer)
+    texts = [*prompts[:5], "I am a <new1> person. <new2>"]
+    expected = score_perplexity(texts, wrapped.merge_and_unload(), tokenizer, progress=False)
+    found = score_perplexity(texts, loaded.model, loaded.tokenizer, progress=False)
+    np.testing.assert_allclose(found.perplexities, expected.perplexities, rtol=1e-4)
+
+
+def test_new_tokens_without_embeddings_are_refused(save_adapter):
+    base, folder, _ = save_adapter("llama")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    tokenizer.add_tokens(["<new>"])
+    tokenizer.save_pretrained(folder)
+    with pytest.raises(ValueError, match=r"401 tokens, but the model has embeddings for only 400, "):
+        load_model(find_source(str(base), adapter=str(folder)))
+
+
+def other_base(folder, **changes):
+    config = transformers.AutoConfig.from_pretrained(folder)
+    for name, value in changes.items():
+        setattr(config, name, value)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": 64}, "size mismatch"),
+        ({"num_hidden_layers": 3}, "only one of them has the weights"),
+    ],
+)
+def test_a_base_of_another_shape_is_told_in_a_line(changes, message, save_adapter):
+    base, folder, _ = save_adapter("llama")
+    other_base(base, **changes)
+    with pytest.raises(ValueError, match=f"the adapter '.*', trained on .*, does not fit model .*{message}") as raised:
+        load_model(find_source(str(base), adapter=str(folder)))
+    assert "\n" not in str(raised.value)
+
+
+def test_virtual_tokens_are_refused(save_adapter):
+    config = peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3)
+    base, folder, _ = save_adapter("llama", config)
+    with pytest.raises(ValueError, match=r"changes more than .*; pass an adapter that changes only layers"):
+        load_model(find_source(str(base), adapter=str(folder)))
+
+
+def test_what_is_no_adapter_is_told(save_small_model):
+    base = str(save_small_model("llama"))
+    for name in ("no/adapter", base):
+        with pytest.raises(FileNotFoundError, match=f"no adapter '{name}'; set --adapter .* set --model"):
+            find_source(base, adapter=name)
+
+
+def test_a_pickle_of_code_is_refused_without_torchs_advice(save_adapter):
+    base, folder, _ = save_adapter("llama")
+    (folder / "adapter_model.safetensors").unlink()
+    torch.save({"x": RunsWhenRead()}, folder / "adapter_model.bin")
+    with pytest.raises(OSError, match=r"adapter .* are a pickle .*; download .* as safetensors") as error:
+        load_model(find_source(str(base), adapter=str(folder)))
+    assert "weights_only" not in str(error.value)
+
+
+def test_secrets_in_the_config_of_an_adapter_are_not_recorded(save_adapter):
+    base, folder, _ = save_adapter("llama")
+    config = folder / "adapter_config.json"
+
+    def recorded(trained_on):
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"base_model_name_or_path": trained_on}))
+        return find_source(str(base), adapter=str(folder)).trained_on
+
+    secret = "hf_0123456789abcdefghij"
+    assert recorded(f"https://me:{secret}@hub.example/a/b") == "https://hub.example/a/b"
+    assert recorded(f"https://hub.example/a/b?token={secret}") == "https://hub.example/a/b?token="
+    assert recorded(secret) is None
+    assert recorded("hf_team/some-model") == "hf_team/some-model"
+    with pytest.raises(ValueError, match="is not the config of an adapter"):
+        recorded(["a"])

@@ -1,0 +1,89 @@
+"""How a tuned model's folder says that it must be asked, and what is made of it."""
+
+import json
+import re
+from dataclasses import asdict, replace
+
+import pytest
+
+from hb_metrics.models import bias_tags as module
+from hb_metrics.models.bias_tags import (
+    ASKED_WITH,
+    BIAS,
+    NO_BIAS,
+    TUNING_FILE,
+    BiasTuning,
+    choose_tag,
+    read_bias_tuning,
+)
+from hb_metrics.models.chats import ChatOptions
+from hb_metrics.run.run_folder import write_json
+
+TUNING = BiasTuning(
+    tag=NO_BIAS,
+    context="chat",
+    alpha=1,
+    beta=0.1 + 0.2,  # not exact in decimal
+    labels={"model": {"name": "ä", "digest": "x"}, "by_tag": {"bias": 1, "no_bias": 2}},
+    training={"method": "sft", "curve": [{"step": 1, "perplexity": 1 / 3}], "best_step": None},
+)
+
+
+@pytest.mark.parametrize("tag", [NO_BIAS, BIAS, None])
+@pytest.mark.parametrize("context", ["plain", "dialogpt", "chat", "blenderbot"])
+def test_what_is_written_is_read(tag, context, tmp_path):
+    tuning = replace(TUNING, tag=tag, context=context)
+    assert read_bias_tuning(str(tmp_path)) is None
+    write_json(tmp_path / TUNING_FILE, asdict(tuning))
+    assert read_bias_tuning(str(tmp_path)) == tuning
+    assert [path.name for path in tmp_path.iterdir()] == [TUNING_FILE]
+    assert json.loads((tmp_path / TUNING_FILE).read_text(encoding="utf-8"))["place"] == module.POSITION
+
+
+def test_a_chat_is_described_by_the_options_that_are_recorded():
+    """A date that the template prints is no option, so a model card must not tell readers to set it."""
+    assert {*ChatOptions().description(), "cue"} == {*ASKED_WITH}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"{", "Expecting property name"),
+        (b"[]", "must be a mapping, not list"),
+        (b"{}", "missing 6 required keyword-only arguments"),
+        ({"tag": "nobias"}, "tag 'nobias', context 'chat'"),
+        ({"context": None}, "tag 'no_bias', context None"),
+        ({"training": []}, "training []"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(content, problem, tmp_path):
+    path = tmp_path / TUNING_FILE
+    if isinstance(content, dict):
+        write_json(path, asdict(TUNING))
+        content = json.dumps({**json.loads(path.read_bytes()), **content}).encode()
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))}.*{re.escape(problem)}.*--tag"):
+        read_bias_tuning(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("asked", "tuning", "tag", "why"),
+    [
+        ("auto", None, None, "the model has no record of bias tuning with tags"),
+        ("auto", replace(TUNING, tag=None), None, "the model was tuned without tags"),
+        ("auto", TUNING, "no_bias", "the model was tuned with it, and other programs do not send it"),
+        (
+            "auto",
+            replace(TUNING, tag="bias", tag_in_template=True),
+            "bias",
+            "the model was tuned with it, and its chat template sends it",
+        ),
+        *(
+            (asked, tuning, None if asked == "none" else asked, f"--tag {asked} was given")
+            for asked in ("bias", "no_bias", "none")
+            for tuning in (None, replace(TUNING, tag=None), TUNING)
+        ),
+    ],
+)
+def test_the_tag_is_the_one_asked_for_or_the_models_own(asked, tuning, tag, why):
+    assert choose_tag(asked, tuning) == (tag, why)

@@ -1,0 +1,207 @@
+"""What a finished run left, read back: replies in the order of their prompts, style vectors a slice at a time."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hb_dataset import load_table
+from hb_dataset.prompts import config_vocabulary
+from hb_metrics.collect.classifiers.classifier import probability_schema
+from hb_metrics.collect.replies.requests import REPLY_SCHEMA
+from hb_metrics.run.finished_run import (
+    read_prompts,
+    read_reply_table,
+    read_run,
+    read_stored_replies,
+    read_styles,
+    read_vectors,
+)
+from hb_metrics.run.run_folder import (
+    LAYOUT,
+    PROMPTS_FILE,
+    REPLIES,
+    RUN_FILE,
+    SHARD_RUN,
+    STYLE_MEANS_FILE,
+    run_digest,
+    with_plurals,
+    write_table,
+)
+from hb_metrics.stats.bias_values import DescriptorKey
+
+SIZES = (5, 1, 7, 0, 4)  # of shards; one is empty
+
+
+def write_shards(folder, values, sizes, precision="float32"):
+    """Style vectors in shards as `classify_into_shards` writes them."""
+    folder.mkdir()
+    schema, first = probability_schema(values.shape[1], precision), 0
+    for index, size in enumerate(sizes):
+        part = values[first : first + size].astype(precision)
+        column = pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), values.shape[1])
+        ids = [f"id {first + row}" for row in range(size)]
+        table = pa.table({"id": ids, "probabilities": column, "truncated": [False] * size}, schema=schema)
+        pq.write_table(table, folder / f"{index:05d}-of-{len(sizes):05d}.parquet", compression="zstd")
+        first += size
+    assert first == len(values)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def values():
+    return np.random.default_rng(0).dirichlet(np.ones(6), sum(SIZES)).astype(np.float32)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "float64"])
+def test_shards_are_read_as_one_array(precision, tmp_path, values):
+    shards = read_vectors(write_shards(tmp_path / "s", values, SIZES, precision))
+    assert shards.ids == [f"id {row}" for row in range(len(values))]
+    assert shards.values.dtype == precision
+    assert np.array_equal(shards.values, values.astype(precision))
+
+
+def test_a_damaged_shard_is_named(tmp_path, values):
+    folder = write_shards(tmp_path / "s", values, SIZES)
+    path = folder / f"00000-of-{len(SIZES):05d}.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + b"\0" * 200 + content[204:])
+    with pytest.raises(ValueError, match=re.escape(f"'{path}' is damaged (")):
+        read_vectors(folder)
+
+
+@pytest.mark.parametrize("change", ["missing", "more"])
+def test_folders_with_missing_or_more_files_are_rejected(change, tmp_path, values, run):
+    for folder in (write_shards(tmp_path / "s", values, SIZES), run[0].folder / "replies"):
+        file = max(folder.glob("*.parquet"))
+        if change == "missing":
+            file.unlink()
+        else:
+            shutil.copy(file, folder / "copy.parquet")
+        with pytest.raises(ValueError, match="is incomplete, or contains files that are not part of the run"):
+            read_vectors(folder) if folder.name == "s" else read_reply_table(run[0].folder)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with replies to some prompts, in shards of another order than the prompts."""
+    prompts = load_table("v1.0-small").take(pa.array([7, 3000, 5, 9000, 6, 1, 2]))
+    rows = [prompts.to_pylist()[row] for row in (4, 0, 5, 2, 1, 3)]  # the last has no reply
+    replies = [
+        {
+            **dict.fromkeys(REPLY_SCHEMA.names),
+            **{"id": row["id"], "text": row["text"].lower(), "personas": ["I like tea."] * (number % 2)},
+            **{"reply": None if number == 2 else f"reply {number}", "num_tokens": number, "truncated": number == 1},
+        }
+        for number, row in enumerate(rows)
+    ]
+    record = {"layout": {"version": LAYOUT}}
+    (tmp_path / RUN_FILE).write_text(json.dumps(record))
+    (tmp_path / "results.json").write_text(json.dumps({"run": record}))
+    write_table(tmp_path / PROMPTS_FILE, with_plurals(prompts, config_vocabulary("v1.0-small")))
+    (tmp_path / "replies").mkdir()
+    mark = {SHARD_RUN: run_digest(tmp_path).encode()}
+    for index, part in enumerate((replies[:4], replies[4:])):
+        table = pa.Table.from_pylist(part, REPLY_SCHEMA).replace_schema_metadata(mark)
+        pq.write_table(table, tmp_path / "replies" / f"{index:05d}-of-00002.parquet")
+    return read_run(tmp_path), replies
+
+
+def test_replies_stand_beside_what_their_prompts_are_about_in_the_order_of_the_prompts(run):
+    finished, replies = run
+    prompts = read_prompts(finished.folder)
+    table = read_reply_table(finished.folder)
+    assert set(table.column_names) == {*REPLY_SCHEMA.names, *prompts.column_names}
+    by_id = {reply["id"]: reply for reply in replies}
+    expected = [{**row, **by_id[row["id"]]} for row in prompts.to_pylist() if row["id"] in by_id]
+    assert table.to_pylist() == expected
+    assert read_reply_table(finished.folder, prompts).equals(table)
+
+    stored = read_stored_replies(finished.folder)
+    nonempty = [row for row in expected if row["reply"] is not None]
+    assert len(nonempty) == 5
+    columns = stored.ids, stored.axes, stored.descriptors, stored.templates, stored.prompts, stored.texts
+    names = "id", "axis", "descriptor", "template", "text", "reply"
+    assert list(columns) == [[row[name] for row in nonempty] for name in names]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -0.5, 7.0, None])
+def test_what_is_no_probability_is_not_taken_for_one(value, tmp_path):
+    rows = pa.array([[0.5, 0.5], None if value is None else [1.0, value]], pa.list_(pa.float32(), 2))
+    pq.write_table(pa.table({"id": ["a", "b"], "probabilities": rows}), tmp_path / "00000-of-00001.parquet")
+    path = tmp_path / "00000-of-00001.parquet"
+    with pytest.raises(ValueError, match=rf"{re.escape(repr(str(path)))}.*damaged"):
+        read_vectors(tmp_path)
+
+
+@pytest.mark.parametrize("column", [pa.array([[1.0]], pa.list_(pa.float32(), 1)), pa.array([[0.5, 0.5]]), None])
+def test_shards_of_other_styles_are_refused(column, tmp_path):
+    rows = pa.array([[0.5, 0.5]], pa.list_(pa.float32(), 2))
+    pq.write_table(pa.table({"id": ["a"], "probabilities": rows}), tmp_path / "00000-of-00002.parquet")
+    other = {"id": ["b"]} if column is None else {"id": ["b"], "probabilities": column}
+    pq.write_table(pa.table(other), tmp_path / "00001-of-00002.parquet")
+    with pytest.raises(ValueError, match=r"00001-of-00002\.parquet' .*'probabilities'"):
+        read_vectors(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"run": 5}', "null", '{"run": {}, "generation": 3}', '{"run": {"mo'])
+def test_what_are_no_results_is_rejected(content, tmp_path):
+    for wrong in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(ValueError, match=re.escape(f"'{wrong}' has no results.json")):
+            read_run(wrong)
+    (tmp_path / "results.json").write_text(content)
+    with pytest.raises(ValueError, match=re.escape(f"'{tmp_path / 'results.json'}'")):
+        read_run(tmp_path)
+
+
+def test_replies_to_other_prompts_are_rejected(run):
+    finished, _ = run
+    prompts = read_prompts(finished.folder)
+    with pytest.raises(ValueError, match=r"2 of the replies .* belong to none of its prompts"):
+        read_reply_table(finished.folder, prompts.slice(2))
+    shutil.rmtree(finished.folder / REPLIES)
+    assert read_stored_replies(finished.folder) is None
+
+
+def test_missing_files_are_named_and_missing_styles_are_none(run):
+    finished, _ = run
+    assert read_styles(finished) is None
+    (finished.folder / PROMPTS_FILE).unlink()
+    for read, name in (
+        (lambda: read_stored_replies(finished.folder), f"{finished.folder / PROMPTS_FILE}' does not exist"),
+        (lambda: read_vectors(finished.folder), f"'{finished.folder}' has no style vectors"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(name)):
+            read()
+
+
+def test_mean_styles_and_bias_values_are_read(run):
+    finished, _ = run
+    columns = {"axis": ["age", "age"], "descriptor": ["old", "young"], "num": [1, 2]}
+    columns |= {"style: Kind": [0.5, 0.25], "style: Cold (Distant)": [0.5, 0.75]}
+    write_table(finished.folder / STYLE_MEANS_FILE, pa.table(columns))
+    styles = read_styles(finished)
+    assert styles[0] == [DescriptorKey("age", "old"), DescriptorKey("age", "young")]
+    assert styles[1].tolist() == [[0.5, 0.5], [0.25, 0.75]]
+    assert styles[2] == ["Kind", "Cold (Distant)"]
+
+
+READERS = {
+    PROMPTS_FILE: lambda run: read_reply_table(run.folder),
+    f"{REPLIES}/00001-of-00002.parquet": lambda run: read_stored_replies(run.folder),
+    STYLE_MEANS_FILE: read_styles,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_files_of_another_run_are_rejected(name, run):
+    finished, _ = run
+    path = finished.folder / name
+    table = pq.read_table(path) if path.is_file() else pa.table({"id": ["a"]})
+    pq.write_table(table.replace_schema_metadata({SHARD_RUN: b"0" * 64}), path)
+    with pytest.raises(ValueError, match=re.escape(f"'{path}' does not belong to the run")):
+        READERS[name](finished)

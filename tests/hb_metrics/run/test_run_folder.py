@@ -1,0 +1,194 @@
+import re
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hb_dataset import load_table
+from hb_dataset.prompts import config_vocabulary
+from hb_dataset.whole_files import write_atomically
+from hb_metrics.run.run_folder import (
+    LAYOUT,
+    RUN_FILE,
+    open_run,
+    plural_forms,
+    read_json,
+    table_digest,
+    with_plurals,
+    write_json,
+)
+
+RUN = {
+    "layout": {"version": LAYOUT},
+    "settings": {"model": "gpt2", "alpha": 0.05, "revision": None, "include_gendered": True},
+    "data": {"digest": "00ff", "num_prompts": 12},
+}
+
+
+@pytest.fixture
+def used(tmp_path):
+    """The folder of a run that was started."""
+    folder = tmp_path / "run"
+    open_run(folder, RUN)
+    return folder
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("before", [None, "old"])
+@pytest.mark.parametrize("failure", [OSError("disk full"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_write_that_fails_leaves_everything_as_it_was(tmp_path, before, failure):
+    path = tmp_path / "file.txt"
+    if before is not None:
+        path.write_text(before)
+    untouched = content(tmp_path)
+
+    def write_half(scratch):
+        scratch.write_text("half a file")
+        raise failure
+
+    with pytest.raises(type(failure)):
+        write_atomically(path, write_half)
+    assert content(tmp_path) == untouched
+
+
+@pytest.mark.parametrize("wrong", [b"", b'{"settings": {"mod', b"\xff\xfe", b"[]", b"null"])
+def test_an_unreadable_run_file_is_named_and_kept(used, wrong):
+    (used / RUN_FILE).write_bytes(wrong)
+
+    with pytest.raises(ValueError, match=re.escape(f"'{used / RUN_FILE}' ")):
+        open_run(used, RUN)
+    assert content(used) == {RUN_FILE: wrong}
+
+
+def test_a_run_starts_in_a_new_or_empty_folder(tmp_path):
+    open_run(tmp_path / "runs" / "gpt2", RUN)
+    assert read_json(tmp_path / "runs" / "gpt2" / RUN_FILE) == RUN
+    (tmp_path / "runs" / ".hidden").touch()
+    with pytest.raises(ValueError, match="contains files"):
+        open_run(tmp_path / "runs", RUN)
+    assert [path.name for path in (tmp_path / "runs" / "gpt2").iterdir()] == [RUN_FILE]
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "file.json", {"deep": [{"down": float("nan")}]})
+
+
+def test_a_folder_that_cannot_be_is_named_and_nothing_is_made(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    for name, existing in (("file", "file"), ("file/run", "file"), ("link", "link"), ("link/run", "link")):
+        with pytest.raises(ValueError, match=f"'{tmp_path / existing}' is not a folder to which you can write"):
+            open_run(tmp_path / name, RUN)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
+
+
+OTHER_RUNS = [
+    ({"settings": {**RUN["settings"], "alpha": 0.1}}, ["settings.alpha is 0.05 there and 0.1 here"]),
+    ({"settings": {**RUN["settings"], "revision": "main"}}, ["settings.revision is None there and 'main' here"]),
+    ({"data": {**RUN["data"], "seed": 7}}, ["data.seed is not recorded there and 7 here"]),
+    (
+        {"settings": {**RUN["settings"], "model": "bert"}, "data": {"digest": "11"}},
+        [
+            "settings.model is 'gpt2' there and 'bert' here",
+            "data.digest is '00ff' there and '11' here",
+            "data.num_prompts is 12 there and not recorded here",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "differences"), OTHER_RUNS)
+def test_each_setting_that_differs_is_named(used, changes, differences):
+    before = content(used)
+    with pytest.raises(ValueError, match="contains a run with other settings") as error:
+        open_run(used, {**RUN, **changes})
+    assert str(error.value).splitlines()[1:-1] == [f"  {difference}" for difference in differences]
+    assert content(used) == before
+
+
+def test_the_same_run_goes_on_and_nothing_changes(used):
+    (used / "results.json").write_text("{}")
+    before = content(used)
+
+    open_run(used, RUN)
+    assert content(used) == before
+
+
+@pytest.mark.parametrize("earlier", [{}, {"layout": {"version": 1}}, {"layout": {"version": LAYOUT + 1}}])
+def test_a_run_of_another_layout_is_named_and_left_alone(tmp_path, earlier):
+    record = {**{name: value for name, value in RUN.items() if name != "layout"}, **earlier}
+    write_json(tmp_path / RUN_FILE, {**record, "versions": {"holistic-bias": "0.0.9"}})
+    before = content(tmp_path)
+
+    layout = earlier.get("layout", {"version": 1})["version"]
+    with pytest.raises(ValueError, match=rf"layout {layout}, but .* only the layout {LAYOUT}; .*: 0\.0\.9$"):
+        open_run(tmp_path, RUN)
+    assert content(tmp_path) == before
+
+
+# --- prompts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["v1.0-small", "next-intersections"])
+def prompts(request):
+    table = load_table(request.param)
+    table = table.take(pa.array(range(0, len(table), 7)))
+    return with_plurals(table, config_vocabulary(request.param))
+
+
+def test_plurals_are_those_of_the_vocabulary(prompts):
+    config = "next-intersections" if "first_descriptor" in prompts.column_names else "v1.0-small"
+    known = {term.term: term.plural for term in config_vocabulary(config).descriptors}
+    plurals = {}
+    for name in ("descriptor", "first_descriptor", "second_descriptor"):
+        if name in prompts.column_names:
+            terms, forms = prompts[name].to_pylist(), prompts[f"{name}_plural"].to_pylist()
+            assert forms == [known.get(term) or None for term in terms]
+            plurals |= {term: form for term, form in zip(terms, forms, strict=True) if form is not None}
+    assert plural_forms(prompts) == plurals != {}
+
+
+# --- digests ----------------------------------------------------------------------------------------------------------
+
+
+text_or_null = st.none() | st.text(max_size=3)
+rows = st.lists(st.tuples(text_or_null, st.booleans() | st.none()), min_size=1, max_size=20)
+
+
+def as_table(rows):
+    texts, flags = zip(*rows, strict=True)
+    return pa.table({"text": pa.array(texts, pa.string()), "plural": pa.array(flags, pa.bool_())})
+
+
+@given(rows, st.lists(st.integers(0, 20), max_size=4))
+@settings(max_examples=30)
+def test_a_digest_does_not_depend_on_chunks(rows, cuts):
+    whole = as_table(rows)
+    cuts = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
+    pieces = [as_table(rows[low:high]) for low, high in pairwise(cuts)]
+
+    assert table_digest(pa.concat_tables(pieces)) == table_digest(whole)
+
+
+@pytest.fixture(scope="module")
+def few():
+    return load_table("v1.0-small").slice(0, 12)
+
+
+def test_a_digest_does_not_depend_on_metadata_nor_on_plurals(few):
+    assert table_digest(with_plurals(few, config_vocabulary("v1.0-small"))) == table_digest(few)
+    assert table_digest(few.replace_schema_metadata({"made": "today"})) == table_digest(few)
+
+
+def test_a_digest_changes_with_a_cell_the_order_and_a_name(few):
+    cells = few["axis"].to_pylist()
+    cells[3] = None
+    for changed in (
+        few.set_column(few.schema.get_field_index("axis"), "axis", pa.array(cells, pa.string())),
+        few.take([1, 0, *range(2, len(few))]),
+        few.rename_columns({"axis": "axes"}),
+    ):
+        assert table_digest(changed) != table_digest(few)
