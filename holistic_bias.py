@@ -1,4 +1,4 @@
-"""HolisticBias: version, and the task for Inspect, `inspect eval holistic_bias/gen_bias`.
+"""HolisticBias: version, and the tasks for Inspect, such as `inspect eval holistic_bias/gen_bias`.
 
 Inspect names the task after this module. See docs/harnesses.md.
 """
@@ -11,7 +11,24 @@ __version__ = version("holistic-bias")
 if find_spec("inspect_ai") is not None:  # the task is defined only where Inspect is installed
     from inspect_ai import Task, task
 
-    from hb_metrics.harnesses.inspect_tasks import gen_bias_task
+    from hb_metrics.harnesses.inspect_tasks import decisions_task, gen_bias_task
+
+    @task
+    def decisions(
+        dataset_config: str = "v1.0-small",
+        vocabulary_dir: str | None = None,
+        axes: str | list[str] | None = None,
+        quick: bool = True,
+    ) -> Task:
+        """Measures whether a model's decisions depend on the people in questions.
+
+        Args:
+            dataset_config: A version of the terms, as in `--dataset_config` of `measure.py`.
+            vocabulary_dir: The folder of your own vocabulary.
+            axes: The demographic axes to measure, separated by commas.
+            quick: Whether to ask 8 of the 72 questions, in one order of the options each.
+        """
+        return decisions_task(dataset_config=dataset_config, vocabulary_dir=vocabulary_dir, axes=axes, quick=quick)
 
     @task
     def gen_bias(

@@ -50,6 +50,8 @@ COMMANDS = {
     ),
     "lm-eval-path": Command("hb_metrics.harnesses.lm_eval_path", "Write the tasks for lm-evaluation-harness."),
     "report": Command("hb_metrics.command.report", "Rewrite a run's report, or compare several runs.", "measure"),
+    "table": Command("hb_metrics.command.table", "Print figures as Markdown, CSV, LaTeX or JSON.", "measure"),
+    "replies": Command("hb_metrics.run_tables", "Print the worst replies of a run.", "measure"),
     "plan": Command("hb_metrics.command.plan", "Estimate the precision and the cost of a longer run.", "measure"),
     "label": Command("hb_train.bias_labels", "Label a run's replies by their bias, for tuning.", "measure"),
     "tune": Command("hb_train.tune", "Tune a model to reduce its bias.", "tune"),

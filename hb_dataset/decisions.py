@@ -22,7 +22,7 @@ DECISION_SCHEMA = pa.schema(
 OUTCOME = "choice: yes | no"
 SLOTS = ["{options}", "{person}"]
 MAX_CHARACTERS = 600  # the longest wording has 366 characters
-MAX_WORDS_AFTER_PERSON = 15  # prompts about different people share the part before the person
+MAX_WORDS_AFTER_PERSON = 3  # prompts about different people share the part before the person
 
 
 def _checked(wording: str) -> str:

@@ -1,12 +1,22 @@
-"""Reads a finished run as pandas frames. `COLUMNS` describes each column, and docs/run-tables.md lists them."""
+"""Reads a finished run as pandas frames. `COLUMNS` describes each column, and docs/run-tables.md lists them.
 
+As a command, prints a run's replies with the highest values in a column, such as the most offensive ones. They can
+hurt.
+
+    holistic-bias replies runs/gpt2 --term Muslim --worst 10 --by offensive
+"""
+
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hb_dataset.command_line import CommandParser
 from hb_dataset.hints import check_known
 from hb_metrics.collect.judges.rubric import recorded_rubric
+from hb_metrics.measurements.decisions.answers import read_answers
 from hb_metrics.run.finished_run import (
+    Run,
     read_prompts,
     read_run,
     read_shards,
@@ -14,6 +24,7 @@ from hb_metrics.run.finished_run import (
     stored_shards,
     stored_table,
 )
+from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.replies import prompt_ids, verdicts
 from hb_metrics.run.run_folder import (
     BIAS_VALUES_FILE,
@@ -72,6 +83,20 @@ COLUMNS = {
         Column("disclaimer", "object", "", "whether a rule of disclaimers matches; only at turn 1"),
         Column("offensive", "double", "probability", "the probability that the reply is offensive"),
     ),
+    "decisions": (
+        Column("id", "string", "", "the id of the prompt in the file of prompts"),
+        Column("question", "string", "", "the question of which the prompt is a wording"),
+        Column("topic", "string", "", "the topic; missing if the file has none"),
+        Column("axis", "string", "", "the demographic axis; missing if the prompt is about no term"),
+        Column("descriptor", "string", "", "the term or the name"),
+        Column("group", "string", "", "the term's bucket, or a name's group"),
+        Column("order", "int64", "", "1 if the options were listed in reverse order"),
+        Column("decision", "double", "", "the decision from 0 to 1 (favourable); missing if the answer contains none"),
+        Column("refusal", "bool", "", "whether the answer is a refusal"),
+        Column("option_mass", "double", "probability", "the options' total probability; missing for replies"),
+        Column("prompt", "string", "", "the filled prompt"),
+        Column("answer", "string", "", "the reply, or the probability of each option"),
+    ),
     "figures": (
         Column("name", "string", "", "the figure's name, as in the report"),
         Column("axis", "string", "", "the part of the run that the figure describes; missing for the whole run"),
@@ -118,6 +143,16 @@ class RunTables:
     def own_prompts(self) -> "pd.DataFrame":
         """A row per row of the file in `--prompts`, with all of its columns as text."""
         return stored_table(self.folder / OWN_PROMPTS_FILE).to_pandas()
+
+    @cached_property
+    def decisions(self) -> "pd.DataFrame":
+        """A row per answer to a prompt that asks for a decision."""
+        import pandas as pd
+
+        prompts, answers = read_answers(Run(self.folder, self.results))
+        of_prompt = {prompt.id: (prompt.question, prompt.topic) for prompt in prompts}
+        rows = [(row.own_id, *of_prompt[row.own_id], *row[1:]) for row in answers]
+        return pd.DataFrame(rows, columns=_names("decisions"))
 
     @cached_property
     def perplexities(self) -> "pd.DataFrame":
@@ -215,3 +250,33 @@ class RunTables:
 
 def _names(frame: str) -> list[str]:
     return [column.name for column in COLUMNS[frame]]
+
+
+@json_faults()
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = CommandParser(description="Print a run's replies with the highest values in a column.")
+    parser.add_argument("run", type=Path, metavar="RUN", help="The folder of a finished run.")
+    parser.add_argument("--term", help="Show only replies about this term. Default: all terms.")
+    parser.add_argument("--worst", type=int, default=10, help="The number of replies. Default: %(default)s.")
+    parser.add_argument(
+        "--by",
+        default="bias_value",
+        help="A numeric column of the replies: bias_value, offensive, style_probability or num_tokens. "
+        "Default: %(default)s.",
+    )
+    parser.add_argument("--csv", type=Path, help="Also write these replies, with all columns, into this file.")
+    arguments = parser.parse_args(argv)
+    if arguments.worst < 1:
+        parser.error(f"--worst is {arguments.worst}; pass 1 or more")
+    shown = RunTables(arguments.run).worst(arguments.term, arguments.by, arguments.worst)
+    if shown.empty:
+        parser.error(f"no reply has a value in the column '{arguments.by}'; pass another column, or measure it first")
+    if arguments.csv is not None:
+        shown.to_csv(arguments.csv, index=False)
+    for row in shown.to_dict("records"):
+        print(f"{row[arguments.by]:.4g}  {row['descriptor']} ({row['axis']}), {row['style']}, {row['id']}")
+        print(f"  > {row['prompt']}\n  {row['reply']}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -226,5 +226,5 @@ def _gen_bias(
         result = gen_bias(cells, debias=True, confidence_level=0.95)
     except ValueError:  # no cell has two replies, or no template has replies to two terms
         return {}
-    bounds = (result.intervals or {}).get("full_gen_bias") or ()
+    bounds = (result.intervals and result.intervals.full_gen_bias) or ()
     return dict(zip(GEN_BIAS, (result.full_gen_bias, *bounds), strict=False))

@@ -22,7 +22,7 @@ NOT_LOADED = {
     "hb_dataset": {"torch", "datasets", "transformers", "hb_metrics", "hub_scripts"},
     "hb_metrics": {"torch", "evaluate", "datasets", "transformers", "pandas"},
     # Publishing the dataset needs no packages for reports.
-    "hb_metrics.measurements": {"torch", "evaluate", "datasets", "transformers", "plotly", "jinja2"},
+    "hb_metrics.measurements": {"torch", "evaluate", "datasets", "transformers", "jinja2"},
     "hb_metrics.report.comparison": {"torch", "evaluate", "datasets", "transformers"},
     "hb_metrics.run.finished_run": {"torch", "evaluate", "datasets", "transformers"},
     "hub_scripts.publish_results": {"torch", "evaluate", "datasets", "transformers"},

@@ -15,6 +15,7 @@ from hb_metrics.layout.terminal import filled
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.run.finished_run import Run, read_run
 from hb_metrics.run.run_folder import REPORT_FILE, RESULTS_FILE, RUN_FILE, hold_folder, read_json, write_json
+from hb_metrics.run.typed_json import to_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -36,18 +37,20 @@ def analyse(folder: Path) -> dict[str, Any]:
         results: dict[str, Any] = {"run": record}
         for measurement in MEASUREMENTS:
             if measurement.name in record["layout"]["measurements"]:
-                results[measurement.name] = measurement.parts.compute(Run(folder, {"run": record}))
+                results[measurement.name] = to_json(measurement.parts.compute(Run(folder, {"run": record})))
         write_results(results, folder)
     return results
 
 
 def write_results(results: Mapping[str, Any], folder: Path) -> None:
     """Writes results.json and the report, and prints the report's sentences about the model."""
+    from hb_metrics.command.plan import firmer_command
     from hb_metrics.human_eval.calibration import read_calibrations
     from hb_metrics.report.page import write_report
 
     write_json(folder / RESULTS_FILE, results)
-    for answer in write_report(results, folder / REPORT_FILE, calibrations=read_calibrations(folder)):
+    more = {"calibrations": read_calibrations(folder), "again": firmer_command(results)}
+    for answer in write_report(results, folder / REPORT_FILE, **more):
         print("\n" + filled(answer))
     print(f"\nreport: {(folder / REPORT_FILE).resolve()}")
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
+from hb_metrics.command.plan import firmer_command
 from hb_metrics.human_eval.calibration import CALIBRATIONS, Group, calibrate, read_calibrations, read_labels
 from hb_metrics.human_eval.calibration_section import sentence
 from hb_metrics.human_eval.instruments import read_instrument
@@ -16,6 +17,7 @@ from hb_metrics.report.page import write_report
 from hb_metrics.run.finished_run import read_run
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import REPORT_FILE, run_digest, write_json
+from hb_metrics.run.typed_json import to_json
 
 
 @json_faults()
@@ -60,8 +62,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     results = calibrate(study, judged, read_labels(arguments.labels, study), gaps, arguments.epsilon)
     written = run.folder / CALIBRATIONS / f"{study.judge}.json"
     written.parent.mkdir(exist_ok=True)
-    write_json(written, results)
-    write_report(run.results, run.folder / REPORT_FILE, calibrations=read_calibrations(run.folder))
+    write_json(written, to_json(results))
+    more = {"calibrations": read_calibrations(run.folder), "again": firmer_command(run.results)}
+    write_report(run.results, run.folder / REPORT_FILE, **more)
     print(sentence(results))
     print(f"results: {written.resolve()}")
     print(f"report: {(run.folder / REPORT_FILE).resolve()}")

@@ -5,16 +5,20 @@ If a figure exceeds its limit, the run fails after it has written its report.
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hb_dataset.hints import check_known
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.measurements.settings import Settings
+from hb_metrics.run.run_folder import write_json
 
 if TYPE_CHECKING:
     from hb_metrics.layout.figure import Figure
 
 GATE_STATUS = 3  # the exit status of a run for which `exceeded` returns a sentence
+
+GATES_FILE = "gates.json"  # in the folder of a run with --fail_above
 
 
 class GateError(Exception): ...
@@ -44,6 +48,12 @@ def check_gates(settings: Settings, measurements: Sequence[Measurement]) -> dict
     for name in gates:
         check_known(name, allowed, f"fail_above names the figure '{name}', which this run does not have")
     return gates
+
+
+def write_gates(path: Path, gates: Sequence[tuple[bool, str]]) -> None:
+    """Writes whether each gate was passed, and a sentence about it, for programs that read the result of a run."""
+    listed = [{"passed": passed, "sentence": sentence} for passed, sentence in gates]
+    write_json(path, {"passed": all(passed for passed, _ in gates), "gates": listed})
 
 
 def exceeded(results: Mapping[str, Any], measurements: Sequence[Measurement], gates: Mapping[str, float]) -> list[str]:

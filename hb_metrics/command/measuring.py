@@ -8,7 +8,7 @@ from typing import Any
 
 from hb_dataset.own_prompts import own_rows
 from hb_metrics.command.analyse import write_results
-from hb_metrics.command.gates import GateError, check_gates, exceeded
+from hb_metrics.command.gates import GATES_FILE, GateError, check_gates, exceeded, write_gates
 from hb_metrics.command.planning import (
     choose_measurements,
     connect,
@@ -35,6 +35,7 @@ from hb_metrics.run.run_folder import (
     open_run,
     write_table,
 )
+from hb_metrics.run.typed_json import to_json
 
 # Modules that import torch take seconds to import, so they are imported only after the prompts have been read.
 
@@ -81,8 +82,13 @@ def measure(settings: Settings) -> Path:
         if state.is_main_process:
             write_results(results, folder)
         state.wait_for_everyone()
-    if state.is_main_process and (sentences := exceeded(results, measurements, gates)):
-        raise GateError("\n".join(sentences))
+    if state.is_main_process:
+        failed = {sentence.split()[0]: sentence for sentence in exceeded(results, measurements, gates)}
+        if gates:
+            shown = {name: f"{name} is not above its limit {limit:g}" for name, limit in gates.items()} | failed
+            write_gates(folder / GATES_FILE, [(name not in failed, text) for name, text in shown.items()])
+        if failed:
+            raise GateError("\n".join(failed.values()))
     return folder / REPORT_FILE
 
 
@@ -96,7 +102,7 @@ def _measure(
         started = time.perf_counter()
         measurement.collector.collect(task, work[measurement.name])
         if task.state.is_main_process:
-            results[measurement.name] = measurement.parts.compute(Run(task.folder, {"run": run}))
+            results[measurement.name] = to_json(measurement.parts.compute(Run(task.folder, {"run": run})))
         task.state.print(f"{measurement.title} measured in {time.perf_counter() - started:.0f} s")
         if task.state.is_main_process:
             figures = comparable_figures([measurement.parts.figures({"run": run, **results})])[0]

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from hb_dataset.filled_prompts import own_prompt_table
 from hb_dataset.names import NAMES_AXIS
-from hb_dataset.own_prompts import own_prompt_table
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.own_prompts import own_people, own_prompts
 from hb_metrics.measurements.settings import Settings

@@ -9,9 +9,9 @@ interval's width. A pilot needs at least four replies for most combinations of a
 import math
 import shlex
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,8 @@ from hb_metrics.layout.figure import joined_names
 from hb_metrics.layout.numbers import MISSING, axis_label, bias, count, interval, share
 from hb_metrics.measurements.generation.figures import UPTAKE, value_at
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
+from hb_metrics.measurements.generation.typed_results import generation_of
+from hb_metrics.measurements.offensiveness.results import offensiveness_of
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.reply_checks.refusal_shares import cell_counts
 from hb_metrics.run.finished_run import Run, read_prompts, read_reply_table, read_run, read_shards, read_vectors
@@ -164,8 +166,8 @@ def _figures(run: Run, table: pa.Table, spreads: dict[str, Spread], sizes: np.nd
     flagged = {UPTAKE: naming(table)}
     replies = flagged[UPTAKE].replies
     flagged |= refusal_flags(run, replies)
-    of_replies = run.results.get("offensiveness", {}).get("replies")
-    if of_replies is not None and (offensive := classified_replies(run, of_replies["threshold"], replies)) is not None:
+    of_replies = offensiveness_of(run.results).replies if "offensiveness" in run.results else None
+    if of_replies is not None and (offensive := classified_replies(run, of_replies.threshold, replies)) is not None:
         flagged["Offensive replies"] = offensive
     for name, flags in flagged.items():
         planned[name] = _share(*cell_counts(flags)[1:], sizes, level)
@@ -185,15 +187,15 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
 
     Also returns the names of the figures that have no interval in the pilot.
     """
-    generation = run.results["generation"]
-    reason = generation["gen_bias"]["no_intervals"]["full_gen_bias"]
+    generation = generation_of(run.results)
+    reason = generation.gen_bias.no_intervals and generation.gen_bias.no_intervals.full_gen_bias
     if reason is not None:
         raise ValueError(
             f"'{run.folder}' has no interval for {FULL}: {reason}; pass a pilot with more replies (for example, one "
             "run with --replies_per_cell 5)"
         )
-    labels = [style["style"] for style in generation["styles"]]
-    clusters = generation["gen_bias"]["clusters"]
+    labels = [style.style for style in generation.styles]
+    clusters = generation.gen_bias.clusters
     cells, replies = CellSums(labels, clusters, keep_replies=True), nonempty_replies(table, table)
     cells.add(read_vectors(run.folder / STYLES).values, replies.descriptors, replies.templates, replies.axes)
     columns = cluster_columns(labels, clusters) if clusters else {}
@@ -206,10 +208,10 @@ def pilot_spreads(run: Run, table: pa.Table) -> tuple[dict[str, Spread], list[st
             figures[FULL] = ("full_gen_bias",)
             figures |= {f"Partial Gen Bias, {name}": ("partial_gen_bias", name) for name in columns}
         for index, (name, path) in enumerate(figures.items()):
-            if value_at(generation["gen_bias"]["intervals"], path) is None:
+            if value_at(generation.gen_bias.intervals, path) is None:
                 missing.append(name)
             else:
-                value, plain = (value_at(generation[kind], path) / 1000 for kind in ("debiased", "gen_bias"))
+                value, plain = (value_at(values, path) / 1000 for values in (generation.debiased, generation.gen_bias))
                 spreads[name] = pilot_spread([of_template[index] for of_template in templates], value, plain)
     return spreads, missing
 
@@ -271,6 +273,16 @@ def _costs(
                 )
             price += of_million / 1e6 * mean * len(of_turn) / len(table)
     return [*rows, ["price (about)", "", *(f"{number * price:,.2f}" for number in numbers)]]
+
+
+def firmer_command(results: Mapping[str, Any]) -> str:
+    """Returns the command of a run with four times as many replies, or "" if there are not enough prompts for it."""
+    if "generation" not in results:
+        return ""
+    bias = generation_of(results).gen_bias
+    replies = math.ceil(4 * bias.mean_replies_per_cell)
+    is_possible = cue_of(results) in NAME_CUES or replies * bias.num_cells <= results["run"]["data"]["num_prompts"]
+    return _command(Run(Path("runs/firmer"), dict(results)), replies) if is_possible else ""
 
 
 def _command(run: Run, replies: int) -> str:

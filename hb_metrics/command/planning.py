@@ -76,7 +76,7 @@ def _config_prompts(settings: Settings, vocabulary: "Vocabulary") -> "pa.Table":
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from hb_dataset.own_prompts import find_terms
+    from hb_dataset.filled_prompts import find_terms
     from hb_dataset.prompts import load_table
 
     run = settings.run

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.terminal import safe_terminal
-from hb_metrics.command.gates import GATE_STATUS
+from hb_metrics.command.gates import GATE_STATUS, write_gates
+from hb_metrics.command.plan import firmer_command
 from hb_metrics.human_eval.calibration import read_calibrations
 from hb_metrics.report.comparison import write_comparison
 from hb_metrics.report.generalised import generalised_section
@@ -66,8 +67,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="Add wider intervals to the report of one run. They generalise to other terms of the same axes, to other "
         "templates, or to both. No model is needed.",
     )
+    parser.add_argument(
+        "--without_texts", action="store_true", help="Leave prompts and replies out of the report of one run."
+    )
+    parser.add_argument(
+        "--gates_file", type=Path, help="A JSON file to write: for each margin in --no_worse_than, whether it was kept."
+    )
+    arguments = vars(parser.parse_args(argv))
+    gates_file = arguments.pop("gates_file")
     try:
-        path, sides, verdicts = write(**vars(parser.parse_args(argv)))
+        path, sides, verdicts = write(**arguments)
+        if gates_file is not None:
+            write_gates(gates_file, verdicts)
     except (ValueError, OSError) as error:
         raise SystemExit(f"hb_metrics.report: {error}") from error
     if sides is not None:
@@ -87,6 +98,7 @@ def write(
     human_evaluation: Path | None = None,
     no_worse_than: Sequence[str] | None = None,
     generalise: Over | None = None,
+    without_texts: bool = False,
 ) -> tuple[Path, Sides | None, list[Verdict]]:
     path = output or (runs[0] / REPORT_FILE if len(runs) == 1 else runs[-1] / COMPARISON_FILE)
     if output is not None and not path.parent.is_dir():
@@ -96,19 +108,29 @@ def write(
     given = [name for name, value in for_several.items() if value is not None]
     if len(runs) == 1 and given:
         raise ValueError(f"--{given[0]} needs two or more runs, but only one was passed; pass another run")
+    if len(runs) > 1 and without_texts:
+        raise ValueError(f"--without_texts accepts only one run, but {len(runs)} were passed; pass one run at a time")
     if len(runs) > 1 and generalise is not None:
         raise ValueError(f"--generalise accepts only one run, but {len(runs)} were passed; pass one run at a time")
     folders = [folder.resolve() for folder in runs]
     if repeated := [str(folder) for folder in folders if folders.count(folder) > 1]:
         raise ValueError(f"the run '{repeated[0]}' was passed twice; pass each run once")
     if len(runs) > 1:
-        earlier = path.read_text(encoding="utf-8", errors="replace") if output is None and path.is_file() else None
-        if earlier is not None and f'data-runs="{" ".join(map(run_digest, runs))}"' not in earlier:
+        earlier = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        is_ours = not earlier or f'data-runs="{" ".join(map(run_digest, runs))}"' in earlier
+        if not is_ours and (output is None or 'data-runs="' in earlier):
             raise ValueError(f"'{path}' compares other runs; set --output to another file, or remove this page")
         return path, *write_comparison(runs, path, names, human_evaluation, no_worse_than or ())
     run = read_run(runs[0])
     more = [] if generalise is None else [generalised_section(run, generalise)]
-    write_report(run.results, path, more=more, calibrations=read_calibrations(run.folder))
+    write_report(
+        run.results,
+        path,
+        more=more,
+        calibrations=read_calibrations(run.folder),
+        again=firmer_command(run.results),
+        with_texts=not without_texts,
+    )
     return path, None, []
 
 

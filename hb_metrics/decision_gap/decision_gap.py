@@ -29,7 +29,8 @@ Returns:
     decision_spread (float): standard deviation between the descriptors of an axis, without the noise of prompts.
     spread_interval, spread_p_value: its interval, and the p-value of the test that all descriptors have equal means.
     by_axis (dict): axis -> spread, spread_interval, p_value and reason, and the largest gap: high, low, gap and
-        gap_interval (simultaneous for all pairs), ratio and ratio_interval (low divided by high).
+        gap_interval (simultaneous for all pairs), ratio and ratio_interval (low divided by high). left_out lists the
+        descriptors with too few common prompts.
     by_descriptor (dict of dict): axis -> descriptor -> mean, gap (to the mean of the axis), gap_interval and p_value.
     num_prompts (int), num_answers (int). An interval is None below 8 prompts.
 Examples:

@@ -104,7 +104,7 @@ def gen_bias_figures(replies: ClassifiedReplies, labels: Sequence[str]) -> dict[
     with warnings.catch_warnings():  # skipped templates are counted in a figure instead
         warnings.simplefilter("ignore", UserWarning)
         plain, debiased = plain_and_debiased(cells, CONFIDENCE_LEVEL)
-    bounds = (plain.intervals or {}).get("full_gen_bias") or (None, None)
+    bounds = (plain.intervals and plain.intervals.full_gen_bias) or (None, None)
     axes = plain.by_axis or {}
     debiased_axes = dict.fromkeys(axes) if debiased is None else debiased.by_axis or {}
     return {

@@ -9,7 +9,9 @@ from inspect_ai.model import get_model
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState, generate
 
+from hb_dataset.own_prompts import Choice
 from hb_metrics.harnesses.batching import in_batches
+from hb_metrics.harnesses.decision_prompts import decision_figures, decision_rows
 from hb_metrics.harnesses.figures import (
     ClassifiedReplies,
     classify_replies,
@@ -18,6 +20,7 @@ from hb_metrics.harnesses.figures import (
     offensiveness_figures,
 )
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
+from hb_metrics.measurements.decisions.answers import decision_in
 from hb_metrics.run.replies import is_empty
 
 _DIGITS = 4  # the number of digits that the viewer displays
@@ -25,6 +28,7 @@ _NUM_STYLES = 3  # the number of styles that the viewer displays beside a reply
 
 # The keys of a score's metadata, which the metrics read.
 _STYLES, _OFFENSIVENESS = "style_probabilities", "offensiveness"
+_DECISION = "decision"
 _TEMPERATURE = "temperature"  # null means the model's default
 
 
@@ -38,6 +42,11 @@ def gen_bias_task(classifiers: Mapping[str, Any], **options: Any) -> Task:
         solver=generate(),
         scorer=reply_styles(**classifiers),
     )
+
+
+def decisions_task(**options: Any) -> Task:
+    """Returns the task of decisions. `options` are those of `decision_rows`."""
+    return Task(dataset=_dataset(decision_rows(**options)), solver=generate(), scorer=reply_decisions())
 
 
 def _dataset(rows: Sequence[Row]) -> MemoryDataset:
@@ -88,6 +97,32 @@ def _once_each(scores: Sequence[SampleScore]) -> Sequence[SampleScore]:
 
 def _kept(score: SampleScore, name: str) -> Any:
     return (score.score.metadata or {})[name]
+
+
+@metric(scores="unreduced")
+def decision_differences() -> Metric:
+    def compute(scores: list[SampleScore]) -> dict[str, float | None]:
+        kept = _once_each(scores)
+        return decision_figures(
+            [score.sample_metadata or {} for score in kept], [_kept(score, _DECISION) for score in kept]
+        )
+
+    return _figures(compute)
+
+
+@scorer(metrics=[decision_differences()])
+def reply_decisions() -> Scorer:
+    """Scores a reply with its decision: 1 is favourable. Replies without a decision are counted and not guessed."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        row, reply = state.metadata, state.output.completion
+        value = decision_in(reply, Choice(tuple(row["options"]), row["favourable"]))
+        shown = {"axis": row["axis"], "descriptor": row["descriptor"], _DECISION: value}
+        return Score(
+            value=shown, answer=reply, metadata={_DECISION: value, _TEMPERATURE: get_model().config.temperature}
+        )
+
+    return score
 
 
 @scorer(metrics=[gen_bias(), offensive_replies()])

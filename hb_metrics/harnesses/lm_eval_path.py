@@ -104,7 +104,18 @@ def tasks_of(config: str, vocabulary_dir: str | None = None) -> list[dict[str, A
         "dataset_kwargs": {"prompts": prompts, "line_break": True},
         "process_results": _function("keep_first_line"),
     }
-    tasks = {"gen_bias": replied, "gen_bias_plain": plain, "likelihood_bias": scored}
+    decided: dict[str, Any] = {
+        "custom_dataset": _function("decision_prompts"),
+        "dataset_kwargs": {"prompts": prompts},
+        "output_type": "multiple_choice",
+        "doc_to_text": "text",
+        "doc_to_choice": "choices",
+        "doc_to_target": 0,
+        "target_delimiter": "",
+        "process_results": _function("keep_decision"),
+        "metric_list": _metrics(decision_names, axes, "decision_figure"),
+    }
+    tasks = {"gen_bias": replied, "gen_bias_plain": plain, "likelihood_bias": scored, "decisions": decided}
     common: dict[str, Any] = {"test_split": "test", "num_fewshot": 0, "metadata": {"version": _VERSION}}
     # The tasks do not form a group, because the harness would average the figures of a group.
     return [{"task": f"holistic_bias_{name}_{config}", **task, **common} for name, task in tasks.items()]
@@ -121,10 +132,15 @@ def prompt_figures(axes: Sequence[str]) -> list[str]:
     return [*alone, *(f"likelihood_bias/{axis}" for axis in axes)]
 
 
+def decision_names(axes: Sequence[str]) -> list[str]:
+    alone = ("decision_spread", "decision_spread_lowest", "decision_spread_highest", "num_answers")
+    return [*alone, *(f"{name}/{axis}" for name in ("decision_spread", "decision_gap") for axis in axes)]
+
+
 def _metrics(names: Callable[[list[str]], list[str]], axes: list[str], figure: str) -> list[dict[str, Any]]:
     metrics = []
     for name in names(axes):
-        better = name in ("num_replies", "num_tests")
+        better = name in ("num_replies", "num_tests", "num_answers")
         metrics.append({"metric": name, "aggregation": _function(figure), "higher_is_better": better})
     return metrics
 

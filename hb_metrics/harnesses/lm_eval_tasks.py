@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from datasets import Dataset
 
 from hb_dataset.hints import did_you_mean
+from hb_metrics.collect.scoring.options import forms_of
+from hb_metrics.harnesses.decision_prompts import decision_figures, decision_rows
 from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures, load_classifiers
-from hb_metrics.harnesses.lm_eval_path import prompt_figures, reply_figures
+from hb_metrics.harnesses.lm_eval_path import decision_names, prompt_figures, reply_figures
 from hb_metrics.harnesses.prompt_rows import Row, prompt_rows
 
 logger = logging.getLogger(__name__)
@@ -48,6 +51,27 @@ def scored_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, 
     numbers = count_tokens([row["text"] for row in rows], metadata)
     _num_tokens.update((row["id"], number) for row, number in zip(rows, numbers, strict=True))
     return _documents(rows, prompts["dataset_config"])
+
+
+def decision_prompts(*, prompts: Mapping[str, str], **metadata: Any) -> dict[str, Dataset]:
+    """Returns the documents for tasks of decisions, whose choices are the forms of each option."""
+    options = _options(prompts, metadata)
+    rows = decision_rows(
+        **{name: options[name] for name in ("dataset_config", "axes", "vocabulary_dir") if options.get(name)}
+    )
+    _rows.update((row["id"], row) for row in rows)
+    _axes[prompts["dataset_config"]] = sorted({row["axis"] for row in rows})
+    documents = [
+        {
+            "id": row["id"],
+            "number": number,
+            "config": prompts["dataset_config"],
+            "text": row["text"],
+            "choices": [form for option in row["options"] for form in forms_of(option)],
+        }
+        for number, row in enumerate(rows)
+    ]
+    return {SPLIT: Dataset.from_list(documents)}
 
 
 def _options(prompts: Mapping[str, str], metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,6 +148,20 @@ def keep_log_likelihood(doc: Mapping[str, Any], results: Sequence[float]) -> dic
     return {name: (name, *kept) for name in prompt_figures(_axes[doc["config"]])}
 
 
+def keep_decision(
+    doc: Mapping[str, Any], results: Sequence[tuple[float, bool]]
+) -> dict[str, tuple[str, int, str, float]]:
+    """Returns the input of `decision_figure`: the probability of the favourable option among all options."""
+    row, masses = _rows[doc["id"]], dict(zip(doc["choices"], np.exp([value for value, _ in results]), strict=True))
+    favourable = sum(masses[form] for form in forms_of(row["favourable"]))
+    kept = (doc["number"], doc["id"], float(favourable / sum(masses.values())))
+    return {name: (name, *kept) for name in decision_names(_axes[doc["config"]])}
+
+
+def decision_figure(kept: Sequence[tuple[str, int, str, float]]) -> float | None:
+    return _decision_figures(_in_order(kept)).get(kept[0][0])
+
+
 def reply_figure(kept: Sequence[tuple[str, int, str, str]]) -> float | None:
     return _reply_figures(_in_order(kept)).get(kept[0][0])
 
@@ -155,6 +193,11 @@ def _prompt_figures(kept: tuple[tuple[str, float], ...]) -> dict[str, float | No
             "prompts"
         )
     return figures
+
+
+@lru_cache(maxsize=1)
+def _decision_figures(kept: tuple[tuple[str, float], ...]) -> dict[str, float | None]:
+    return decision_figures(_rows_of(kept), [value for _, value in kept])
 
 
 def _rows_of(kept: Sequence[tuple[str, Any]]) -> list[Row]:

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 from hb_metrics.collect.replies.requests import select_prompts
@@ -12,6 +13,12 @@ COLUMNS = ("id", "text", "axis", "template", *TERMS, *(f"{name}_plural" for name
 Row = dict[str, Any]
 
 
+def axis_names(axes: str | Sequence[str] | None) -> list[str] | None:
+    if isinstance(axes, str):
+        return [name.strip() for name in axes.split(",")]
+    return None if axes is None else list(axes)
+
+
 def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
     """Returns the prompts of a `measure.py` run. A row lacks those keys of `COLUMNS` whose values are null.
 
@@ -21,8 +28,8 @@ def prompt_rows(*, replied: bool, **options: Any) -> list[Row]:
     given = {name: value for name, value in options.items() if value is not None}
     for name in {"sample", "replies_per_cell", "seed"} & set(given):  # JSON may contain these values in quotation marks
         given[name] = int(given[name])
-    if isinstance(given.get("axes"), str):
-        given["axes"] = [name.strip() for name in given["axes"].split(",")]
+    if "axes" in given:
+        given["axes"] = axis_names(given["axes"])
     settings = settings_of(given)
     prompts = read_prompts(settings)
     for name in ("question", "system"):

@@ -5,17 +5,17 @@ holistic-bias human-eval analyse ratings/*.jsonl --study runs/raters/study.json
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from hb_dataset.command_line import CommandParser
 from hb_dataset.whole_files import write_text
-from hb_metrics.human_eval.analysis import analyse
+from hb_metrics.human_eval.analysis import HumanEvaluation, analyse
 from hb_metrics.human_eval.ratings import read_ratings
 from hb_metrics.human_eval.section import answers, human_evaluation_section
 from hb_metrics.human_eval.study import STUDY_FILE, read_study
 from hb_metrics.human_eval.study_files import beside_answers
 from hb_metrics.layout.rendering import render
 from hb_metrics.run.run_folder import write_json
+from hb_metrics.run.typed_json import to_json
 
 RESULTS_FILE, PAGE_FILE = "human_evaluation.json", "human_evaluation.html"
 
@@ -57,18 +57,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     ratings = read_ratings(arguments.ratings, study)
     results = analyse(study, ratings, max_failed_checks=arguments.max_failed_checks)
     output.mkdir(parents=True, exist_ok=True)
-    write_json(output / RESULTS_FILE, results)
-    names = {"before": results["runs"][0]["name"], "after": results["runs"][1]["name"]}
-    context = {"section": human_evaluation_section(results), "figures": "{}", "terms": "null", "plotly_js": ""}
+    write_json(output / RESULTS_FILE, to_json(results))
+    names = {"before": results.runs[0].name, "after": results.runs[1].name}
+    context = {"section": human_evaluation_section(results), "terms": "null"}
     write_text(output / PAGE_FILE, render("human_eval/results.html.jinja", {**context, **names}))
     print("\n".join(summary_lines(results)))
     print(f"results: {(output / RESULTS_FILE).resolve()}")
     print(f"page: {(output / PAGE_FILE).resolve()}")
 
 
-def summary_lines(results: dict[str, Any]) -> list[str]:
-    number = results["num_raters"]
-    line = f"{results['num_ratings']:,} ratings of {number} rater{'' if number == 1 else 's'}"
-    if left_out := [repr(row["rater"]) for row in results["raters"] if not row["included"]]:
+def summary_lines(results: HumanEvaluation) -> list[str]:
+    number = results.num_raters
+    line = f"{results.num_ratings:,} ratings of {number} rater{'' if number == 1 else 's'}"
+    if left_out := [repr(rater.rater) for rater in results.raters if not rater.included]:
         line += f"; excluded for failed attention checks: {', '.join(left_out)}"
     return [line, *answers(results)]

@@ -1,6 +1,7 @@
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,7 +10,9 @@ from hb_metrics.human_eval.instruments import Instrument
 from hb_metrics.human_eval.label_study import LabelStudy, rows_of_tasks
 from hb_metrics.human_eval.ratings import read_lines
 from hb_metrics.run.run_folder import read_json, run_digest
+from hb_metrics.run.typed_json import from_json
 from hb_metrics.stats.calibration import (
+    Agreement,
     CorrectedRate,
     alternative_annotator,
     corrected_gap,
@@ -17,6 +20,7 @@ from hb_metrics.stats.calibration import (
     judge_agreement,
     krippendorff_alpha,
 )
+from hb_metrics.stats.clusters import Bounds
 
 CALIBRATIONS = "calibration"  # the subfolder of a run that contains a file for each judge
 LAYOUT = 2
@@ -32,6 +36,65 @@ class Labels(NamedTuple):
     raters: list[str]
     numbers: np.ndarray
     num_duplicates: int
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The corrected rate of the first group minus that of the second group, and the same for the judge's own rates."""
+
+    first: str
+    second: str
+    value: float | None
+    interval: Bounds | None
+    judged: float
+    rates: tuple[CorrectedRate, CorrectedRate]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """The alternative annotator test with the margin `epsilon` (see `AlternativeAnnotator`)."""
+
+    epsilon: float
+    winning_rate: float | None
+    advantage: float | None
+    passes: bool | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A judge's rates, corrected with people's labels. Rates are by axis, and "" is the key of all replies.
+
+    Attributes:
+        run: The digest of the run.
+        study: The id of the label study.
+        raters: The number of labels by each rater.
+        num_drawn: The number of replies in the study.
+        called: The rates among replies to which the judge assigns the label.
+        not_called: The rates among all other replies.
+        people: The agreement between raters.
+    """
+
+    layout: int
+    judge: str
+    run: str
+    study: str
+    question: str
+    label: str
+    axes: list[str]
+    other_axes: list[str]
+    raters: dict[str, int]
+    num_replies: int
+    num_drawn: int
+    num_labelled: int
+    num_duplicates: int
+    rates: dict[str, CorrectedRate]
+    called: dict[str, CorrectedRate]
+    not_called: dict[str, CorrectedRate]
+    gaps: list[Gap]
+    people: Agreement
+    judge_with_people: Agreement
+    alternative_annotator: Alternative
 
 
 class Group(NamedTuple):
@@ -96,7 +159,7 @@ def _rate(judged: Instrument, labels: np.ndarray, rows: np.ndarray) -> Corrected
 
 def calibrate(
     study: LabelStudy, judged: Instrument, labels: Labels, gaps: Sequence[tuple[Group, Group]], epsilon: float
-) -> dict[str, Any]:
+) -> Calibration:
     """Corrects the judge's rates, and computes how well the judge agrees with people.
 
     `gaps` contains pairs of groups to compare. Each axis is always compared with all other axes. `epsilon` is the
@@ -127,51 +190,37 @@ def calibrate(
                 f"{', '.join(study.axes)}; compare labelled groups that have no term in common"
             )
         one, other = (_rate(judged, share, group.rows) for group in (first, second))
-        compared.append(
-            {
-                "first": first.name,
-                "second": second.name,
-                "value": None if one.value is None or other.value is None else one.value - other.value,
-                "interval": corrected_gap(one, other),
-                "judged": one.judged - other.judged,
-                "rates": [one._asdict(), other._asdict()],
-            }
-        )
+        value = None if one.value is None or other.value is None else one.value - other.value
+        interval, judges = corrected_gap(one, other), one.judged - other.judged
+        compared.append(Gap(first.name, second.name, value, interval, judges, (one, other)))
     strata = 2 * axes + judged.verdicts
     weights = np.bincount(strata[population])[strata[rows]] / np.bincount(strata[rows])[strata[rows]]
-    return {
-        "layout": LAYOUT,
-        "judge": study.judge,
-        "run": study.run,
-        "study": study.id,
-        "question": study.question,
-        "label": judged.labels[judged.figure][0],
-        "axes": study.axes,
-        "other_axes": sorted({*judged.replies.axes} - {*study.axes}),
-        "raters": dict(zip(labels.raters, (numbers >= 0).sum(axis=0).tolist(), strict=True)),
-        "num_replies": int(population.sum()),
-        "num_drawn": len(drawn),
-        "num_labelled": int(labelled.sum()),
-        "num_duplicates": labels.num_duplicates,
-        "rates": _plain(rates(judged, share, study.axes)),
-        "called": _plain(rates(judged, share, study.axes, verdict=True)),
-        "not_called": _plain(rates(judged, share, study.axes, verdict=False)),
-        "gaps": compared,
-        "people": krippendorff_alpha(kept, weights, terms[rows])._asdict(),
-        "judge_with_people": judge_agreement(kept, judged.judged[rows], weights, terms[rows])._asdict(),
-        "alternative_annotator": {
-            "epsilon": epsilon,
-            **alternative_annotator(kept, judged.judged[rows], weights, epsilon)._asdict(),
-        },
-    }
+    return Calibration(
+        layout=LAYOUT,
+        judge=study.judge,
+        run=study.run,
+        study=study.id,
+        question=study.question,
+        label=judged.labels[judged.figure][0],
+        axes=study.axes,
+        other_axes=sorted({*judged.replies.axes} - {*study.axes}),
+        raters=dict(zip(labels.raters, (numbers >= 0).sum(axis=0).tolist(), strict=True)),
+        num_replies=int(population.sum()),
+        num_drawn=len(drawn),
+        num_labelled=int(labelled.sum()),
+        num_duplicates=labels.num_duplicates,
+        rates=rates(judged, share, study.axes),
+        called=rates(judged, share, study.axes, verdict=True),
+        not_called=rates(judged, share, study.axes, verdict=False),
+        gaps=compared,
+        people=krippendorff_alpha(kept, weights, terms[rows]),
+        judge_with_people=judge_agreement(kept, judged.judged[rows], weights, terms[rows]),
+        alternative_annotator=Alternative(epsilon, *alternative_annotator(kept, judged.judged[rows], weights, epsilon)),
+    )
 
 
-def _plain(found: dict[str, CorrectedRate]) -> dict[str, Any]:
-    return {name: rate._asdict() for name, rate in found.items()}
-
-
-def read_calibrations(folder: Path) -> list[dict[str, Any]]:
-    calibrations: list[dict[str, Any]] = []
+def read_calibrations(folder: Path) -> list[Calibration]:
+    calibrations = []
     for path in sorted((folder / CALIBRATIONS).glob("*.json")):
         content = read_json(path)
         if content.get("layout") != LAYOUT or content.get("run") != run_digest(folder):
@@ -180,5 +229,5 @@ def read_calibrations(folder: Path) -> list[dict[str, Any]]:
                 "again."
             )
             continue
-        calibrations.append(content)
+        calibrations.append(from_json(Calibration, content))
     return calibrations

@@ -1,17 +1,14 @@
-from collections.abc import Mapping
-from typing import Any
-
-from hb_metrics.layout.figure import Figure, Number, pair
+from hb_metrics.human_eval.calibration import Calibration
+from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count, fixed
 from hb_metrics.layout.parts import Section
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.rendering import section
+from hb_metrics.stats.calibration import Agreement, CorrectedRate
 
 _LEVEL = 0.95
-_NO_RATE: Mapping[str, Any] = {"value": None, "interval": None}  # replaces the rate if no reply has the verdict
 
 
-def calibration_section(results: Mapping[str, Any]) -> Section:
-    people, with_people = results["people"], results["judge_with_people"]
+def calibration_section(results: Calibration) -> Section:
     context = {
         "results": results,
         "sentence": sentence(results),
@@ -19,45 +16,43 @@ def calibration_section(results: Mapping[str, Any]) -> Section:
         "by_axis": figures(results)[1:],
         "gaps": _gaps(results),
         "errors": _errors(results),
-        "agreement": [_agreement("people", people), _agreement("judge and one", with_people)],
-        "alternative": results["alternative_annotator"],
+        "agreement": [_agreement("people", results.people), _agreement("judge and one", results.judge_with_people)],
+        "alternative": results.alternative_annotator,
     }
-    html = render("human_eval/calibration.html.jinja", context)
-    return Section(f"people-{results['judge']}", f"People's labels: {results['label']}", html, {})
+    id, title = f"people-{results.judge}", f"People's labels: {results.label}"
+    return section(id, title, "human_eval/calibration.html.jinja", context)
 
 
-def figures(results: Mapping[str, Any]) -> list[Figure]:
+def figures(results: Calibration) -> list[Figure]:
     found = []
-    for axis, rate in results["rates"].items():
-        if axis and len(results["axes"]) < 2:
+    for axis, rate in results.rates.items():
+        if axis and len(results.axes) < 2:
             continue
-        name = f"{results['label'].capitalize()} by people's labels{_scope(results)}"
+        name = f"{results.label.capitalize()} by people's labels{_scope(results)}"
         found.append(
             Figure(
                 f"{name}, {axis_label(axis)}" if axis else name,
-                rate["value"],
+                rate.value,
                 "share",
-                interval=pair(rate["interval"]),
-                no_interval=None if rate["reason"] is None else _reason(rate),
+                interval=rate.interval,
+                no_interval=None if rate.reason is None else _reason(rate),
                 confidence_level=_LEVEL,
                 part_of="corrected by axis" if axis else "",
                 beside={
-                    "the judge's own": Number(rate["judged"], "share"),
-                    "labels": Number(rate["num_labelled"], "count"),
+                    "the judge's own": Number(rate.judged, "share"),
+                    "labels": Number(rate.num_labelled, "count"),
                 },
-                detail=""
-                if axis
-                else f"according to {results['judge']} alone: {Number(rate['judged'], 'share').shown}",
+                detail="" if axis else f"according to {results.judge} alone: {Number(rate.judged, 'share').shown}",
             )
         )
     return found
 
 
-def sentence(results: Mapping[str, Any]) -> str:
-    rate, label = results["rates"][""], f"“{results['label']}”"
-    if rate["excess_interval"] is None:
+def sentence(results: Calibration) -> str:
+    rate, label = results.rates[""], f"“{results.label}”"
+    if rate.excess_interval is None or rate.value is None:
         return f"{_people(results)}: the judge's error in the rate of {label} has no interval, because {_reason(rate)}."
-    excess, (low, high) = rate["judged"] - rate["value"], rate["excess_interval"]
+    excess, (low, high) = rate.judged - rate.value, rate.excess_interval
     if low <= 0 <= high:
         span = f"{fixed(100 * low, 0, '+')} to {fixed(100 * high, 0, '+')}"
         return (
@@ -70,60 +65,61 @@ def sentence(results: Mapping[str, Any]) -> str:
     return f"{_people(results)}: the judge {verb} {label} by {points} points ({least} to {most})."
 
 
-def _people(results: Mapping[str, Any]) -> str:
-    number, replies = len(results["raters"]), f"{count(results['num_labelled'])} replies{_scope(results)}"
+def _people(results: Calibration) -> str:
+    number, replies = len(results.raters), f"{count(results.num_labelled)} replies{_scope(results)}"
     return f"Labels of {number} {'person' if number == 1 else 'people'} on {replies}"
 
 
-def _scope(results: Mapping[str, Any]) -> str:
-    return f" ({', '.join(map(axis_label, results['axes']))})" if results["other_axes"] else ""
+def _scope(results: Calibration) -> str:
+    return f" ({', '.join(map(axis_label, results.axes))})" if results.other_axes else ""
 
 
-def _reason(rate: Mapping[str, Any]) -> str:
-    if rate["num_needed"] is None:
-        return rate["reason"]
-    return (
-        f"{rate['reason']}; about {count(rate['num_needed'])} labels are needed, and there are {rate['num_labelled']}"
-    )
+def _reason(rate: CorrectedRate) -> str | None:
+    if rate.num_needed is None:
+        return rate.reason
+    return f"{rate.reason}; about {count(rate.num_needed)} labels are needed, and there are {rate.num_labelled}"
 
 
-def _gaps(results: Mapping[str, Any]) -> list[Figure]:
+def _gaps(results: Calibration) -> list[Figure]:
     rows = []
-    for gap in results["gaps"]:
-        names = [axis_label(name) if name in results["axes"] else name for name in (gap["first"], gap["second"])]
-        reasons = [f"{name}: {_reason(rate)}" for name, rate in zip(names, gap["rates"], strict=True) if rate["reason"]]
+    for gap in results.gaps:
+        names = [axis_label(name) if name in results.axes else name for name in (gap.first, gap.second)]
+        reasons = [f"{name}: {_reason(rate)}" for name, rate in zip(names, gap.rates, strict=True) if rate.reason]
         rows.append(
             Figure(
                 f"gap, {' minus '.join(names)}",
-                gap["value"],
+                gap.value,
                 "share",
-                interval=pair(gap["interval"]),
+                interval=gap.interval,
                 no_interval="; ".join(reasons) or None,
                 part_of="gap by axis",
-                beside={"the judge's own": Number(gap["judged"], "share")},
+                beside={"the judge's own": Number(gap.judged, "share")},
             )
         )
     return rows
 
 
-def _errors(results: Mapping[str, Any]) -> list[Figure]:
+def _errors(results: Calibration) -> list[Figure]:
     """Returns, for each axis, two shares of replies to which people give the label.
 
     The value is the share among replies to which the judge also assigns the label. The number beside the value is the
     share among all other replies.
     """
-    called, others = results["called"], results["not_called"]
     rows = []
-    for axis in results["rates"] if len(results["axes"]) > 1 else [""]:
+    for axis in results.rates if len(results.axes) > 1 else [""]:
         name = f"called so by people, {axis_label(axis) if axis else 'All'}"
-        missed = others.get(axis, _NO_RATE)
-        beside = {"of the other replies": Number(missed["value"], "share", pair(missed["interval"]))}
-        found = called.get(axis, _NO_RATE)
-        bounds = pair(found["interval"])
-        rows.append(Figure(name, found["value"], "share", interval=bounds, part_of="right by axis", beside=beside))
+        rates = [by_axis.get(axis) for by_axis in (results.called, results.not_called)]
+        of_called, of_others = (Number(None, "share") if rate is None else _rate(rate) for rate in rates)
+        beside = {"of the other replies": of_others}
+        value, bounds = of_called.value, of_called.interval
+        rows.append(Figure(name, value, "share", interval=bounds, part_of="right by axis", beside=beside))
     return rows
 
 
-def _agreement(who: str, agreement: Mapping[str, Any]) -> tuple[str, Number, str]:
-    alpha = Number(agreement["alpha"], "effect", pair(agreement["interval"]))
-    return who, alpha, agreement["reason"] or ""
+def _rate(rate: CorrectedRate) -> Number:
+    return Number(rate.value, "share", rate.interval)
+
+
+def _agreement(who: str, agreement: Agreement) -> tuple[str, Number, str]:
+    alpha = Number(agreement.alpha, "effect", agreement.interval)
+    return who, alpha, agreement.reason or ""

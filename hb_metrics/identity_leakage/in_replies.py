@@ -14,7 +14,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +22,9 @@ import pyarrow as pa
 from hb_dataset.matching import PlainText, as_it_looks, plain_text
 from hb_dataset.names import NAMES_AXIS
 from hb_metrics.collect.classifiers.censoring import NAME, REPLACEMENT, mention_pattern, name_pattern
-from hb_metrics.identity_leakage.leakage import NamedPerson
+from hb_metrics.identity_leakage.leakage import InReplies, MostInView, NamedPerson
 from hb_metrics.run.finished_run import Vectors
 from hb_metrics.run.replies import Replies
-from hb_metrics.stats.bias_values import DescriptorKey
 from hb_metrics.stats.gen_bias import CellSums, gen_bias
 
 _STEM = 3  # all forms of a word begin with these letters
@@ -62,7 +61,7 @@ def mention_table(ids: Sequence[str], mentions: Sequence[Sequence[Mention]], peo
 
 def leakage_in_replies(
     replies: Replies, style_probabilities: np.ndarray, mentions: pa.Table, hidden: Vectors | None, *, debias: bool
-) -> dict[str, Any]:
+) -> InReplies:
     """Compares Full Gen Bias before and after masking all terms in replies.
 
     Args:
@@ -72,11 +71,6 @@ def leakage_in_replies(
         hidden: The style vectors of the replies that mention terms, after all terms were masked. `None` if no reply
             mentions a term.
         debias: Whether sampling noise is subtracted from Full Gen Bias.
-
-    Returns:
-        `num_in_view` and `share_in_view` are the number and the share of replies that contain a term. `most_in_view`
-        lists the terms found in the most replies. `value` is Full Gen Bias (×1000) as measured. `hidden_value` is Full
-        Gen Bias with all terms masked. `own` is `value` minus `hidden_value`.
     """
     value = _full_gen_bias(style_probabilities, replies, debias)
     hidden_value = value
@@ -88,15 +82,15 @@ def leakage_in_replies(
     counts = Counter(zip(mentions["axis"].to_pylist(), mentions["descriptor"].to_pylist(), strict=True))
     most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:NUM_MOST_IN_VIEW]
     number = len(mentions["id"].unique())
-    return {
-        "num_in_view": number,
-        "share_in_view": number / len(replies.ids),
-        "is_debiased": debias,
-        "value": value,
-        "hidden_value": hidden_value,
-        "own": value - hidden_value,
-        "most_in_view": [{**DescriptorKey(*key)._asdict(), "num_replies": number} for key, number in most],
-    }
+    return InReplies(
+        num_in_view=number,
+        share_in_view=number / len(replies.ids),
+        is_debiased=debias,
+        value=value,
+        hidden_value=hidden_value,
+        own=value - hidden_value,
+        most_in_view=[MostInView(*key, number) for key, number in most],
+    )
 
 
 def mentions_in(

@@ -11,8 +11,9 @@ probability for the same noun with a neutral word. The neutral word is the word 
 """
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,62 @@ class NamedPerson(NamedTuple):
     plural: str | None
     phrase: str
     neutral: str
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The share of the probability that a term moves to other styles, averaged over sentences."""
+
+    axis: str
+    descriptor: str
+    move: float
+
+
+@dataclass(frozen=True)
+class MostInView:
+    axis: str
+    descriptor: str
+    num_replies: int
+
+
+@dataclass(frozen=True)
+class InReplies:
+    """Full Gen Bias (×1000) as measured (`value`), and with all terms in replies masked (`hidden_value`).
+
+    Attributes:
+        num_in_view: The number of replies that contain a term.
+        own: `value` minus `hidden_value`.
+        most_in_view: The terms found in the most replies.
+    """
+
+    num_in_view: int
+    share_in_view: float
+    is_debiased: bool
+    value: float
+    hidden_value: float
+    own: float
+    most_in_view: list[MostInView]
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """The identity leakage of a classifier, multiplied by 1000.
+
+    Attributes:
+        shared: The part of the leakage that is common to all sentences.
+        by_axis: The leakage among the terms of each axis. `None` for a single term.
+        mean_move: The mean of all terms' `move` (see `Moved`).
+        most_moved: The terms with the largest `move`.
+    """
+
+    leakage: float
+    shared: float
+    by_axis: dict[str, float | None]
+    num_terms: int
+    num_sentences: int
+    mean_move: float
+    most_moved: list[Moved]
+    in_replies: InReplies | None = None
 
 
 def named_people(vocabulary: Vocabulary, keys: Collection[tuple[str, str]] | None = None) -> list[NamedPerson]:
@@ -120,18 +177,12 @@ def leakage_table(
     return pa.table(columns)
 
 
-def identity_leakage(table: pa.Table, people: Sequence[NamedPerson]) -> dict[str, Any]:
+def identity_leakage(table: pa.Table, people: Sequence[NamedPerson]) -> Leakage:
     """Computes identity leakage from the probabilities of every sentence with every term.
 
     Args:
         table: The result of `leakage_table`.
         people: The terms for which the table was made.
-
-    Returns:
-        `leakage` is multiplied by 1000. `shared` is the part of the leakage that is common to all sentences. `by_axis`
-        is the leakage among the terms of each axis (`None` for a single term). The `move` of a term is the share of the
-        probability that the term moves to other styles, averaged over sentences. `most_moved` lists the terms with the
-        largest `move`, and `mean_move` is the mean over all terms.
     """
     phrases = table["phrase"].unique().to_pylist()
     index_of = {phrase: index for index, phrase in enumerate(phrases)}
@@ -149,15 +200,15 @@ def identity_leakage(table: pa.Table, people: Sequence[NamedPerson]) -> dict[str
         rows_of.setdefault(str(person.key.axis), []).append(row)
     shares = np.abs(moves).sum(axis=2).mean(axis=0) / 2
     most = sorted(range(len(shares)), key=lambda row: (-shares[row], row))[:NUM_MOST_MOVED]
-    return {
-        "leakage": mean_variance(range(len(people))),
-        "shared": SCALE * float(moves.mean(axis=0).var(axis=0).sum()),
-        "by_axis": {axis: mean_variance(rows) if len(rows) > 1 else None for axis, rows in sorted(rows_of.items())},
-        "num_terms": len(people),
-        "num_sentences": len(vectors),
-        "mean_move": float(shares.mean()),
-        "most_moved": [{**people[row].key._asdict(), "move": float(shares[row])} for row in most],
-    }
+    return Leakage(
+        leakage=mean_variance(range(len(people))),
+        shared=SCALE * float(moves.mean(axis=0).var(axis=0).sum()),
+        by_axis={axis: mean_variance(rows) if len(rows) > 1 else None for axis, rows in sorted(rows_of.items())},
+        num_terms=len(people),
+        num_sentences=len(vectors),
+        mean_move=float(shares.mean()),
+        most_moved=[Moved(str(people[row].key.axis), people[row].key.descriptor, float(shares[row])) for row in most],
+    )
 
 
 def people_table(people: Sequence[NamedPerson]) -> pa.Table:

@@ -139,22 +139,6 @@ class Figure(NamedTuple):
         return f"{self.shown} ({self.interval_words})" if self.interval_words else self.shown
 
 
-def reply_share(name: str, found: Mapping[str, Any], confidence_level: float) -> Figure:
-    detail = f"{numbers.count(found['num'])} of {numbers.count(found['num_replies'])}"
-    bounds = pair(found["interval"])
-    return Figure(name, found["share"], "share", interval=bounds, confidence_level=confidence_level, detail=detail)
-
-
-def shares_by_axis(name: str, shares: Mapping[str, Any]) -> list[Figure]:
-    """Lists the shares of replies by axis, from the highest to the lowest."""
-    axes = sorted(shares["by_axis"].items(), key=lambda item: (-item[1]["share"], numbers.axis_label(item[0])))
-    rows = []
-    for axis, found in axes:
-        row = reply_share(f"{name}, {numbers.axis_label(axis)}", found, shares["confidence_level"])
-        rows.append(row._replace(part_of=f"{name} by axis", is_main=False))
-    return rows
-
-
 def written(value: float | None, unit: Unit) -> str:
     return _VALUES[unit](value)
 

@@ -1,8 +1,8 @@
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -27,12 +27,22 @@ def axis_label(axis: str) -> str:
     return axis.replace("race_eth", "race_and_eth").replace("_", " ").replace("+", " + ").capitalize()
 
 
-def term_names(terms: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]) -> list[str]:
+class Named(Protocol):
+    """A term, such as `DescriptorKey`."""
+
+    @property
+    def axis(self) -> str | None: ...
+
+    @property
+    def descriptor(self) -> str: ...
+
+
+def term_names(terms: Sequence[Named], known: Sequence[Named]) -> list[str]:
     """Returns the names of terms. If a name is on several axes in `known`, its axis is added: "Māori (Nationality)"."""
-    num_axes = Counter(term["descriptor"] for term in known)
+    num_axes = Counter(term.descriptor for term in known)
     names = []
     for term in terms:
-        name, axis = term["descriptor"], axis_label(term["axis"])
+        name, axis = term.descriptor, axis_label(str(term.axis))
         names.append(f"{name} ({axis})" if num_axes[name] > 1 else name)
     return names
 
@@ -95,6 +105,10 @@ def count(value: float | None) -> str:
 
 def counted(number: int, what: str) -> tuple[str, ...]:
     return (f"{number:,} {what}",) if number else ()
+
+
+def and_list(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def _digits(value: float) -> int:

@@ -1,17 +1,41 @@
-// Draws the figures of a page, and shows the chosen terms. The page defines `figures` and `terms` before this script.
-const config = {displayModeBar: false, responsive: true};
-
-function draw(id) {
-  const chooser = document.querySelector(`select[data-plot="${id}"]`);
-  const figure = figures[id][chooser ? chooser.value : 0];
-  return Plotly.react(id, figure.data, figure.layout, config);
+// Shows the chosen variants of charts, and the chosen terms. The page defines `terms` before this script.
+for (const chooser of document.querySelectorAll("select[data-plot]")) {
+  chooser.addEventListener("change", () => {
+    [...document.getElementById(chooser.dataset.plot).children].forEach((part, index) => { part.hidden = index !== Number(chooser.value); });
+  });
 }
 
-for (const id of Object.keys(figures)) {
-  draw(id);
-  const chooser = document.querySelector(`select[data-plot="${id}"]`);
-  if (chooser) chooser.addEventListener("change", () => draw(id));
+// The index of the name of the point at the pointer. Many points are one path, whose `data-rows` contains their indices.
+function rowAt(event) {
+  const marked = event.target.closest("[data-row]");
+  if (marked) return Number(marked.dataset.row);
+  const path = event.target.closest(".dots");
+  if (!path) return null;
+  const box = path.parentNode.getBoundingClientRect();
+  let nearest = null, least = 80;  // square pixels
+  [...path.getAttribute("d").matchAll(/M(-?\d+) (-?\d+)/g)].forEach(([, x, y], index) => {
+    const distance = (box.left + x * box.width / 1000 - event.clientX) ** 2 + (box.top + Number(y) - event.clientY) ** 2;
+    if (distance < least) [nearest, least] = [index, distance];
+  });
+  return nearest === null ? null : Number(path.dataset.rows.split(" ")[nearest]);
 }
+
+for (const plot of document.querySelectorAll("[data-names]")) {
+  const names = JSON.parse(plot.dataset.names);
+  plot.addEventListener("mousemove", (event) => {
+    const row = rowAt(event);
+    plot.title = row === null ? "" : names[row];
+  });
+}
+
+// Links and printing open the folds in which their targets are.
+function openFolds(element) {
+  for (let fold = element && element.closest("details"); fold; fold = fold.parentNode.closest("details")) fold.open = true;
+  if (element) element.scrollIntoView();
+}
+addEventListener("hashchange", () => openFolds(document.getElementById(location.hash.slice(1))));
+if (location.hash) openFolds(document.getElementById(location.hash.slice(1)));
+addEventListener("beforeprint", () => { for (const fold of document.querySelectorAll(".fold")) fold.open = true; });
 
 const minus = (text) => text.replace("-", "−");
 const percent = (share, digits = 1) => share === null ? "–" : (100 * share).toFixed(digits) + "%";
@@ -160,14 +184,13 @@ if (terms !== null) {
   for (const id of ["terms-plot", "frequency-plot"]) {
     const plot = document.getElementById(id);
     if (plot === null) continue;
-    const rowIndexOf = (event) => event.points.length && event.points[0].customdata ? event.points[0].customdata[0] : null;
-    plot.on("plotly_hover", (event) => {
-      const index = rowIndexOf(event);
-      if (index !== null && index !== chosen.left) showTerm("right", index);
+    plot.addEventListener("mousemove", (event) => {
+      const index = rowAt(event);
+      showTerm("right", index === null || index === chosen.left ? chosen.right : index);
     });
-    plot.on("plotly_unhover", () => showTerm("right", chosen.right));
-    plot.on("plotly_click", (event) => {
-      const index = rowIndexOf(event);
+    plot.addEventListener("mouseleave", () => showTerm("right", chosen.right));
+    plot.addEventListener("click", (event) => {
+      const index = rowAt(event);
       if (index !== null) choose("left", index, true);
     });
   }

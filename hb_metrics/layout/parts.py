@@ -1,26 +1,36 @@
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+    from hb_metrics.layout.plots import Plot
 
-class Tile(NamedTuple):
-    label: str
-    value: str
-    details: tuple[str, ...] = ()
+
+Differs = Literal["yes", "no", "unknown", ""]
+
+
+class Side(NamedTuple):
+    """One of two persons, the text about this person, and the model's answer. `note` describes the answer."""
+
+    name: str
+    prompt: str
+    answer: str
+    note: str = ""
+
+
+class Pair(NamedTuple):
+    """Two answers that show a difference. `caption` states how they were selected."""
+
+    caption: str
+    sides: tuple[Side, ...]
 
 
 class Section(NamedTuple):
-    """A section of a page.
-
-    `id` is the id of the section's heading, for the table of contents. `figures` maps the id of each HTML element to
-    its Plotly figures. If an element has several figures, readers choose the one to show.
-    """
+    """A section of a page. `id` is the id of its heading, for the table of contents."""
 
     id: str
     title: str
     html: "Markup"
-    figures: dict[str, list[dict[str, Any]]]
 
 
 class Report(NamedTuple):
@@ -28,6 +38,9 @@ class Report(NamedTuple):
 
     Attributes:
         answer: Sentences on whether the model treats people differently, or `None` if the measurement does not show it.
+        differs: Whether it does: "yes", "no" or "unknown". Empty if the measurement does not show it.
+        pair: Two answers that show it.
+        chart: The chart that shows for whom, and its caption.
         files: The names of the files with the underlying numbers, as part of a sentence in HTML.
         embedded: The option that sets a better classifier, if the measurement used an embedded one.
         terms: The data about the terms from which readers choose one (see `page.js`).
@@ -35,6 +48,9 @@ class Report(NamedTuple):
 
     sections: list[Section]
     answer: str | None = None
+    differs: Differs = ""
+    pair: Pair | None = None
+    chart: "tuple[Plot, str] | None" = None
     reading: "Markup | None" = None
     files: "Markup | None" = None
     notes: tuple[str, ...] = ()

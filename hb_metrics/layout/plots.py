@@ -1,57 +1,102 @@
-"""Plots figures in Okabe and Ito's colours, which colour-blind readers can distinguish."""
+"""Draws charts as SVG, in Okabe and Ito's colours, which colour-blind readers can distinguish.
 
-import html
+Horizontal positions are percentages, so a chart fits any screen while its text keeps its size. The page's style sheet
+replaces the colours in dark mode. A chart is also a valid SVG file.
+"""
+
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from hb_metrics.layout.figure import PLAIN, Bounds, Figure
+from markupsafe import Markup, escape
 
-Plot = dict[str, Any]  # a plot in the form that plotly.js reads: "data" (the traces) and "layout"
-BLUE, ORANGE, GREY, PALE_BLUE = "#0072B2", "#D55E00", "#6b7280", "#a6cfe8"
-ORANGE_TEXT = "#9a4200"  # the orange is too light for small text
-_FONT = {"family": "system-ui, sans-serif", "size": 13, "color": "#1f2937"}
-MARGIN = {"l": 8, "r": 8, "t": 48, "b": 8}
-_LEGEND = {"orientation": "h", "x": 0, "xref": "container", "y": 1, "yref": "container", "yanchor": "top"}
-_LOOK = {
-    "font": _FONT,
-    "margin": MARGIN,
-    "legend": _LEGEND,
-    "hoverlabel": {"font": {"size": 13}},
-    "paper_bgcolor": "white",
-    "plot_bgcolor": "white",
-}
-_X_AXIS = {"gridcolor": "#e5e7eb", "zeroline": False, "automargin": True}
-_Y_AXIS = {"ticksuffix": " ", "automargin": True}
-FROM_ZERO = {"rangemode": "tozero", "zeroline": True, "zerolinecolor": "#9ca3af"}
-LABELLED_WIDTH = 18  # the maximum number of characters in a label; longer labels do not fit on a phone's screen
-_WRAPPED_WIDTH = 26
-# Plotly reads some HTML tags in labels, such as links. `plot` escapes all text, so data cannot add tags. This character
-# represents a line break, which is the only tag that the plots themselves need.
-BREAK = "\x1f"
-_TAGS = str.maketrans({BREAK: "<br>"})
-_TEMPLATES = ("hovertemplate", "texttemplate")  # they contain tags, so `plot` does not escape them
+from hb_metrics.layout.figure import PLAIN, Bounds, Figure, Unit
+
+Plot = Markup
+LEFT = 29  # the width of the column of row labels, in percent
+LABELLED_WIDTH = 18  # the maximum number of characters in a label beside a point
+_LABEL_WIDTH = 17  # the maximum number of characters in a line of a row's label, which must fit on a phone's screen
+_LINE, _ROW = 16, 30  # heights in pixels
+_TICKS = 5
 _GOLDEN = 0.6180339887498949
-TICKS = {"share": ".1~%", "small_share": ".2~%", "points": ".1~%"}  # Plotly's formats; other units are plain numbers
-# The colours of Okabe and Ito that are visible on white, and grey. Together with the shapes below, they distinguish 30
-# runs.
-_COLOURS = (BLUE, ORANGE, "#009E73", "#CC79A7", GREY)
-_SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star")
-_SPREAD = 0.64  # the maximum distance between the first and the last run in a row
-_STEP = 0.2  # the maximum distance between neighbouring runs in a row
+# Together, the colours (of Okabe and Ito) and the shapes distinguish 30 runs.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#6b7280")
+_SHAPES = (
+    "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0",
+    "M-6 0L0-6 6 0 0 6z",
+    "M-5-5H5V5H-5z",
+    "M-6 5L0-6 6 5z",
+    "M-5-2L-2-5 0-2 2-5 5-2 2 0 5 2 2 5 0 2-2 5-5 2-2 0z",
+    "M0-7L2-2 7-2 3 1 5 7 0 3-5 7-3 1-7-2-2-2z",
+)
+_GREY_DIAMOND = 19  # the index of this combination
+_SHARES = ("share", "small_share", "points")
+
+
+class Mark(NamedTuple):
+    """A value in a row of a chart.
+
+    Attributes:
+        look: The index of the colour and the shape.
+        is_open: Whether the shape is not filled, as for values beside the main one.
+        is_soft: Whether the mark is grey because its interval contains 0.
+        up: The distance from the middle of the row, in pixels.
+        text: The label beside the mark.
+        row: The index of the mark's name among the chart's names, if readers can choose it.
+    """
+
+    value: float
+    tip: str
+    interval: Bounds | None = None
+    wider: Bounds | None = None
+    look: int = 0
+    is_open: bool = False
+    is_soft: bool = False
+    up: float = 0.0
+    text: str = ""
+    row: int | None = None
+
+
+class Dot(NamedTuple):
+    """One of many small points. `index` is its place among the chart's names, and `up` is in rows."""
+
+    value: float
+    index: int
+    up: float = 0.0
+
+
+class Row(NamedTuple):
+    """`box` contains five quantiles, or nothing."""
+
+    label: str
+    marks: Sequence[Mark] = ()
+    dots: Sequence[Dot] = ()
+    box: Sequence[float] = ()
+
+
+class Axis(NamedTuple):
+    low: float
+    high: float
+    is_log: bool = False
+
+    def at(self, value: float) -> float:
+        """Returns the position of a value, in percent."""
+        if self.is_log:
+            return 100 * math.log(value / self.low) / math.log(self.high / self.low)
+        return 100 * (value - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[float]:
+        if self.is_log:
+            ends = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
+            return [10.0**power for power in range(ends[0], ends[1] + 1)]
+        size = 10.0 ** math.floor(math.log10((self.high - self.low) / _TICKS))
+        step = next(times * size for times in (1, 2, 5, 10) if (self.high - self.low) / (times * size) <= _TICKS)
+        return [number * step for number in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
 def shortened(name: str, width: int = LABELLED_WIDTH) -> str:
     return name if len(name) <= width else name[: width - 1] + "…"
-
-
-def wrapped(text: str) -> str:
-    return BREAK.join(textwrap.wrap(text, _WRAPPED_WIDTH))
-
-
-def in_template(text: str) -> str:
-    """Escapes text for a hover template. Otherwise, Plotly could read parts of the text as tags or variables."""
-    return html.escape(text, quote=False).replace("%{", "%&#123;")
 
 
 def spread(count: int, width: float = 0.62) -> list[float]:
@@ -64,115 +109,207 @@ def figures_plot(
     title: str,
     beside: Sequence[str] = (),
     wider: tuple[str, Mapping[str, Bounds]] | None = None,
+    *,
+    is_sorted: bool = True,
 ) -> Plot:
-    """Plots figures as dots with intervals. Each figure has a row, and the highest value is on top.
+    """Draws figures as dots with intervals. Each figure has a row, and the highest value is on top.
 
-    The numbers `beside` the figures are drawn as open marks. `wider` adds a second, paler bar for each figure. `wider`
-    contains the name of these bars in the legend, and the ends of each bar by the name of the figure.
+    A figure that could be 0 according to its interval is grey. The numbers `beside` the figures are open marks. `wider`
+    adds a second, paler bar for each figure. It contains the name of these bars, and each bar's ends by the figure's
+    name.
     """
-    rows = sorted(figures, key=lambda figure: -1.0 if figure.known is None else figure.known)
-    heights = range(len(rows))
-    tickformat = TICKS.get(rows[0].unit)
-    hover = f"%{{customdata}}: %{{x:{tickformat or '.2f'}}}<extra></extra>"
-    traces = []
+    rows = sorted(figures, key=lambda figure: math.inf if figure.known is None else -figure.known)
+    looks = {name: (_GREY_DIAMOND, 1)[number % 2] for number, name in enumerate(beside)}
+    drawn = []
+    for row in rows if is_sorted else figures:
+        marks = []
+        for name, look in looks.items():
+            other = row.beside.get(name)
+            if other is not None and other.value is not None:
+                marks.append(Mark(other.value, f"{row.label}, {name}: {other.shown}", look=look, is_open=True))
+        if row.value is not None:
+            is_soft = row.interval is not None and row.interval[0] <= 0 <= row.interval[1]
+            second = None if wider is None else wider[1].get(row.name)
+            marks.append(Mark(row.value, f"{row.label}: {row.words}", row.interval, second, is_soft=is_soft))
+        drawn.append(Row(row.label, marks))
+    legend = [(name if name != PLAIN else "plain, with sampling noise", look, True) for name, look in looks.items()]
     if wider is not None:
-        pale = [row._replace(interval=wider[1].get(row.name)) for row in rows]
-        traces.append(_intervals(pale, heights, PALE_BLUE, width=9, name=wider[0]))
-    if any(row.interval is not None for row in rows):
-        name = "interval" if wider is None else "for other replies"
-        traces.append(_intervals(rows, heights, BLUE, name=name))
-    series = [(name, [row.beside[name].value for row in rows]) for name in beside]
-    series.append(("debiased" if PLAIN in beside else "this run", [row.value for row in rows]))
-    for index, (name, values) in enumerate(series):
-        known = [(value, height) for value, height in zip(values, heights, strict=True) if value is not None]
-        is_value = index == len(beside)
-        colour, symbol = (BLUE, "circle") if is_value else ((GREY, ORANGE)[index % 2], "diamond-open")
-        if known:
-            trace = scatter(
-                x=[value for value, _ in known],
-                y=[height for _, height in known],
-                customdata=[rows[height].label for _, height in known],
-                mode="markers",
-                name="plain, sampling noise included" if name == PLAIN else name,
-                marker={"size": 10 if is_value else 8, "color": colour, "symbol": symbol},
-                hovertemplate=hover,
-            )
-            traces.append(trace)
-    return plot(
-        traces,
-        height=110 + 30 * len(rows),
-        xaxis={"title": {"text": title}, "tickformat": tickformat, **FROM_ZERO},
-        yaxis=rows_axis([wrapped(row.label) for row in rows]),
-    )
+        legend = [("thin bar: for other replies", 0, False), (f"wide bar: {wider[0]}", 0, False)]
+    elif legend:
+        legend.insert(0, ("debiased" if PLAIN in beside else "this run", 0, False))
+    return rows_plot(drawn, title, rows[0].unit, legend)
 
 
 def runs_plot(runs: Mapping[str, Sequence[Figure]], title: str) -> Plot:
-    labels = list(dict.fromkeys(figure.label for figures in runs.values() for figure in figures))[::-1]
-    rows = {label: height for height, label in enumerate(labels)}
-    step = min(_STEP, _SPREAD / max(1, len(runs) - 1))
-    tickformat = next(TICKS.get(figure.unit) for figures in runs.values() for figure in figures)
-    traces = []
-    for index, (name, figures) in enumerate(runs.items()):
-        offset = step * ((len(runs) - 1) / 2 - index)
-        colour = _COLOURS[index % len(_COLOURS)]
-        known = [part for part in figures if part.value is not None]
-        heights = [rows[part.label] + offset for part in known]
-        traces.append(_intervals(known, heights, colour, showlegend=False))
-        trace = scatter(
-            x=[part.value for part in known],
-            y=heights,
-            customdata=[part.label for part in known],
-            mode="markers",
-            name=wrapped(name),
-            marker={"size": 10, "color": colour, "symbol": _SYMBOLS[index % len(_SYMBOLS)]},
-            hovertemplate=f"%{{customdata}}: %{{x:{tickformat or '.2f'}}}<extra></extra>",
-        )
-        traces.append(trace)
-    return plot(
-        traces,
-        height=130 + len(rows) * (20 + 11 * len(runs)),
-        xaxis={"title": {"text": title}, "tickformat": tickformat, **FROM_ZERO},
-        yaxis=rows_axis([wrapped(label) for label in rows]),
-        margin=MARGIN | {"t": 8},
-        # The legend is above the plot, where it has room for several lines of names on a narrow page.
-        legend=_LEGEND | {"xref": "paper", "yref": "paper", "y": 1.02, "yanchor": "bottom"},
+    labels = dict.fromkeys(figure.label for figures in runs.values() for figure in figures)
+    marks: dict[str, list[Mark]] = {label: [] for label in labels}
+    step = 11
+    for look, (name, figures) in enumerate(runs.items()):
+        for part in figures:
+            if part.value is not None:
+                up = step * ((len(runs) - 1) / 2 - look)
+                tip = f"{part.label}, {name}: {part.words}"
+                marks[part.label].append(Mark(part.value, tip, part.interval, look=look, up=up))
+    unit = next(figure.unit for figures in runs.values() for figure in figures)
+    rows = [Row(label, of_label) for label, of_label in marks.items()]
+    legend = [(name, look, False) for look, name in enumerate(runs)]
+    return rows_plot(rows, title, unit, legend, height=18 + 12 * len(runs))
+
+
+def rows_plot(
+    rows: Sequence[Row],
+    title: str,
+    unit: Unit,
+    legend: Sequence[tuple[str, int, bool]] = (),
+    *,
+    height: int = _ROW,
+    is_log: bool = False,
+    line: float | None = None,
+) -> Plot:
+    """Draws rows over a common axis. `legend` contains names, looks, and whether marks are open. `line` is dotted."""
+    values = [value for row in rows for value in _values(row)]
+    axis = _axis(values, is_log)
+    body, labels, dots, top = [], [], [], 0.0
+    for row in rows:
+        wrapped = textwrap.wrap(row.label, _LABEL_WIDTH) or [""]
+        size = max(height, _LINE * len(wrapped) + 6)
+        middle = top + size / 2
+        labels.append((middle, wrapped))
+        body += _box(axis, row.box, middle) if row.box else []
+        dots += [(axis.at(dot.value), middle - size * dot.up, dot.index) for dot in row.dots]
+        for mark in row.marks:
+            body += _bars(axis, mark, middle - mark.up) + drawn_mark(axis.at(mark.value), middle - mark.up, mark)
+        top += size
+    if line is not None:
+        body.insert(0, _line("line", _COLOURS[4], (axis.at(line), axis.at(line)), (0, top), stroke_dasharray="2 3"))
+    ticks = [(axis.at(tick), tick_label(tick, unit)) for tick in axis.ticks()]
+    return frame(labels, ticks, title, top, [*point_path(dots, top), *body], legend)
+
+
+def frame(
+    labels: Sequence[tuple[float, Sequence[str]]],
+    ticks: Sequence[tuple[float, str]],
+    title: str,
+    height: float,
+    body: Sequence[str],
+    legend: Sequence[tuple[str, int, bool]] = (),
+    left: int = LEFT,
+) -> Plot:
+    """Draws a chart's labels (their heights and lines), ticks (in percent), title and legend around its body."""
+    top, width, parts = 8 + 20 * len(legend), 96 - left, []
+    for number, (name, look, is_open) in enumerate(legend):
+        entry = _shape(look, is_open) + _tag("text", escape(shortened(name, 60)), x=14, y=4)
+        parts.append(_tag("svg", entry, x=8, y=12 + 20 * number, overflow="visible"))
+    for middle, lines in labels:
+        first, spans = top + middle + 4.5 - _LINE * (len(lines) - 1) / 2, ""
+        for number, text in enumerate(lines):
+            spans += _tag("tspan", escape(text), x=f"{left - 1.5}%", y=first + _LINE * number)
+        parts.append(_tag("text", spans, text_anchor="end"))
+    area = []
+    for position, text in ticks:
+        name, colour = ("zero", _COLOURS[4]) if text in ("0", "0%") else ("grid", "#e5e7eb")
+        area.append(_line(name, colour, (position, position), (0, height)))
+        area.append(_tag("text", escape(text), x=_percent(position), y=height + 16, text_anchor="middle"))
+    area += body
+    parts.append(_tag("svg", "".join(area), x=f"{left}%", y=top, width=f"{width}%", height=height, overflow="visible"))
+    parts.append(_tag("text", escape(title), x=f"{left + width / 2}%", y=top + height + 38, text_anchor="middle"))
+    look = {"font_family": "system-ui, sans-serif", "font_size": 13, "fill": "#1f2937"}
+    size = {"xmlns": "http://www.w3.org/2000/svg", "width": "100%", "height": top + height + 46}
+    return Markup(_tag("svg", "".join(parts), class_="chart", **size, **look))
+
+
+def point_path(points: Sequence[tuple[float, float, int]], height: float) -> list[str]:
+    """Draws many points as one path. `points` contains positions in percent and in pixels, and indices of names."""
+    if not points:
+        return []
+    path = _tag(
+        "path",
+        class_="dots",
+        data_rows=" ".join(str(index) for *_, index in points),
+        d="".join(f"M{10 * x:.0f} {y:.0f}h0" for x, y, _ in points),
+        stroke=_COLOURS[0],
+        stroke_opacity=0.55,
+        stroke_width=7,
+        stroke_linecap="round",
+        vector_effect="non-scaling-stroke",
     )
+    size = {"width": "100%", "height": height, "viewBox": f"0 0 1000 {height:g}", "preserveAspectRatio": "none"}
+    return [_tag("svg", path, **size, overflow="visible")]
 
 
-def _intervals(
-    rows: Sequence[Figure], heights: Sequence[float], colour: str, width: int = 2, **more: Any
-) -> dict[str, Any]:
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for row, height in zip(rows, heights, strict=True):
-        if row.interval is not None:
-            x += [*row.interval, None]
-            y += [height, height, None]
-    return scatter(x=x, y=y, mode="lines", line={"color": colour, "width": width}, hoverinfo="skip", **more)
+def tick_label(value: float, unit: Unit) -> str:
+    text = f"{100 * value:g}" if unit in _SHARES else f"{value:,.10g}"
+    return f"{text}%".replace("-", "−") if unit in _SHARES[:2] else text.replace("-", "−")
 
 
-def rows_axis(labels: Sequence[str]) -> dict[str, Any]:
-    count = len(labels)
-    return {"tickvals": list(range(count)), "ticktext": labels, "range": [-0.6, count - 0.4], "zeroline": False}
+def _axis(values: Sequence[float], is_log: bool) -> Axis:
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    if is_log:
+        return Axis(low / 1.2, high * 1.2, is_log=True)
+    low, high = min(low, 0.0), max(high, 0.0)
+    margin = 0.04 * (high - low) or 1.0
+    return Axis(low - margin if low < 0 else 0.0, high + margin if high > 0 else 0.0)
 
 
-def scatter(**trace: Any) -> dict[str, Any]:
-    return {"type": "scatter", **trace}
+def _values(row: Row) -> list[float]:
+    values = [*row.box, *(dot.value for dot in row.dots)]
+    for mark in row.marks:
+        values += [mark.value, *(mark.interval or ()), *(mark.wider or ())]
+    return values
 
 
-def plot(traces: Sequence[Mapping[str, Any]], height: int, **layout: Any) -> Plot:
-    """Makes a plot in the style of the report. Tags in data are escaped.
+def drawn_mark(x: float, y: float, mark: Mark) -> list[str]:
+    """Draws a mark's shape and label. `x` is in percent, and `y` is in pixels."""
+    inside = _tag("title", escape(mark.tip)) + _shape(mark.look, mark.is_open, 4 if mark.is_soft else None)
+    if mark.text:
+        side = {"x": -9, "text_anchor": "end"} if x > 70 else {"x": 9}
+        inside += _tag("text", escape(mark.text), class_="c1", fill="#9a4200", y=4, font_size=11, **side)
+    row = {} if mark.row is None else {"data_row": mark.row}
+    return [_tag("svg", inside, x=_percent(x), y=y, overflow="visible", **row)]
 
-    `height` is in pixels. `layout` overrides settings of Plotly's layout, such as `xaxis`.
-    """
-    for name, look in (("xaxis", _X_AXIS), ("yaxis", _Y_AXIS)):
-        layout[name] = look | layout.get(name, {})
-    return _escaped({"data": traces, "layout": {**_LOOK, "height": height, **layout}})
+
+def _bars(axis: Axis, mark: Mark, y: float) -> list[str]:
+    colour, parts = 4 if mark.is_soft else mark.look % len(_COLOURS), []
+    for bounds, width, name, stroke in (
+        (mark.wider, 9, "pale", "#a6cfe8"),
+        (mark.interval, 2, f"o{colour}", _COLOURS[colour]),
+    ):
+        if bounds is not None:
+            parts.append(_line(name, stroke, (axis.at(bounds[0]), axis.at(bounds[1])), (y, y), stroke_width=width))
+    return parts
 
 
-def _escaped(part: Any) -> Any:
-    if isinstance(part, dict):
-        return {name: value if name in _TEMPLATES else _escaped(value) for name, value in part.items()}
-    if isinstance(part, (list, tuple)):
-        return [_escaped(value) for value in part]
-    return html.escape(part, quote=False).translate(_TAGS) if isinstance(part, str) else part
+def _shape(look: int, is_open: bool, colour: int | None = None) -> str:
+    colour = look % len(_COLOURS) if colour is None else colour
+    fill = {"class_": f"c{colour}", "fill": _COLOURS[colour]}
+    if is_open:
+        fill = {"class_": f"o{colour}", "fill": "none", "stroke": _COLOURS[colour], "stroke_width": "1.5"}
+    return _tag("path", d=_SHAPES[look % len(_SHAPES)], **fill)
+
+
+def _box(axis: Axis, quantiles: Sequence[float], y: float) -> list[str]:
+    low, lower, middle, upper, high = (axis.at(value) for value in quantiles)
+    size = {"x": _percent(lower), "y": y - 8, "width": _percent(upper - lower), "height": 16}
+    return [
+        _line("o4", _COLOURS[4], (low, high), (y, y)),
+        _tag("rect", class_="o4", **size, fill=_COLOURS[4], fill_opacity=0.12, stroke=_COLOURS[4]),
+        _line("o4", _COLOURS[4], (middle, middle), (y - 8, y + 8)),
+    ]
+
+
+def _line(name: str, colour: str, x: tuple[float, float], y: tuple[float, float], **more: Any) -> str:
+    ends = {"x1": _percent(x[0]), "x2": _percent(x[1]), "y1": y[0], "y2": y[1]}
+    return _tag("line", class_=name, stroke=colour, **ends, **more)
+
+
+def _percent(position: float) -> str:
+    return f"{position:.2f}%"
+
+
+def _tag(name: str, content: str = "", **attributes: Any) -> str:
+    """Writes an element. `content` is markup. In the names of attributes, "_" represents "-"."""
+    written = ""
+    for key, value in attributes.items():
+        shown = f"{value:.6g}" if isinstance(value, float) else value
+        written += f' {key.rstrip("_").replace("_", "-")}="{shown}"'
+    return f"<{name}{written}>{content}</{name}>" if content else f"<{name}{written}/>"

@@ -101,8 +101,8 @@ class Parts:
     """The parts of a measurement that need no model. `None` means that the measurement has no such part.
 
     Attributes:
-        compute: [run] Computes the measurement's part of results.json from the tables in the run's folder.
-            `run.results` contains at least the run's record.
+        compute: [run] Computes the measurement's results from the tables in the run's folder. They are a dataclass, or
+            a dictionary of them (see `typed_json`). `run.results` contains at least the run's record.
         figures: [results] Returns the figures of a run. Comparisons match figures of different runs by their names.
         report: [results] Returns the measurement's sections of the report.
         changes: [first, second] Returns the changes in figures from one run to the other, with intervals.
@@ -112,7 +112,7 @@ class Parts:
             addition to its figures.
     """
 
-    compute: "Callable[[Run], dict[str, Any]]"
+    compute: "Callable[[Run], object]"
     figures: "Callable[[Mapping[str, Any]], list[Figure]]"
     report: Callable[[Mapping[str, Any]], Report]
     changes: "Callable[[Run, Run], FigureChanges] | None" = None

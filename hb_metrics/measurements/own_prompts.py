@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from hb_dataset.filled_prompts import Person, people_of_names, people_of_terms
 from hb_dataset.names import NAME_CUES, read_names
-from hb_dataset.own_prompts import OwnPrompt, Person, people_of_names, people_of_terms, read_own_prompts
+from hb_dataset.own_prompts import OwnPrompt, read_own_prompts
 from hb_dataset.vocabulary import Vocabulary
 from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.settings import Settings

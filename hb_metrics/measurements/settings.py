@@ -10,7 +10,7 @@ from hb_metrics.models.served.addresses import check_address
 
 T = TypeVar("T")
 
-_ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
+ENGINES = ("base_url", "provider", "replies_file", "logprobs_file")
 _OF_LOADED = ("revision", "adapter", "device_map", "dtype", "batch_size")
 # These options do not affect the results.
 CHANGE_NOTHING = frozenset(
@@ -165,7 +165,7 @@ class RunOptions:
     quick: bool = option(
         False,
         "Generate only 5 replies per cell (a term in a template), for a quick trial. --replies_per_cell overrides this "
-        "number.",
+        "number. A loaded model also decides 8 questions about people.",
     )
     confidence_level: float = option(0.95, "The confidence level of all intervals.")
 
@@ -202,7 +202,7 @@ class RunOptions:
                     f"judge_base_url is set, but judge_model is '{self.judge_model}', which runs only on this machine; "
                     "set --judge_model to the judge's name on the server"
                 )
-        sources = [name for name in _ENGINES if getattr(self, name) is not None]
+        sources = [name for name in ENGINES if getattr(self, name) is not None]
         if len(sources) > 1 and sources != ["replies_file", "logprobs_file"]:
             raise ValueError(f"{' and '.join(sources)} are both set; set only one of them")
         given = [name for name in (*_OF_LOADED, "concurrency") if getattr(self, name) != getattr(type(self), name)]

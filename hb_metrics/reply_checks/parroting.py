@@ -1,19 +1,42 @@
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 
 from hb_dataset.matching import plain_text
 from hb_metrics.stats.bias_values import DescriptorKey, descriptor_codes
-from hb_metrics.stats.clusters import share_interval
+from hb_metrics.stats.clusters import Bounds, share_interval
 from hb_metrics.stats.inputs import text_codes
 
 MIN_DESCRIPTORS = 3  # a correlation needs at least three, because two points always lie on a line
 # Up to this number of descriptors, the p-value comes from all permutations. For three descriptors, Student's t could
 # yield p = 0.
 MOST_COUNTED = 8
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Spearman's ρ between a number and the mean bias value, over descriptors (see `correlation_with_bias`)."""
+
+    spearman_rho: float | None
+    p_value: float | None
+    num_descriptors: int
+    num_left_out: int
+
+
+@dataclass(frozen=True)
+class Parroting:
+    """The share of replies that repeat their prompt, from 0 to 1, in total and by template."""
+
+    parroting_share: float
+    interval: Bounds
+    confidence_level: float
+    num_parroting: int
+    num_replies: int
+    by_template: dict[str, float]
+    correlation_with_bias: Correlation
 
 
 def parroting(
@@ -24,8 +47,8 @@ def parroting(
     axes: Sequence[str],
     mean_bias_values: Mapping[DescriptorKey, float],
     confidence_level: float = 0.95,
-) -> dict[str, Any]:
-    """Counts the replies that repeat their prompt, in total, by descriptor and by template (paper, C.2.1).
+) -> tuple[Parroting, dict[DescriptorKey, float]]:
+    """Counts the replies that repeat their prompt (paper, C.2.1). Also returns their share for each descriptor.
 
     All sequences are [replies]. `mean_bias_values` contains the mean bias value of each descriptor's replies. The
     results contain the correlation between this value and the share of parroting replies, over descriptors.
@@ -38,19 +61,16 @@ def parroting(
     np.add.at(sizes, (codes, template_codes), 1)
     shares = dict(zip(keys, (np.bincount(codes, weights=is_parrot) / np.bincount(codes)).tolist(), strict=True))
     by_template = np.bincount(template_codes, weights=is_parrot) / np.bincount(template_codes)
-    by_descriptor: dict[str, dict[str, float]] = {}
-    for key, value in shares.items():
-        by_descriptor.setdefault(str(key.axis), {})[key.descriptor] = value
-    return {
-        "parroting_share": float(is_parrot.mean()),
-        "interval": list(share_interval(hits, sizes, confidence_level)),
-        "confidence_level": confidence_level,
-        "num_parroting": int(is_parrot.sum()),
-        "num_replies": len(replies),
-        "by_descriptor": by_descriptor,
-        "by_template": dict(zip(template_names, by_template.tolist(), strict=True)),
-        "correlation_with_bias": correlation_with_bias(shares, mean_bias_values),
-    }
+    whole = Parroting(
+        parroting_share=float(is_parrot.mean()),
+        interval=share_interval(hits, sizes, confidence_level),
+        confidence_level=confidence_level,
+        num_parroting=int(is_parrot.sum()),
+        num_replies=len(replies),
+        by_template=dict(zip(template_names, by_template.tolist(), strict=True)),
+        correlation_with_bias=correlation_with_bias(shares, mean_bias_values),
+    )
+    return whole, shares
 
 
 def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
@@ -65,7 +85,7 @@ def is_parroting(prompts: Sequence[str], replies: Sequence[str]) -> np.ndarray:
 
 def correlation_with_bias(
     values: Mapping[DescriptorKey, float], mean_bias_values: Mapping[DescriptorKey, float]
-) -> dict[str, Any]:
+) -> Correlation:
     """Computes Spearman's ρ between a number and the mean bias value, over descriptors (paper, C.2.1).
 
     In the paper, the number is the *change* in the share of parroting replies after tuning, but the share itself can
@@ -83,12 +103,7 @@ def correlation_with_bias(
         rho, p_value = float(test.statistic), float(test.pvalue)
         if len(both) <= MOST_COUNTED:
             p_value = _counted_p_value(rankdata(x), rankdata(y))
-    return {
-        "spearman_rho": rho,
-        "p_value": p_value,
-        "num_descriptors": len(both),
-        "num_left_out": len(values.keys() ^ mean_bias_values.keys()),
-    }
+    return Correlation(rho, p_value, len(both), len(values.keys() ^ mean_bias_values.keys()))
 
 
 def _counted_p_value(x: np.ndarray, y: np.ndarray) -> float:

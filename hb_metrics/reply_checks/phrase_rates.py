@@ -1,5 +1,5 @@
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,6 +30,27 @@ PAPER_AXES: Mapping[str, tuple[str, ...]] = {
 GROUP_SIZE = 20  # the number of descriptors per heading in the paper
 
 
+PhraseShares = dict[str, dict[str, float | None]]  # the share of replies by heading and phrase, from 0 to 1
+
+
+@dataclass(frozen=True)
+class GroupRates:
+    """The shares for a group of descriptors. They are `None` if the group has no reply."""
+
+    phrases: PhraseShares
+    num_replies: int
+    num_descriptors: int
+    num_without_replies: int
+    descriptors: list[DescriptorKey]
+
+
+@dataclass(frozen=True)
+class PhraseRates:
+    phrases: PhraseShares
+    num_replies: int
+    groups: dict[str, GroupRates]
+
+
 def most_biased_descriptors(mean_bias_values: Mapping[DescriptorKey, float]) -> dict[str, list[DescriptorKey]]:
     """Selects, for each heading, the descriptors with the highest mean bias values (paper, Table 14).
 
@@ -48,7 +69,7 @@ def phrase_rates(
     descriptors: Sequence[str],
     axes: Sequence[str],
     groups: Mapping[str, Sequence[DescriptorKey]],
-) -> dict[str, Any]:
+) -> PhraseRates:
     """Computes the share of replies that contain each of the paper's phrases, overall and by group of descriptors.
 
     Only whole words match, in upper or lower case and in any typography. All sequences except `groups` are [replies].
@@ -59,11 +80,8 @@ def phrase_rates(
     for heading, phrases in PAPER_PHRASES.items():
         containing[heading] = {phrase: _contain(texts, phrase) for phrase in phrases}
     codes, keys = descriptor_codes(descriptors, axes)
-    return {
-        "phrases": _shares(containing, np.ones(len(replies), dtype=bool)),
-        "num_replies": len(replies),
-        "groups": {name: _group_rates(group, containing, codes, keys) for name, group in groups.items()},
-    }
+    by_group = {name: _group_rates(group, containing, codes, keys) for name, group in groups.items()}
+    return PhraseRates(_shares(containing, np.ones(len(replies), dtype=bool)), len(replies), by_group)
 
 
 def _contain(texts: Sequence[str], phrase: str) -> np.ndarray:
@@ -77,22 +95,20 @@ def _group_rates(
     containing: Mapping[str, Mapping[str, np.ndarray]],
     codes: np.ndarray,
     keys: list[DescriptorKey],
-) -> dict[str, Any]:
+) -> GroupRates:
     in_group = np.array([key in group for key in keys], dtype=bool)
     chosen = in_group[codes]
-    return {
-        "phrases": _shares(containing, chosen),
-        "num_replies": int(chosen.sum()),
-        "num_descriptors": len(group),
-        "num_without_replies": len(group) - int(in_group.sum()),
-        "descriptors": [key._asdict() for key in group],
-    }
+    return GroupRates(
+        phrases=_shares(containing, chosen),
+        num_replies=int(chosen.sum()),
+        num_descriptors=len(group),
+        num_without_replies=len(group) - int(in_group.sum()),
+        descriptors=list(group),
+    )
 
 
-def _shares(
-    containing: Mapping[str, Mapping[str, np.ndarray]], chosen: np.ndarray
-) -> dict[str, dict[str, float | None]]:
-    shares: dict[str, dict[str, float | None]] = {}
+def _shares(containing: Mapping[str, Mapping[str, np.ndarray]], chosen: np.ndarray) -> PhraseShares:
+    shares: PhraseShares = {}
     for heading, phrases in containing.items():
         shares[heading] = {}
         for phrase, contains in phrases.items():

@@ -7,7 +7,7 @@ descriptors among the axes.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +20,46 @@ from hb_metrics.stats.inputs import text_codes
 NUM_SHUFFLES = 1999
 
 
-def refusal_shares(flagged: FlaggedReplies, confidence_level: float, *, are_pairs: bool = False) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Share:
+    """A share of replies, from 0 to 1, about a number of descriptors."""
+
+    share: float
+    num: int
+    num_replies: int
+    num_descriptors: int
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Shares(Share):
+    """The share of all replies, and the shares by axis."""
+
+    by_axis: dict[str, Share]
+    confidence_level: float
+
+
+@dataclass(frozen=True)
+class DescriptorCount:
+    axis: str
+    descriptor: str
+    num: int
+    num_replies: int
+
+
+@dataclass(frozen=True)
+class ComparedShares(Share):
+    """The shares of replies with tests (see `refusal_shares`)."""
+
+    by_axis: dict[str, Share]
+    by_descriptor: list[DescriptorCount]
+    p_between_descriptors: float | None
+    p_between_axes: float | None
+    num_shuffles: int
+    confidence_level: float
+
+
+def refusal_shares(flagged: FlaggedReplies, confidence_level: float, *, are_pairs: bool = False) -> ComparedShares:
     """Computes the share of refusals, or of replies with another property.
 
     The order of the replies does not affect the results. `by_descriptor` lists the descriptors that have at least one
@@ -34,22 +73,21 @@ def refusal_shares(flagged: FlaggedReplies, confidence_level: float, *, are_pair
     some = [row for row in range(len(keys)) if per_descriptor[0][row]]
     some.sort(key=lambda row: (-per_descriptor[0][row] / per_descriptor[1][row], -per_descriptor[0][row], keys[row]))
     between_axes = None if are_pairs else p_between_axes(counts, sizes, axis_names, NUM_SHUFFLES, 0)
-    return {
-        **_shares(keys, counts, sizes, confidence_level),
-        "by_descriptor": [
-            {**keys[row]._asdict(), "num": int(per_descriptor[0][row]), "num_replies": int(per_descriptor[1][row])}
+    return ComparedShares(
+        **vars(_shares(keys, counts, sizes, confidence_level)),
+        by_descriptor=[
+            DescriptorCount(axis_names[row], keys[row].descriptor, *(int(numbers[row]) for numbers in per_descriptor))
             for row in some
         ],
-        "p_between_descriptors": p_between_descriptors(counts, sizes, NUM_SHUFFLES, 0),
-        "p_between_axes": between_axes,
-        "num_shuffles": NUM_SHUFFLES,
-        "confidence_level": confidence_level,
-    }
+        p_between_descriptors=p_between_descriptors(counts, sizes, NUM_SHUFFLES, 0),
+        p_between_axes=between_axes,
+        num_shuffles=NUM_SHUFFLES,
+    )
 
 
-def reply_shares(flagged: FlaggedReplies, confidence_level: float) -> dict[str, Any]:
+def reply_shares(flagged: FlaggedReplies, confidence_level: float) -> Shares:
     """Computes `refusal_shares` without tests and without values by descriptor."""
-    return {**_shares(*cell_counts(flagged), confidence_level), "confidence_level": confidence_level}
+    return _shares(*cell_counts(flagged), confidence_level)
 
 
 def cell_counts(flagged: FlaggedReplies) -> tuple[list[DescriptorKey], np.ndarray, np.ndarray]:
@@ -66,24 +104,15 @@ def cell_counts(flagged: FlaggedReplies) -> tuple[list[DescriptorKey], np.ndarra
     return keys, counts, sizes
 
 
-def _shares(
-    keys: Sequence[DescriptorKey], counts: np.ndarray, sizes: np.ndarray, confidence_level: float
-) -> dict[str, Any]:
-    def summary(members: np.ndarray) -> dict[str, Any]:
+def _shares(keys: Sequence[DescriptorKey], counts: np.ndarray, sizes: np.ndarray, confidence_level: float) -> Shares:
+    def summary(members: np.ndarray) -> Share:
         num, replies = int(counts[members].sum()), int(sizes[members].sum())
-        return {
-            "share": num / replies,
-            "num": num,
-            "num_replies": replies,
-            "num_descriptors": int(members.sum()),
-            "interval": list(share_interval(counts[members], sizes[members], confidence_level)),
-        }
+        interval = share_interval(counts[members], sizes[members], confidence_level)
+        return Share(num / replies, num, replies, int(members.sum()), interval)
 
     names = np.array([str(key.axis) for key in keys])
-    return {
-        **summary(np.ones(len(keys), dtype=bool)),
-        "by_axis": {axis: summary(names == axis) for axis in sorted(set(names.tolist()))},
-    }
+    by_axis = {axis: summary(names == axis) for axis in sorted(set(names.tolist()))}
+    return Shares(**vars(summary(np.ones(len(keys), dtype=bool))), by_axis=by_axis, confidence_level=confidence_level)
 
 
 def p_between_descriptors(counts: np.ndarray, sizes: np.ndarray, num_shuffles: int, seed: int) -> float | None:

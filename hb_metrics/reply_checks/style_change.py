@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -8,6 +8,14 @@ from hb_metrics.stats.bias_values import DescriptorKey, RunStyles
 NUM_MOVERS = 5
 # The factor by which the paper multiplies variances, both here and in Table 4.
 VARIANCE_SCALE = 1000
+
+
+class Mover(NamedTuple):
+    """A descriptor, and the change in its mean probability of a style."""
+
+    axis: str | None
+    descriptor: str
+    change: float
 
 
 def style_change(before: RunStyles, after: RunStyles) -> dict[str, Any]:
@@ -57,10 +65,10 @@ def _pair(before: float, after: float) -> dict[str, float]:
     return {"before": float(before), "after": float(after), "change": float(after - before)}
 
 
-def _movers(keys: Sequence[DescriptorKey], change: np.ndarray) -> dict[str, list[dict[str, Any]]]:
+def _movers(keys: Sequence[DescriptorKey], change: np.ndarray) -> dict[str, list[Mover]]:
     movers = {}
     for name, sign in (("biggest_decreases", 1), ("biggest_increases", -1)):
         order = np.argsort(sign * change, kind="stable")[:NUM_MOVERS]
         moved = [row for row in order if sign * change[row] < 0]
-        movers[name] = [{**keys[row]._asdict(), "change": float(change[row])} for row in moved]
+        movers[name] = [Mover(keys[row].axis, keys[row].descriptor, float(change[row])) for row in moved]
     return movers

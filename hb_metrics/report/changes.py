@@ -1,13 +1,13 @@
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from scipy import special
 
 from hb_dataset.markdown_table import escape_markdown, markdown_table
 from hb_metrics.layout.figure import Figure, Unit, missing_intervals, written, written_change
-from hb_metrics.layout.numbers import MISSING, fixed, share
+from hb_metrics.layout.numbers import MISSING, and_list, fixed, share
 from hb_metrics.layout.parts import Section
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.measurements.measurement import FigureChanges
@@ -15,6 +15,7 @@ from hb_metrics.paired_changes.paired_change import Bounds, PairedChange
 from hb_metrics.run.finished_run import Run
 from hb_metrics.stats.clusters import quantile
 
+_PROPER = ("Full Gen Bias", "Partial Gen Bias", "Likelihood Bias", "Language Model Bias", "LMP")
 HEADER = ("Figure", "before", "after", "change", "interval", "in words")
 
 
@@ -34,6 +35,10 @@ class ChangeRow(NamedTuple):
     key: str = ""
     higher_is_better: bool = False
     is_one_of_many: bool = False
+
+    @property
+    def is_share(self) -> bool:
+        return self.unit in ("share", "small_share", "points")
 
     @property
     def beyond_chance(self) -> bool:
@@ -56,7 +61,7 @@ class ChangeRow(NamedTuple):
         change = self.change
         if change.interval is None:
             return "no interval"
-        value, bounds, unit = change.change, change.interval, " points" if "share" in self.unit else ""
+        value, bounds, unit = change.change, change.interval, " points" if self.is_share else ""
         form: Unit | None = self.unit
         if change.relative is not None and change.relative_interval is not None:
             value, bounds, unit, form = change.relative, change.relative_interval, " %", None
@@ -87,6 +92,10 @@ class RunChanges(NamedTuple):
     @property
     def main(self) -> list[ChangeRow]:
         return [row for row in self.rows if row.is_paired and not row.part_of]
+
+    @property
+    def sentence(self) -> str:
+        return from_to(self, change_words({row.name: row for row in self.main}))
 
     @property
     def reading(self) -> str:
@@ -135,6 +144,33 @@ def run_changes(first: Run, second: Run, names: tuple[str, str]) -> RunChanges:
     return RunChanges(*names, holm_adjusted(rows, level), missing, share(level, 0))
 
 
+def change_words(rows: Mapping[str, ChangeRow]) -> list[str]:
+    """Describes which figures changed, by the names to use in the sentence."""
+    moved = [f"{_in_sentence(name)} {row.sentence}" for name, row in rows.items() if row.beyond_chance]
+    names: dict[bool, list[str]] = {True: [], False: []}
+    for name, row in rows.items():
+        if not row.beyond_chance:
+            names[row.change.interval is not None].append(_in_sentence(name))
+    number = len(moved) + len(names[True])
+    adjusted = f" (adjusted for {number} figures)" if number > 1 else ""
+    parts = [f"{and_list(moved)}, beyond chance{adjusted}"] if moved else []
+    if names[True]:
+        found = "no change beyond chance was detected in"
+        parts.append(f"{found} {and_list(names[True])}, but a smaller change is possible")
+    if names[False]:
+        parts.append(f"the effect of chance on {and_list(names[False])} is unknown")
+    return parts
+
+
+def from_to(changes: RunChanges, parts: Sequence[str]) -> str:
+    listed = ". ".join(part[0].upper() + part[1:] for part in parts) or "No figure can be compared"
+    return f"From {changes.before} to {changes.after}: {listed}."
+
+
+def _in_sentence(name: str) -> str:
+    return name if name.startswith(_PROPER) else name.lower()
+
+
 def holm_adjusted(rows: Sequence[ChangeRow], confidence_level: float) -> list[ChangeRow]:
     """Marks the changes that are due to chance by Holm's method. The rows with the same `part_of` are tested together.
 
@@ -176,16 +212,16 @@ def comparable_figures(runs: Sequence[list[Figure]]) -> list[list[Figure]]:
     return comparable
 
 
-def changes_section(compared: Sequence[RunChanges], verdicts: Sequence[str]) -> Section:
+def changes_section(compared: Sequence[RunChanges]) -> Section:
     """Returns the section that shows the changes.
 
     Figures that have no interval in any run are left out. If no figure has an interval, all figures are shown.
     """
-    from hb_metrics.layout.rendering import render
+    from hb_metrics.layout.rendering import section
 
     with_interval = {row.name for changes in compared for row in changes.rows if row.change.interval is not None}
-    context = {"compared": compared, "header": HEADER, "verdicts": verdicts, "with_interval": with_interval}
-    return Section("changes", "Changes", render("report/changes.html.jinja", context), {})
+    context = {"compared": compared, "header": HEADER, "with_interval": with_interval}
+    return section("changes", "Changes", "report/changes.html.jinja", context)
 
 
 def changes_markdown(changes: RunChanges) -> str:

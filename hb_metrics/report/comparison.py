@@ -4,12 +4,12 @@ from typing import Any, NamedTuple
 
 from hb_metrics.human_eval.section import human_evaluation_section, read_results
 from hb_metrics.layout.figure import Figure, by_part, joined_names, missing_intervals
-from hb_metrics.layout.parts import Section, Tile
+from hb_metrics.layout.parts import Section
 from hb_metrics.layout.plots import runs_plot
-from hb_metrics.layout.rendering import render, write_page
+from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.layout.terminal import figure_lines
 from hb_metrics.measurements import MEASUREMENTS
-from hb_metrics.report.changes import RunChanges, changes_section, comparable_figures, run_changes
+from hb_metrics.report.changes import changes_section, comparable_figures, run_changes
 from hb_metrics.report.no_worse import Verdict, read_margins, verdicts
 from hb_metrics.report.run_names import run_names
 from hb_metrics.report.sides import Sides, both_sides, sides_section
@@ -76,7 +76,7 @@ def write_comparison(
     parts = [measurement.parts.details for measurement in shared]
     detailed = [details(first, second, (called[0], called[1])) for details in parts if details is not None]
     judged = [verdict for compared in changes for verdict in verdicts(compared, margins)]
-    sections = [changes_section(changes, [verdict.sentence for verdict in judged])]
+    sections = [changes_section(changes)]
     sections += [section for details in detailed for section in details.sections]
     if human_evaluation is not None:
         of_people = read_results(human_evaluation, [run_digest(folder) for folder in runs])
@@ -95,14 +95,14 @@ def write_comparison(
         "warnings": comparison_warnings(differences, results),
         "in_some": some,
         "overviews": overviews,
+        "gates": judged,
+        "sentences": [compared.sentence for compared in changes] if sides is None else sides.sentences,
         "sides": None if sides is None else sides_section(sides),
-        "tiles": [] if sides is not None and sides.rows else pair_tiles(changes[0]),
         "sections": sections,
         "readings": [details.reading for details in detailed if details.reading is not None],
     }
-    figures = {id: plots for section in (*overviews, *sections) for id, plots in section.figures.items()}
     terms = next((details.terms for details in detailed if details.terms is not None), None)
-    write_page("report/comparison.html.jinja", path, context, figures, terms)
+    write_page("report/comparison.html.jinja", path, context, terms)
     return sides, judged
 
 
@@ -147,18 +147,10 @@ def overview_sections(runs: Sequence[Mapping[str, Any]], names: Sequence[str]) -
             "notes": notes,
             "meanings": meanings,
         }
-        drawn = {f"runs-{measurement.name}": [plot for _, plot in plots]} if plots else {}
-        html = render("report/overview.html.jinja", context)
-        sections.append(Section(f"overview-{measurement.name}", measurement.title, html, drawn))
+        drawn = {f"runs-{measurement.name}": [plot for _, plot in plots]}
+        name = f"overview-{measurement.name}"
+        sections.append(section(name, measurement.title, "report/overview.html.jinja", context, drawn))
     return sections
-
-
-def pair_tiles(changes: RunChanges) -> list[Tile]:
-    listed = []
-    for row in changes.main:
-        first, second, *_ = row.cells
-        listed.append(Tile(row.name, f"{first} → {second}", (row.sentence,)))
-    return listed
 
 
 def comparison_warnings(differences: Sequence[Difference], runs: Sequence[Mapping[str, Any]]) -> list[str]:

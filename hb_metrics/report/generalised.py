@@ -1,7 +1,7 @@
 from hb_metrics.layout.figure import Figure, by_part, missing_intervals
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.plots import figures_plot
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.rendering import section
 from hb_metrics.measurements import MEASUREMENTS
 from hb_metrics.run.finished_run import Run, has_pairs_of_terms, read_prompts
 from hb_metrics.stats.generalising import Over
@@ -54,6 +54,5 @@ def generalised_section(run: Run, over: Over) -> Section:
         "choices": [part for part, _ in plots],
         "reasons": missing_intervals(others),
     }
-    html = render("report/generalised.html.jinja", context)
-    drawn = {"generalised-plot": [plot for _, plot in plots]} if plots else {}
-    return Section("generalised", f"For {_WORDS[over]}", html, drawn)
+    drawn = {"generalised-plot": [plot for _, plot in plots]}
+    return section("generalised", f"For {_WORDS[over]}", "report/generalised.html.jinja", context, drawn)

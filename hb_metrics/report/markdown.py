@@ -36,7 +36,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
             by_run.append(main)
             levels |= {figure.confidence_level or 0.0 for figure in main.values() if figure.interval is not None}
         for name in dict.fromkeys(name for main in by_run for name in main):
-            rows.append([escape_markdown(name), *(_cell(main.get(name)) for main in by_run)])
+            rows.append([escape_markdown(name), *(cell(main.get(name)) for main in by_run)])
         notes = {}
         for name, of_run in zip(called, results, strict=True):
             if measurement.name in of_run:
@@ -58,7 +58,7 @@ def overview_markdown(runs: Sequence[Path], names: Sequence[str] | None = None) 
     return "\n".join(parts)
 
 
-def _cell(figure: Figure | None) -> str:
+def cell(figure: Figure | None) -> str:
     if figure is None:
         return MISSING
     return f"{figure.shown} ({figure.shown_interval})" if figure.interval is not None else figure.shown

@@ -65,12 +65,11 @@ def verdicts(changes: RunChanges, margins: Mapping[str, Margin]) -> list[Verdict
 
 
 def _verdict(row: ChangeRow, margin: Margin, changes: RunChanges) -> Verdict:
-    is_share = "share" in row.unit
-    if margin.unit != "%" and is_share != (margin.unit == "pt"):
+    if margin.unit != "%" and row.is_share != (margin.unit == "pt"):
+        kind, unit = ("a share", "pt") if row.is_share else ("not a share", "")
         raise ValueError(
-            f"no_worse_than contains {row.key}={margin.text}, but the figure is "
-            f"{'a share' if is_share else 'not a share'}; write, for example, {row.key}=1{'pt' if is_share else ''} or "
-            f"{row.key}=5%"
+            f"no_worse_than contains {row.key}={margin.text}, but the figure is {kind}; write, for example, "
+            f"{row.key}=1{unit} or {row.key}=5%"
         )
     bounds = row.change.relative_interval if margin.unit == "%" else row.change.interval
     if bounds is None:

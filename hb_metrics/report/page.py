@@ -1,14 +1,35 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from hb_metrics.human_eval.calibration import Calibration
 from hb_metrics.human_eval.calibration_section import calibration_section, figures, sentence
-from hb_metrics.layout.figure import Figure
-from hb_metrics.layout.parts import Section, Tile
-from hb_metrics.layout.rendering import write_page
+from hb_metrics.layout.figure import Figure, by_part
+from hb_metrics.layout.numbers import and_list
+from hb_metrics.layout.parts import Differs, Section
+from hb_metrics.layout.plots import Plot
+from hb_metrics.layout.rendering import section, write_page
 from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.measurements.group_shares import BY_GROUP
 from hb_metrics.measurements.measurement import Measurement
 from hb_metrics.run.run_record import measured_model, model_title, served_sentence
+
+# The verdict on several measurements is the last one in this order.
+_VERDICTS: dict[Differs, str] = {
+    "": "This run does not show it.",
+    "no": "No difference was found.",
+    "unknown": "This run does not show it.",
+    "yes": "Yes.",
+}
+_NOT_TESTED = {"generation": "the style of replies", "decisions": "decisions", "dialogue": "the quality of replies"}
+
+
+class Fold(NamedTuple):
+    """A section that readers open, with the measurement's answer and chart if they are not on the first screen."""
+
+    section: Section
+    lead: str | None = None
+    chart: tuple[Plot, str] | None = None
 
 
 def write_report(
@@ -17,55 +38,77 @@ def write_report(
     *,
     to_come: Sequence[Measurement] = (),
     more: Sequence[Section] = (),
-    calibrations: Sequence[Mapping[str, Any]] = (),
+    calibrations: Sequence[Calibration] = (),
+    again: str = "",
+    with_texts: bool = True,
 ) -> list[str]:
     """Writes a run's report, and returns its sentences on whether the model treats people differently.
+
+    `again` is the command of a longer run. Without `with_texts`, the report shows no replies.
 
     If measurements are still `to_come`, the report is marked as incomplete. Sections for `calibrations` (the results of
     `human-eval calibrate`) come first if they have an interval, and the sections in `more` come last.
     """
+    results = results if with_texts else without_texts(results)
     measured = [measurement for measurement in MEASUREMENTS if measurement.name in results]
     reports = [measurement.parts.report(results) for measurement in measured]
     # Labels that are too few for an interval are shown last.
     calibrations = sorted(calibrations, key=lambda calibration: figures(calibration)[0].interval is None)
     usable = [calibration for calibration in calibrations if figures(calibration)[0].interval is not None]
-    sections = [calibration_section(calibration) for calibration in usable]
-    sections += [section for report in reports for section in report.sections]
-    sections += [*map(calibration_section, calibrations[len(usable) :]), *more]
-    # Decisions are what affects people, so they come first.
-    order = sorted(range(len(reports)), key=lambda number: measured[number].name != "decisions")
-    answers = [answer for number in order if (answer := reports[number].answer) is not None]
-    if "generation" in results and "decisions" not in results:
-        answers.append("Decisions and facts were not tested.")
+    # Decisions and replies are what affects people, so they are on the first screen, and decisions come first.
+    on_top = [reports[index] for index, each in enumerate(measured) if each.name in ("generation", "decisions")][::-1]
+    on_top = on_top or [report for report in reports if report.answer is not None]
+    top_chart = next((report.chart for report in on_top if report.chart is not None), None)
+    folds = [Fold(calibration_section(calibration)) for calibration in usable]
+    for report in reports:
+        lead = None if report in on_top else report.answer
+        chart = None if report.chart is top_chart else report.chart
+        folds += [Fold(report.sections[0], lead, chart), *map(Fold, report.sections[1:])]
+    folds += [*map(Fold, map(calibration_section, calibrations[len(usable) :])), *map(Fold, more)]
+    untested = [words for name, words in _NOT_TESTED.items() if name not in results]
     main = [figures(calibration)[0] for calibration in usable]
     for measurement in measured:
         main += measurement.parts.figures(results)
+    folds += map(Fold, _groups_section(main))
     context = {
         "run": results["run"],
         "served": served_sentence(results["run"]),
         "title": model_title(results["run"]["model"]),
         "measured": measured_model(results["run"]),
         "to_come": [measurement.title for measurement in to_come],
+        "verdict": _VERDICTS[max((report.differs for report in reports), key=list(_VERDICTS).index, default="")],
+        "answers": [*map(sentence, usable), *(report.answer for report in on_top if report.answer is not None)],
+        "pairs": [report.pair for report in on_top if report.pair is not None],
+        "chart": top_chart,
+        "not_tested": and_list(untested) if measured else "",
+        "again": again,
         "words": [measurement.words for measurement in measured if not measurement.has_own_prompts],
         "other_words": [measurement.words for measurement in measured if measurement.has_own_prompts],
-        "answers": [*map(sentence, usable), *answers],
-        "tiles": tiles(main),
-        "sections": sections,
+        "figures": [each for each in main if each.is_main and not each.part_of and each.value is not None],
+        "folds": folds,
         "embedded": [report.embedded for report in reports if report.embedded is not None],
         "readings": [report.reading for report in reports if report.reading is not None],
         "notes": list(dict.fromkeys(note for report in reports for note in report.notes)),
         "files": [report.files for report in reports if report.files],
     }
-    plots = {id: plots for section in sections for id, plots in section.figures.items()}
     terms = next((report.terms for report in reports if report.terms is not None), None)
-    write_page("report/report.html.jinja", path, context, plots, terms)
-    return answers
+    write_page("report/report.html.jinja", path, context, terms)
+    first = [*on_top, *(report for report in reports if report not in on_top)]
+    return [report.answer for report in first if report.answer is not None]
 
 
-def tiles(figures: Sequence[Figure]) -> list[Tile]:
-    listed = []
-    for figure in figures:
-        if figure.is_main and not figure.part_of and figure.value is not None:
-            words = "no interval" if figure.interval is None and figure.no_interval else figure.interval_words
-            listed.append(Tile(figure.name, figure.shown, tuple(filter(None, (words, figure.detail)))))
-    return listed
+def _groups_section(figures: Sequence[Figure]) -> list[Section]:
+    """Shows the shares of replies by group of names."""
+    parts = {name: rows for name, rows in by_part(list(figures)).items() if name.endswith(BY_GROUP)}
+    groups = section("name-groups", "Groups of names", "report/name_groups.html.jinja", {"parts": parts})
+    return [groups] if parts else []
+
+
+def without_texts(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns results without prompts and replies."""
+    kept = {name: dict(of_measurement) for name, of_measurement in results.items()}
+    for of_measurement in kept.values():
+        for name, nothing in (("shown_replies", []), ("examples", []), ("pair", None), ("example", None)):
+            if name in of_measurement:
+                of_measurement[name] = nothing
+    return kept

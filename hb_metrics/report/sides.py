@@ -12,7 +12,7 @@ from hb_metrics.layout.numbers import MISSING
 from hb_metrics.layout.parts import Section
 from hb_metrics.layout.terminal import filled, plain_text
 from hb_metrics.paired_changes.paired_change import PairedChange
-from hb_metrics.report.changes import ChangeRow, RunChanges
+from hb_metrics.report.changes import ChangeRow, RunChanges, change_words, from_to, holm_adjusted
 from hb_metrics.run.finished_run import Run
 from hb_metrics.run.run_folder import read_json, run_digest
 
@@ -66,9 +66,10 @@ def both_sides(runs: Sequence[Run], compared: Sequence[RunChanges]) -> Sides | N
     if not any(UPTAKE in rows for rows in found):
         return None
     effects = [_side_effects(runs[0], run) for run in runs[1:]]
-    for of_run, effect in zip(found, effects, strict=True):
+    for changes, of_run, effect in zip(compared, found, effects, strict=True):
         if "first" in effect.get("entropy", {}):
-            of_run[ENTROPY] = _entropy_row(effect["entropy"])
+            adjusted = holm_adjusted([*changes.rows, _entropy_row(effect["entropy"])], runs[0].confidence_level)
+            of_run.update({row.name: row for row in adjusted})
     rows = []
     for figure, name in SIDES.items():
         before = next((of_run[figure].cells[0] for of_run in found if figure in of_run), None)
@@ -114,10 +115,9 @@ def sides_markdown(sides: Sides) -> str:
 
 
 def sides_section(sides: Sides) -> Section:
-    from hb_metrics.layout.rendering import render
+    from hb_metrics.layout.rendering import section
 
-    html = render("report/sides.html.jinja", {"sides": sides, "reading": READING})
-    return Section("sides", "Bias and side effects", html, {})
+    return section("sides", "Bias and side effects", "report/sides.html.jinja", {"sides": sides, "reading": READING})
 
 
 def _cells(row: ChangeRow | None) -> tuple[str, str]:
@@ -163,30 +163,11 @@ def _sentence(changes: RunChanges, rows: dict[str, ChangeRow], effects: dict[str
             "one of the runs, no term has a second reply, so sampling noise cannot be subtracted. To compare them, "
             "measure again with at least two replies per term and template."
         )
-    moved, unmoved, unknown = [], [], []
-    for figure, name in SIDES.items():
-        if figure not in rows:
-            continue
-        row, name = rows[figure], name if figure == BIAS else name.lower()
-        if row.change.interval is None:
-            unknown.append(name)
-        elif row.beyond_chance:
-            moved.append(f"{name} {row.sentence}")
-        else:
-            unmoved.append(name)
-    parts = [f"{_and(moved)}, beyond chance"] if moved else []
+    parts = change_words({name: rows[figure] for figure, name in SIDES.items() if figure in rows})
     if ENTROPY in rows and rows[ENTROPY].beyond_chance:
         parts.append(f"replies became {'more' if rows[ENTROPY].change.change > 0 else 'less'} random")
-    if unmoved:
-        parts.append(f"no change beyond chance was detected in {_and(unmoved)}, but a smaller change is possible")
-    if unknown:
-        parts.append(f"the effect of chance on {_and(unknown)} is unknown")
     if "missing" in effects.get("entropy", {}):
         parts.append(f"the entropy of replies is unknown, because {effects['entropy']['missing']}")
     if (drift := _drift(effects)) is not None:
         parts.append(f"neutral drift is {drift.shown} nats per token")
-    return f"From {changes.before} to {changes.after}: {'. '.join(part[0].upper() + part[1:] for part in parts)}."
-
-
-def _and(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return from_to(changes, parts)

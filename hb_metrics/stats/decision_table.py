@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hb_metrics.stats.decisions import gaps_to_mean, largest_gap, mean_table, spread_between
+from hb_metrics.stats.decisions import compared_terms, gaps_to_mean, largest_gap, mean_table, spread_between
 from hb_metrics.stats.inputs import check_columns, number_column, text_column
 
 
@@ -71,6 +71,7 @@ def _axis(table: np.ndarray, names: list[str], confidence_level: float, seed: in
         "spread_interval": spread.interval,
         "p_value": spread.p_value,
         "reason": spread.reason,
+        "left_out": [name for column, name in enumerate(names) if column not in compared_terms(table)[0]],
     }
     largest = largest_gap(table, confidence_level, seed=seed)
     if largest is None:
@@ -91,9 +92,9 @@ def _terms(table: np.ndarray, names: list[str], confidence_level: float) -> dict
     return {
         name: {
             "mean": float(np.nanmean(table[:, column])),
-            "gap": gap.value,
-            "gap_interval": gap.interval,
-            "p_value": gap.p_value,
+            "gap": gap and gap.value,
+            "gap_interval": gap and gap.interval,
+            "p_value": gap and gap.p_value,
         }
         for column, (name, gap) in enumerate(zip(names, gaps, strict=True))
     }

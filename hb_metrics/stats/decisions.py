@@ -15,7 +15,8 @@ from scipy import stats
 
 MIN_QUESTIONS = 8
 FEW_QUESTIONS = f"fewer than {MIN_QUESTIONS} questions were answered"
-FEW_NAMES = "a group has fewer than two names"
+MIN_NAMES = 4
+FEW_NAMES = f"fewer than two groups have {MIN_NAMES} names with answers"
 SAME_ANSWERS = "the differences are the same in all questions"
 NUM_FLIPS = 1999
 _NUM_DRAWS = 1999
@@ -99,6 +100,27 @@ def mean_table(values: np.ndarray, rows: Any, columns: Any, shape: tuple[int, in
     return np.divide(sums, counts, out=np.full(shape, np.nan), where=counts > 0)
 
 
+def compared_terms(table: np.ndarray) -> tuple[np.ndarray, str | None]:
+    """Finds the terms that have at least `MIN_QUESTIONS` answered questions in common with each other.
+
+    The term that lacks the most partners is left out first.
+
+    Args:
+        table: [questions, terms] NaN marks a missing value.
+
+    Returns:
+        The indices of the terms, and `None`. If fewer than two terms are left, the indices of all terms with answers,
+        and the reason why they cannot be compared.
+    """
+    known = (~np.isnan(table)).astype(np.int64)
+    lacks = known.T @ known < MIN_QUESTIONS
+    kept = np.arange(table.shape[1])
+    while len(kept) and lacks[np.ix_(kept, kept)].any():
+        number = lacks[np.ix_(kept, kept)].sum(axis=1) - known[:, kept].mean(axis=0) / 2
+        kept = np.delete(kept, np.argmax(number))
+    return (kept, None) if len(kept) > 1 else (np.flatnonzero(known.any(axis=0)), FEW_QUESTIONS)
+
+
 def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95, *, seed: int) -> Spread:
     """Estimates the spread between terms, as the mean variance of one or more axes.
 
@@ -116,18 +138,14 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
         confidence_level: The level of the interval.
         seed: The seed of the test's signs.
     """
-    shared = [_pair_contributions(table) for table in tables if table.shape[1] > 1]
-    parts = [part for part, _ in shared if part.shape[1]]
-    number = len(tables[0]) if tables else 0
-    if not parts or number < 2:
+    rows, is_enough = spread_rows(tables)
+    number = len(rows)
+    if number < 2 or not rows.shape[1]:
         return Spread(0.0, 0.0, None, FEW_QUESTIONS)
-    weights = np.concatenate([np.full(part.shape[1], 0.5 / (part.shape[1] * len(parts))) for part in parts])
-    rows = np.concatenate(parts, axis=1) * np.sqrt(weights)
     products = rows @ rows.T
     estimate = (products.sum() - np.trace(products)) / (number * (number - 1))
     value = float(np.sqrt(max(estimate, 0.0)))
-    answered = int(np.count_nonzero(np.any([(~np.isnan(table)).sum(axis=1) > 1 for table in tables], axis=0)))
-    if answered < MIN_QUESTIONS:
+    if not is_enough:
         return Spread(value, float(estimate), None, FEW_QUESTIONS)
     mean = rows.mean(axis=0)
     residuals = rows - mean
@@ -157,24 +175,48 @@ def spread_between(tables: Sequence[np.ndarray], confidence_level: float = 0.95,
     return Spread(value, float(estimate), (float(low), float(high)), None, p_value)
 
 
-def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Gap]:
+def spread_rows(tables: Sequence[np.ndarray]) -> tuple[np.ndarray, bool]:
+    """Returns the weighted differences between the compared terms of axes: [questions, pairs of terms].
+
+    The squared norm of the rows' true mean is the variance between terms. Also returns whether there are enough common
+    questions for an interval.
+    """
+    compared = [(table[:, terms], reason) for table in tables for terms, reason in [compared_terms(table)]]
+    enough = [table for table, reason in compared if reason is None]
+    parts = [_pair_contributions(table)[0] for table in enough or [table for table, _ in compared]]
+    parts = [part for part in parts if part.shape[1]] or [np.zeros((0, 0))]
+    scaled = [part * np.sqrt(0.5 / max(part.shape[1] * len(parts), 1)) for part in parts]
+    return np.concatenate(scaled, axis=1), bool(enough)
+
+
+def gaps_to_mean(table: np.ndarray, confidence_level: float = 0.95) -> list[Gap | None]:
     """Compares each term's mean with the mean of the axis, paired by question (t-interval).
 
-    With missing values, a term is compared with each other term in the questions that both have.
+    With missing values, a term is compared with each other term in the questions that both have. The gap is `None` if
+    the term cannot be compared (see `compared_terms`).
     """
-    terms = table.shape[1]
-    gaps = []
-    for term in range(terms):
-        differences = table[:, [term]] - table
-        rows, fault = _completed(differences)
-        gaps.append(_t_gap(rows.sum(axis=1) / terms, fault, confidence_level))
+    kept, reason = compared_terms(table)
+    gaps: list[Gap | None] = [None] * table.shape[1]
+    for term in kept:
+        rows = _completed(table[:, [term]] - table[:, kept])
+        gaps[term] = _t_gap(rows.sum(axis=1) / len(kept), reason, confidence_level)
     return gaps
+
+
+def mean_over_questions(table: np.ndarray, confidence_level: float = 0.95) -> Gap:
+    """Computes the mean decision, with a t-interval over questions: [questions, terms]."""
+    rows = row_means(table)
+    rows = rows[np.isfinite(rows)]
+    found = _t_gap(rows, FEW_QUESTIONS if len(rows) < MIN_QUESTIONS else None, confidence_level)
+    bounds = found.interval and (max(found.interval[0], 0.0), found.interval[1])
+    return found._replace(interval=bounds, p_value=None)
 
 
 def difference(first: np.ndarray, second: np.ndarray, confidence_level: float = 0.95) -> Gap:
     """Compares two columns of values, paired by question: [questions] each, NaN if missing."""
-    rows, fault = _completed((first - second)[:, None])
-    return _t_gap(rows[:, 0], fault, confidence_level)
+    differences = (first - second)[:, None]
+    fault = FEW_QUESTIONS if np.isfinite(differences).sum() < MIN_QUESTIONS else None
+    return _t_gap(_completed(differences)[:, 0], fault, confidence_level)
 
 
 def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int) -> LargestGap | None:
@@ -183,32 +225,26 @@ def largest_gap(table: np.ndarray, confidence_level: float = 0.95, *, seed: int)
     The interval's quantile is that of the largest |t| over all pairs, from a multivariate t distribution with the
     pairs' estimated correlations, so the interval is simultaneous for all pairs.
     """
-    parts, pairs = _pair_contributions(table)
+    kept, reason = compared_terms(table)
+    chosen = table[:, kept]
+    parts, pairs = _pair_contributions(chosen)
     if not len(pairs):
         return None
-    number = len(table)
-    means = parts.mean(axis=0)
+    number, means = len(table), parts.mean(axis=0)
     best = int(np.argmax(np.abs(means)))
     low, high = pairs[best] if means[best] < 0 else pairs[best][::-1]
-    gap, usable = float(abs(means[best])), np.isfinite(table[:, [low, high]]).all(axis=1)
-    rates = np.nanmean(table[:, [low, high]][usable], axis=0)
-    ratio = float(rates[0] / rates[1]) if rates[1] > 0 else np.nan
-    errors = np.sqrt(parts.var(axis=0, ddof=1) / number) if number > 1 else np.zeros(len(pairs))
-    if usable.sum() < MIN_QUESTIONS:
-        return LargestGap(int(high), int(low), Gap(gap, None, FEW_QUESTIONS), Gap(ratio, None, FEW_QUESTIONS))
-    if errors[best] < _ZERO:
-        level = 1 - (1 - confidence_level) / len(pairs)
-        return LargestGap(
-            int(high), int(low), _constant_gap(gap, int(usable.sum()), level), Gap(ratio, None, SAME_ANSWERS)
-        )
-    quantile = _max_t_quantile(table, confidence_level, seed=seed)
-    half = quantile * errors[best]
-    return LargestGap(
-        int(high),
-        int(low),
-        Gap(gap, (gap - half, min(gap + half, 1.0))),
-        _ratio(table[usable][:, [low, high]], quantile),
-    )
+    both = chosen[:, [low, high]]
+    both = both[np.isfinite(both).all(axis=1)]
+    value, rates = float(abs(means[best])), both.mean(axis=0)
+    gap, ratio = Gap(value, None, reason), Gap(float(rates[0] / rates[1]) if rates[1] > 0 else np.nan, None, reason)
+    error = float(np.sqrt(parts[:, best].var(ddof=1) / number)) if number > 1 else 0.0
+    if reason is None and error < _ZERO:
+        gap = _constant_gap(value, len(both), 1 - (1 - confidence_level) / len(pairs))
+        ratio = ratio._replace(reason=SAME_ANSWERS)
+    elif reason is None:
+        quantile = _max_t_quantile(chosen, confidence_level, seed=seed)
+        gap, ratio = Gap(value, _possible(value, quantile * error)), _ratio(rates, np.cov(both.T) / len(both), quantile)
+    return LargestGap(int(kept[high]), int(kept[low]), gap, ratio)
 
 
 class NameGaps(NamedTuple):
@@ -216,11 +252,13 @@ class NameGaps(NamedTuple):
 
     Attributes:
         groups: The names of the groups, sorted.
+        compared: The indices of the groups that were compared.
         largest: The largest difference, or `None` if there is only one group.
         p_value: The smallest p-value of a pair of groups, adjusted for the number of pairs. `None` without an interval.
     """
 
     groups: list[str]
+    compared: np.ndarray
     largest: LargestGap | None
     p_value: float | None
 
@@ -238,48 +276,65 @@ def name_gaps(table: np.ndarray, groups: Sequence[str], confidence_level: float 
         groups: [names] The group of each name.
         confidence_level: The level of the intervals.
     """
-    answered = ~np.isnan(table).all(axis=0)
-    known = sorted({group for group, has_answers in zip(groups, answered, strict=True) if has_answers})
-    members = [np.array([group == one for group in groups]) & answered for one in known]
-    pairs = [(one, other) for one in range(len(known)) for other in range(one)]
-    if not pairs:
-        return NameGaps(known, None, None)
-    level = 1 - (1 - confidence_level) / len(pairs)
-    gaps = {(one, other): _name_gap(table[:, members[one]], table[:, members[other]], level) for one, other in pairs}
-    (high, low), gap = max(gaps.items(), key=lambda item: abs(item[1].value))
-    if gap.value < 0:
-        high, low = low, high
-        interval = None if gap.interval is None else (-gap.interval[1], -gap.interval[0])
-        gap = gap._replace(value=-gap.value, interval=interval)
-    rates = [float(np.nanmean(row_means(table[:, members[group]]))) for group in (low, high)]
-    ratio = rates[0] / rates[1] if rates[1] > 0 else np.nan
-    largest = LargestGap(high, low, gap, Gap(ratio, None, "names are draws of their group"))
-    p_values = [gap.p_value for gap in gaps.values() if gap.p_value is not None]
-    return NameGaps(known, largest, min(1.0, len(pairs) * min(p_values)) if p_values else None)
+    answered, known = ~np.isnan(table).all(axis=0), sorted(set(groups))
+    members = [table[:, np.array([group == one for group in groups]) & answered] for one in known]
+    rates = np.stack([row_means(of_group) for of_group in members], axis=1)
+    has_names = np.array([of_group.shape[1] >= MIN_NAMES for of_group in members])
+    compared, reason = compared_terms(np.where(has_names, rates, np.nan))
+    if reason is not None:
+        compared = compared_terms(rates)[0]
+        reason = reason if has_names.sum() > 1 else FEW_NAMES
+    both = np.isfinite(rates).astype(int).T @ np.isfinite(rates)
+    pairs = [(one, other) for one in compared for other in compared if one > other and both[one, other]]
+    level = 1 - (1 - confidence_level) / max(len(pairs), 1)
+    gaps = [_name_gap(one, other, members, rates, reason, level) for one, other in pairs]
+    p_values = [found.gap.p_value for found in gaps if found.gap.p_value is not None]
+    p_value = min(1.0, len(pairs) * min(p_values)) if p_values else None
+    return NameGaps(known, compared, max(gaps, key=lambda found: found.gap.value, default=None), p_value)
 
 
-def _name_gap(first: np.ndarray, second: np.ndarray, confidence_level: float) -> Gap:
-    """Compares two groups of names: [questions, names] each."""
-    rows, fault = _completed((row_means(first) - row_means(second))[:, None])
-    number, value = len(rows), float(rows.mean())
-    if fault is not None or min(first.shape[1], second.shape[1]) < 2:
-        return Gap(value, None, fault or FEW_NAMES)
-    over_questions = float(rows.var(ddof=1)) / number
-    over_names, noise, shared = 0.0, over_questions**2 / (number - 1), 0.0
-    for group in (first, second):
+def _name_gap(
+    one: int, other: int, members: Sequence[np.ndarray], rates: np.ndarray, reason: str | None, confidence_level: float
+) -> LargestGap:
+    """Compares two groups of names.
+
+    `members` contains [questions, names] for each group, and `rates` their means: [questions, groups].
+    """
+    both = np.isfinite(rates[:, [one, other]]).all(axis=1)
+    low, high = (one, other) if rates[both, one].mean() < rates[both, other].mean() else (other, one)
+    rows = rates[both][:, [low, high]]
+    means, number = rows.mean(axis=0), len(rows)
+    value = float(means[1] - means[0])
+    ratio = Gap(float(means[0] / means[1]) if means[1] > 0 else np.nan, None, reason)
+    if reason is not None:
+        return LargestGap(high, low, Gap(value, None, reason), ratio)
+    covariance = np.cov(rows.T) / number
+    over_questions = float(_contrast(covariance))
+    over_names, noise = 0.0, over_questions**2 / (number - 1)
+    for place, group in enumerate((members[low][both], members[high][both])):
         size = group.shape[1]
         centred = group - row_means(group)[:, None]
         of_names = row_means(centred.T)
-        part = float(of_names.var(ddof=1)) / size
+        part = float(np.nanvar(of_names, ddof=1)) / size
         over_names += part
-        noise += part**2 / (size - 1)
+        # A few names show too little of a skewed distribution, so half of the usual freedom is used.
+        noise += 2 * part**2 / (size - 1)
         singles = float(np.nanvar(centred - of_names)) * number / (number - 1) * size / (size - 1)
-        shared += singles / (number * size)
-    variance = max(over_questions + over_names - shared, over_questions, over_names)
+        covariance[place, place] += max(part - singles / (number * size), 0.0)
+    variance = max(_contrast(covariance), over_names)
     if math.sqrt(variance) < _ZERO:
-        return _constant_gap(value, min(number, first.shape[1], second.shape[1]), confidence_level)
-    freedom = (over_questions + over_names) ** 2 / noise
-    return _interval(value, math.sqrt(variance), freedom, confidence_level)
+        fewest = min(number, members[low].shape[1], members[high].shape[1])
+        return LargestGap(
+            high, low, _constant_gap(value, fewest, confidence_level), ratio._replace(reason=SAME_ANSWERS)
+        )
+    freedom = variance**2 / noise
+    gap = _interval(value, math.sqrt(variance), freedom, confidence_level)
+    quantile = float(stats.t.ppf((1 + confidence_level) / 2, freedom))
+    return LargestGap(high, low, gap, _ratio(means, covariance * variance / _contrast(covariance), quantile))
+
+
+def _contrast(covariance: np.ndarray) -> float:
+    return float(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
 
 
 def row_means(table: np.ndarray) -> np.ndarray:
@@ -289,19 +344,18 @@ def row_means(table: np.ndarray) -> np.ndarray:
     return np.divide(sums, counts, out=np.full(len(table), np.nan), where=counts > 0)
 
 
-def _completed(differences: np.ndarray) -> tuple[np.ndarray, str | None]:
+def _completed(differences: np.ndarray) -> np.ndarray:
     """Replaces missing differences so that means and their standard errors are those of the known differences.
 
     A known difference deviates from its column's mean; its deviation is scaled up by the share of known values, and a
-    missing one deviates by 0. Also returns the reason why there can be no interval, or `None`.
+    missing one deviates by 0.
     """
     known = ~np.isnan(differences)
     counts = known.sum(axis=0)
     filled = np.where(known, differences, 0.0)
     means = np.divide(filled.sum(axis=0), counts, out=np.zeros(len(counts)), where=counts > 0)
     scale = np.divide(len(differences), counts, out=np.zeros(len(counts)), where=counts > 0)
-    rows = means + np.where(known, differences - means, 0.0) * scale
-    return rows, FEW_QUESTIONS if counts.min(initial=len(differences)) < MIN_QUESTIONS else None
+    return means + np.where(known, differences - means, 0.0) * scale
 
 
 def _pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -312,15 +366,14 @@ def _pair_contributions(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     first, second = np.triu_indices(table.shape[1], 1)
     differences = table[:, first] - table[:, second]
     kept = (~np.isnan(differences)).any(axis=0)
-    rows, _ = _completed(differences[:, kept])
-    return rows, np.stack([first, second], axis=1)[kept]
+    return _completed(differences[:, kept]), np.stack([first, second], axis=1)[kept]
 
 
 def _t_gap(rows: np.ndarray, fault: str | None, confidence_level: float) -> Gap:
     value = float(rows.mean()) if len(rows) else 0.0
     error = float(np.sqrt(rows.var(ddof=1) / len(rows))) if len(rows) > 1 else 0.0
-    if fault is not None or len(rows) < MIN_QUESTIONS:
-        return Gap(value, None, FEW_QUESTIONS)
+    if fault is not None:
+        return Gap(value, None, fault)
     if error < _ZERO:
         return _constant_gap(value, len(rows), confidence_level)
     return _interval(value, error, len(rows) - 1, confidence_level)
@@ -339,7 +392,12 @@ def _constant_gap(value: float, number: int, confidence_level: float) -> Gap:
 
 def _interval(value: float, error: float, freedom: float, confidence_level: float) -> Gap:
     half = float(stats.t.ppf((1 + confidence_level) / 2, freedom)) * error
-    return Gap(value, (value - half, value + half), p_value=float(2 * stats.t.sf(abs(value) / error, freedom)))
+    return Gap(value, _possible(value, half), p_value=float(2 * stats.t.sf(abs(value) / error, freedom)))
+
+
+def _possible(value: float, half: float) -> Bounds:
+    """Returns value ± half. Decisions are from 0 to 1, so differences are from −1 to 1."""
+    return max(value - half, -1.0), min(value + half, 1.0)
 
 
 def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) -> float:
@@ -351,7 +409,7 @@ def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) ->
     known = ~np.isnan(table)
     # With missing answers, the pair with the fewest common questions has the fewest degrees of freedom.
     common = known.T.astype(np.int64) @ known
-    number = int(common[common >= MIN_QUESTIONS].min(initial=len(table)))
+    number = int(common.min())
     rows = np.where(known, table, 0.0) - row_means(table)[:, None]
     effects = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     rows = np.where(known, rows, effects)
@@ -375,12 +433,12 @@ def _max_t_quantile(table: np.ndarray, confidence_level: float, *, seed: int) ->
     return float(np.quantile(np.concatenate(largest), confidence_level))
 
 
-def _ratio(rows: np.ndarray, quantile: float) -> Gap:
-    """Computes the ratio of two paired means with Fieller's interval: [questions, 2], the lower mean first."""
-    low, high = rows.mean(axis=0)
+def _ratio(means: np.ndarray, covariance: np.ndarray, quantile: float) -> Gap:
+    """Computes the ratio of two means with Fieller's interval, the lower mean first."""
+    low, high = means
     if high <= 0:
         return Gap(np.nan, None, "the higher rate is 0")
-    (v_low, shared), (_, v_high) = np.cov(rows.T) / len(rows) * quantile**2
+    (v_low, shared), (_, v_high) = covariance * quantile**2
     a, b, c = high**2 - v_high, low * high - shared, low**2 - v_low
     if a <= 0:
         return Gap(float(low / high), None, "the higher rate could be 0")

@@ -14,7 +14,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,20 @@ from hb_metrics.stats.style_clusters import PAPER_CLUSTERS, cluster_columns, rea
 from hb_metrics.stats.u_statistic import groups_of
 
 __all__ = ["PAPER_CLUSTERS", "Cell", "CellSums", "GenBias", "cluster_columns", "gen_bias"]
+
+
+T = TypeVar("T")
+
+
+class ByMetric(NamedTuple, Generic[T]):
+    """Something about each metric. The keys of the dictionaries are clusters or axes."""
+
+    full_gen_bias: T
+    partial_gen_bias: dict[str, T] | None
+    summed_cluster_gen_bias: dict[str, T] | None
+    by_axis: dict[str, T | None] | None
+    partial_by_axis: dict[str, dict[str, T] | None] | None
+    summed_cluster_by_axis: dict[str, dict[str, T] | None] | None
 
 
 class GenBias(NamedTuple):
@@ -64,9 +78,9 @@ class GenBias(NamedTuple):
     noise_floor: float | None
     partial_noise_floor: dict[str, float] | None
     summed_cluster_noise_floor: dict[str, float] | None
-    intervals: dict[str, Any] | None
-    wide_intervals: dict[str, Any] | None
-    no_intervals: dict[str, Any] | None
+    intervals: ByMetric[list[float] | None] | None
+    wide_intervals: ByMetric[bool | None] | None
+    no_intervals: ByMetric[str | None] | None
     clusters: dict[str, list[str]] | None
     num_descriptors: int
     num_templates: int
@@ -168,7 +182,7 @@ def gen_bias(
     by_style = plain_by_style - noise_by_style if debias else plain_by_style
     noise_floor, partial_noise, summed_noise = _split(_known(noise[None]), names)
     return GenBias(
-        **sections,
+        **sections._asdict(),
         by_style=None if labels is None else dict(zip(labels, by_style.tolist(), strict=True)),
         noise_floor=noise_floor,
         partial_noise_floor=None if noise_floor is None else partial_noise,
@@ -239,18 +253,13 @@ def _variances(means: np.ndarray, noise: np.ndarray, ddof: int) -> np.ndarray:
 
 def _sections(
     metrics: Mapping[str | None, Sequence[Any]], clusters: Sequence[str], axes: Sequence[str]
-) -> dict[str, Any]:
+) -> ByMetric[Any]:
     full, partial, summed = _split(metrics[None], clusters)
     split = {axis: _split(metrics[axis], clusters) if axis in metrics else (None, None, None) for axis in axes}
     by_axis = [{axis: parts[index] for axis, parts in split.items()} if axes else None for index in range(3)]
-    return {
-        "full_gen_bias": full,
-        "partial_gen_bias": partial,
-        "summed_cluster_gen_bias": summed,
-        "by_axis": by_axis[0],
-        "partial_by_axis": by_axis[1] if clusters else None,
-        "summed_cluster_by_axis": by_axis[2] if clusters else None,
-    }
+    return ByMetric(
+        full, partial, summed, by_axis[0], by_axis[1] if clusters else None, by_axis[2] if clusters else None
+    )
 
 
 def _split(metrics: Sequence[Any], clusters: Sequence[str]) -> tuple[Any, dict[str, Any] | None, dict[str, Any] | None]:

@@ -156,7 +156,7 @@ def values_of(bias: GenBias, metric: str, by_axis: str, noise_floor: str) -> dic
         "by_axis": fields[by_axis],
         "noise_floor": fields[noise_floor],
         **{
-            name: sections and {metric: sections[metric], "by_axis": sections[by_axis]}
+            name: sections and {metric: sections._asdict()[metric], "by_axis": sections._asdict()[by_axis]}
             for name, sections in (
                 ("intervals", bias.intervals),
                 ("wide_intervals", bias.wide_intervals),

@@ -15,6 +15,7 @@ from hb_dataset.command_line import CommandParser
 from hb_dataset.terminal import safe_terminal
 from hb_dataset.whole_files import write_text
 from hb_metrics.layout.numbers import bias
+from hb_metrics.measurements.generation.typed_results import generation_of
 from hb_metrics.run.finished_run import Run, read_run, read_vectors
 from hb_metrics.run.json_files import json_faults
 from hb_metrics.run.run_folder import STYLES
@@ -71,16 +72,16 @@ def find_clusters(run: Run) -> list[Cluster]:
             f"the run in '{run.folder}' did not measure generation bias; measure again in a new folder with "
             "--measurements generation"
         )
-    generation, values = run.results["generation"], read_vectors(run.folder / STYLES).values.astype(np.float64)
+    generation, values = generation_of(run.results), read_vectors(run.folder / STYLES).values.astype(np.float64)
     varies = values.std(axis=0) > _NO_SPREAD
-    labels = [style["style"] for style in generation["styles"]]
+    labels = [style.style for style in generation.styles]
     known = [label for label, varied in zip(labels, varies, strict=True) if varied]
     if len(known) < LEAST_STYLES:
         raise ValueError(
             f"only {len(known)} of {len(labels)} styles vary between replies, but clusters need {LEAST_STYLES}; "
             "measure with a style classifier that has more styles"
         )
-    by_style = (generation["debiased"] or generation["gen_bias"])["by_style"]
+    by_style = (generation.debiased or generation.gen_bias).by_style or {}
     correlations = np.asarray(np.corrcoef(values[:, varies].T))
     parts = cluster_styles(correlations)
     top = sorted(known, key=lambda label: -by_style[label])[:TOP_STYLES]

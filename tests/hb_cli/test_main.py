@@ -12,7 +12,7 @@ from hb_cli.main import COMMANDS, main
 ROOT = Path(__file__).parents[2]
 OUR_PACKAGES = ["hb_dataset", "hb_metrics", "hb_train", "hub_scripts"]
 # What `pip install holistic-bias` without an extra does not install.
-EXTRA_PACKAGES = [*("accelerate", "evaluate", "jinja2", "plotly", "psutil", "scipy", "torch", "transformers", "trl")]
+EXTRA_PACKAGES = [*("accelerate", "evaluate", "jinja2", "psutil", "scipy", "torch", "transformers", "trl")]
 # Runs several commands in one process in which these packages cannot be imported, and prints how each ends.
 WITHOUT_EXTRAS = """
 import contextlib, io, sys

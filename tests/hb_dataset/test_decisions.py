@@ -44,14 +44,14 @@ def test_two_wordings_state_the_same_numbers_and_differ_in_the_order(wordings):
         first, second = first["prompt"], second["prompt"]
         assert set(re.findall(NUMBER, first.lower())) == set(re.findall(NUMBER, second.lower())), question
         assert re.fullmatch(r"Answer only with \{options\}\. Should [^?]+\? [^?]+ \{person\}\.", first), question
-        last = r"Reply with \{options\} and nothing else\. [^?]+ \{person\}\. Should [^?]+\?"
+        last = r"Reply with \{options\} and nothing else\. [^?]+ Should [^?]+ \{person\}\?"
         assert re.fullmatch(last, second), question
 
 
 def test_only_the_slot_says_who_the_person_is():
     for row in ROWS:
         assert not re.search(ABOUT_A_PERSON, row["prompt"].lower()), row["id"]
-        assert len(row["prompt"].split("{person}")[1].split()) <= 12
+        assert row["prompt"].split("{person}")[1] in (".", "?"), row["id"]
         assert row["prompt"].index("{person}") > 0.6 * len(row["prompt"])
 
 
@@ -76,7 +76,7 @@ def test_the_config_has_the_rows_as_texts():
         ("favourable: yes", "favourable: maybe", 12, r"'maybe' is not allowed; .*yes or no"),
         ("with {options}.", "with yes or no.", 13, r"wording_1 has the slots \{person\}; write \{options\} and then"),
         ("is {person}.", "is {person.", 13, r"wording_1 has .*\{person\.; write"),
-        ("is {person}.", "is {person}." + " Please" * 16, 13, r"16 words after .*; write at most 15"),
+        ("is {person}.", "is {person}." + " Please" * 4, 13, r"4 words after .*; write at most 3"),
         ("a sales job", "“a sales job”", 17, "wording_2 has “"),
         ("short_experience", "late_application", 21, r"'late_application' is already in .* line 10; remove"),
         ("- topic: hiring\n", "- topics: hiring\n", 10, "unknown key 'topics'; did you mean 'topic'"),

@@ -6,22 +6,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hb_dataset.names import PersonName
-from hb_dataset.noun_phrases import article_by_sound
-from hb_dataset.own_prompts import (
+from hb_dataset.filled_prompts import (
     MAX_FILLED,
-    Choice,
-    OwnPrompt,
     Person,
-    Scale,
     baseline_person,
     default_noun_rows,
     fill,
     own_prompt_table,
     people_of_names,
     people_of_terms,
-    read_own_prompts,
 )
+from hb_dataset.names import PersonName
+from hb_dataset.noun_phrases import article_by_sound
+from hb_dataset.own_prompts import Choice, OwnPrompt, Scale, read_own_prompts
 from hb_dataset.vocabulary import read_vocabulary
 
 WITH_AN = (

@@ -3,7 +3,7 @@
 import copy
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,12 +15,15 @@ from hb_dataset import load_table
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics.collect.classifiers.censoring import term_mentioned
 from hb_metrics.collect.judges.rubric import read_rubric
+from hb_metrics.identity_leakage.leakage import Leakage
 from hb_metrics.language_model_bias.paired_test import language_model_bias
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import generation_results, refusals_results, style_means_table
+from hb_metrics.measurements.generation.typed_results import Frequencies, Frequency, Generation, ShownReply
 from hb_metrics.measurements.judge.compute import judged_results
+from hb_metrics.measurements.judge.results import Served
 from hb_metrics.measurements.likelihood.compute import likelihood_results
 from hb_metrics.measurements.offensiveness.compute import offensiveness_results
 from hb_metrics.regard_bias.regard_results import regard_bias
@@ -28,6 +31,7 @@ from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rule
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies, whole_prompts
 from hb_metrics.run.run_folder import LAYOUT
+from hb_metrics.run.typed_json import to_json
 from hb_metrics.stats.style_clusters import PAPER_CLUSTERS
 
 SORRY = "i'm sorry to hear"
@@ -45,8 +49,8 @@ REGARDS = np.array(["negative", "neutral", "positive", "other"])
 
 
 def as_stored(results):
-    """As results.json gives it back: no tuples, no NumPy."""
-    return json.loads(json.dumps(results))
+    """As results.json gives it back: no dataclasses, no tuples, no NumPy."""
+    return json.loads(json.dumps(to_json(results)))
 
 
 def only(prompts, **values):
@@ -119,11 +123,13 @@ def style_vectors(replies, seed=0):
 def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vectors=None):
     """results["generation"] and the bias values it rests on; no term has a known frequency."""
     vectors = style_vectors(replies, seed) if vectors is None else vectors
-    computed, biases = generation_results(replies, vectors, labels, clusters=clusters)
+    named = nouns_of(load_table("v1.0-small"), replies.ids)
+    computed, biases = generation_results(replies, vectors, labels, clusters=clusters, nouns=named)
     counts = {
         "num_prompts": len(replies.ids) + 5,
         "num_replies": len(replies.ids),
         "num_empty_replies": 5,
+        "num_filtered_replies": 0,
         "num_truncated_replies": 7,
         "num_distinct_replies": len(set(replies.texts)),
         "short_share": 0.0,
@@ -132,8 +138,7 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         "num_unclosed_reasoning": 0,
         "mean_num_reasoning_tokens": 40.5,
         "shown_replies": [
-            {"prompt": prompt, "reply": text, "reasoning": None}
-            for prompt, text in zip(replies.prompts[:3], replies.texts[:3], strict=True)
+            ShownReply(prompt, text, None) for prompt, text in zip(replies.prompts[:3], replies.texts[:3], strict=True)
         ],
         "num_cut_for_classifier": 0,
         "num_left_out_prompts": 0,
@@ -141,28 +146,24 @@ def generation_of(replies, seed=0, labels=LABELS, clusters=PAPER_CLUSTERS, vecto
         "identity_leakage": None,
         "mean_num_tokens": 12.5,
     }
-    keys = sorted({(row["axis"], row["descriptor"]) for row in computed["by_descriptor"]})
-    frequencies = {
-        "source": "chats.csv",
-        "is_default": False,
-        "num_without": 1,
-        "by_descriptor": [
-            {"axis": axis, "descriptor": name, "per_million": 3.5 * (index % 4) ** 3, "one_word": " " not in name}
-            for index, (axis, name) in enumerate(keys[1:])
-        ],
-    }
+    keys = sorted({(row.axis, row.descriptor) for row in computed.by_descriptor})
+    known = [
+        Frequency(axis, name, 3.5 * (index % 4) ** 3, " " not in name) for index, (axis, name) in enumerate(keys[1:])
+    ]
+    frequencies = Frequencies("chats.csv", False, num_without=1, by_descriptor=known)
     rules = read_refusal_rules()
     found = refusals_results(replies, match_rules(replies.texts, rules), rules, 0.95)
     names = reply_shares(FlaggedReplies(replies, term_mentioned(replies, {}, {})), 0.95)
-    named, terms = nouns_of(load_table("v1.0-small"), replies.ids), zip(replies.axes, replies.descriptors, strict=True)
+    terms = zip(replies.axes, replies.descriptors, strict=True)
     nouns = noun_bias(noun_kernels(vectors, named, replies.templates, list(terms)), 0.95)
     more = {"uptake": names, "nouns": nouns, "refusals": found, "frequencies": frequencies}
-    return as_stored({**counts, **computed, **more}), biases
+    return as_stored(Generation(**counts, **computed._asdict(), **more)), biases
 
 
 def offensiveness_of(texts, seed=0, level=None):
     """results["offensiveness"]["prompts"], or with a confidence level those of replies."""
-    return as_stored(offensiveness_results(texts, np.random.default_rng(seed).beta(1, 4, len(texts.ids)), 0, level))
+    probabilities = np.random.default_rng(seed).beta(1, 4, len(texts.ids))
+    return as_stored(offensiveness_results(texts, probabilities, 0, confidence_level=level))
 
 
 def full_run(**how):
@@ -251,7 +252,7 @@ def add_decisions(results, seed=0):
                     )
     answers.append(answers[-1]._replace(value=None, is_refusal=True, shown="I can't."))
     results["run"]["decisions"] = {"answers": "probabilities", "num_prompts": len(prompts), "digest": "dd"}
-    results["decisions"] = as_stored(asdict(decisions(prompts, answers)))
+    results["decisions"] = as_stored(decisions(prompts, answers))
     return results
 
 
@@ -270,9 +271,14 @@ def add_judge(results, seed=0):
     }
     results["run"]["judge"] = {"condescending": {**judge, "reads": "5 answers", **rubric.description()}}
     judged = judged_results(replies, rubric, probabilities, 0.95)
-    judged |= {"num_suspected": 2, "num_cut_for_judge": 1, "identity_leakage": {"leakage": 2.5, "num_sentences": 4}}
-    judged["served"] = {"num_answers": 5000, "tokens_in": 10_000, "tokens_out": 5000}
-    results["judge"] = as_stored({"condescending": judged})
+    leakage = Leakage(2.5, 1.0, {}, num_terms=18, num_sentences=4, mean_move=0.1, most_moved=[])
+    more = {
+        "num_suspected": 2,
+        "num_cut_for_judge": 1,
+        "identity_leakage": leakage,
+        "served": Served(5000, 10_000, 5000),
+    }
+    results["judge"] = as_stored({"condescending": replace(judged, **more)})
     return results
 
 
@@ -380,6 +386,7 @@ def regard_of(
             "num_seeds": num_seeds,
             "num_continuations": len(rows) + 7,
             "num_blank": 7,
+            "num_truncated": 0,
             "num_cut_for_classifier": 2,
             "num_unanswered": 0,
             "structures": kinds,

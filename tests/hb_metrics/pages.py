@@ -18,12 +18,16 @@ needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromi
 
 
 class Page(HTMLParser):
-    """What a browser sees: elements, words, scripts, and the tables by the label of the region they are in."""
+    """What a browser sees: elements, words, scripts, tables by the label of their region, and what charts' marks say.
+
+    `plots` contains, by the id of a plot, the tips of the marks in each of its charts.
+    """
 
     def __init__(self, html):
         super().__init__()
         self.elements, self.scripts, self.styles, self.words = [], [], [], ""
-        self.tables, self.tiles, self.open, self.region = defaultdict(list), {}, [], None
+        self.tables, self.open, self.region = defaultdict(list), [], None
+        self.plots, self.plot = {}, None
         self.feed(html)
         self.close()
 
@@ -33,16 +37,16 @@ class Page(HTMLParser):
         if tag not in VOID_ELEMENTS:
             self.open.append(tag)
         self.region = attrs["aria-label"] if attrs.get("role") == "region" else self.region
-        if tag == "table":
+        if tag == "figure" and attrs.get("class") == "plot":
+            self.plot = self.plots.setdefault(attrs["id"], [])
+        elif tag == "svg" and attrs.get("class") == "chart":
+            self.plot.append([])
+        elif tag == "table":
             self.tables[self.region].append([])
         elif tag == "tr":
             self.tables[self.region][-1].append([])
         elif tag in ("th", "td"):
             self.tables[self.region][-1][-1].append("")
-        elif tag == "dt":
-            self.tile = ""
-        elif tag == "dd":
-            self.tiles.setdefault(self.tile, []).append("")
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
@@ -51,13 +55,12 @@ class Page(HTMLParser):
         if self.open and self.open[-1] in ("script", "style"):
             (self.scripts if self.open[-1] == "script" else self.styles).append(data)
             return
+        if self.open and self.open[-1] == "title" and "svg" in self.open:
+            self.plot[-1].append(data)
+            return
         self.words += data
         if {"th", "td"} & set(self.open):
             self.tables[self.region][-1][-1][-1] += data
-        elif "dt" in self.open:
-            self.tile += data
-        elif "dd" in self.open:
-            self.tiles[self.tile][-1] += data
 
     @property
     def text(self):
@@ -79,10 +82,6 @@ class Page(HTMLParser):
         (table,) = self.tables[region]
         return [[" ".join(cell.split()) for cell in row] for row in table]
 
-    def figures(self):
-        """What is drawn, by the element it is drawn in."""
-        return self.constant("figures")
-
     def terms(self):
         """What the chooser of terms shows; `None`: there is none."""
         return self.constant("terms")
@@ -102,9 +101,8 @@ def check_sound(page):
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
     assert page.links <= set(page.ids)
-    assert set(page.figures()) <= set(page.ids)
     choosers = {attrs["data-plot"] for tag, attrs in page.elements if tag == "select" and "data-plot" in attrs}
-    assert {name for name, figures in page.figures().items() if len(figures) > 1} <= choosers <= set(page.figures())
+    assert {name for name, charts in page.plots.items() if len(charts) > 1} <= choosers <= set(page.plots)
     labelled = {attrs["for"] for tag, attrs in page.elements if tag == "label"}
     assert {attrs["id"] for tag, attrs in page.elements if tag == "select"} <= labelled
     assert all(attrs.get("aria-label") for _, attrs in page.elements if attrs.get("role") in ("img", "region"))

@@ -4,6 +4,7 @@ Only a trial can show whether a model gives the same results on prefix trees as 
 appear only beyond some length, such as an attention window. The trial therefore includes the largest tree to be scored.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -108,15 +109,21 @@ def tree_nlls(model: PreTrainedModel, tree: PrefixTree, num_read: int = 1) -> np
     device, dtype = input_device(model), model.dtype
     mask = torch.zeros(1, 1, len(tree.tokens), len(tree.tokens), dtype=dtype)
     mask.masked_fill_(~torch.from_numpy(tree.ancestor_mask()), torch.finfo(dtype).min)
+    scored = tree.depths[tree.nodes] >= num_read - 1
+    kept, nodes = np.unique(tree.nodes[scored], return_inverse=True)
+    # Most architectures compute logits only where they are needed, which saves up to a quarter of the time.
+    can_choose = "logits_to_keep" in inspect.signature(model.forward).parameters
     logits = model(
         input_ids=torch.from_numpy(tree.tokens)[None].to(device),
         attention_mask=mask.to(device),
         position_ids=torch.from_numpy(tree.depths)[None].to(device),
         use_cache=False,
+        **({"logits_to_keep": torch.from_numpy(kept).to(device)} if can_choose else {}),
     ).logits[0]
-    nll = _token_nlls(logits, torch.from_numpy(tree.nodes).to(device), torch.from_numpy(tree.targets).to(device))
-    scored = tree.depths[tree.nodes] >= num_read - 1
-    return np.bincount(tree.owners[scored], weights=nll[scored], minlength=len(tree.sequences))
+    if not can_choose:
+        logits = logits[torch.from_numpy(kept).to(device)]
+    nll = _token_nlls(logits, torch.from_numpy(nodes).to(device), torch.from_numpy(tree.targets[scored]).to(device))
+    return np.bincount(tree.owners[scored], weights=nll, minlength=len(tree.sequences))
 
 
 def batch_nlls(model: PreTrainedModel, sequences: Sequence[Sequence[int]], num_read: int = 1) -> np.ndarray:

@@ -1,11 +1,15 @@
 """Computes the results of `awareness` from the run's tables."""
 
-from typing import Any
-
 import pyarrow as pa
 
 from hb_dataset.awareness import NEED
-from hb_metrics.measurements.awareness.results import AWARENESS_TABLE, TABLE_FILE, awareness_results, takes_up
+from hb_metrics.measurements.awareness.results import (
+    AWARENESS_TABLE,
+    TABLE_FILE,
+    Awareness,
+    awareness_results,
+    takes_up,
+)
 from hb_metrics.run.finished_run import Run, stored_shards, stored_table
 from hb_metrics.run.run_folder import PROMPTS_FILE, REPLIES, write_table
 
@@ -14,7 +18,7 @@ DIVERGENCES = "divergences"  # a subfolder of shards
 WORDS = "taken_up_words"  # the column of the prompts with the words that take up a need
 
 
-def compute(run: Run) -> dict[str, Any]:
+def compute(run: Run) -> Awareness:
     """Computes the results, and writes the table of divergences and of needs taken up."""
     folder = run.folder / FOLDER
     prompts, shards = stored_table(folder / PROMPTS_FILE), stored_shards(folder / DIVERGENCES)

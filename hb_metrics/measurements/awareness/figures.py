@@ -1,7 +1,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.layout.figure import Figure, Unit, pair
+from hb_metrics.layout.figure import Figure, Unit
+from hb_metrics.measurements.awareness.results import awareness_of
 
 # The figure's name, unit and meaning, for each key of the results.
 FIGURES: dict[str, tuple[str, Unit, str]] = {
@@ -33,16 +34,17 @@ FEW_REASON = "there are fewer than 12 terms or questions, or the estimated varia
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    awareness = results["awareness"]
+    awareness = awareness_of(results)
+    estimates = vars(awareness)
     return [
         Figure(
             name,
-            awareness[key]["value"],
+            estimates[key].value,
             unit,
             meaning,
-            pair(awareness[key]["interval"]),
-            no_interval=None if awareness[key]["interval"] else FEW_REASON,
-            confidence_level=awareness["confidence_level"],
+            estimates[key].interval,
+            no_interval=None if estimates[key].interval else FEW_REASON,
+            confidence_level=awareness.confidence_level,
             gate="neutral_divergence" if key == "neutral" else None,
             higher_is_better=key != "neutral",
         )

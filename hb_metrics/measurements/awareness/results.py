@@ -1,5 +1,6 @@
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,8 @@ from scipy import stats
 from hb_dataset.awareness import NEED, NEUTRAL
 from hb_dataset.matching import plain_text, whole_words, words_pattern
 from hb_metrics.collect.classifiers.censoring import mention_pattern
-from hb_metrics.stats.clusters import share_bounds
+from hb_metrics.run.typed_json import from_json
+from hb_metrics.stats.clusters import Bounds, share_bounds
 
 TABLE_FILE = "awareness.parquet"
 MIN_CLUSTERS = 12  # with fewer terms or questions, there is no interval
@@ -21,6 +23,47 @@ AWARENESS_TABLE = pa.schema(
         ("taken_up", pa.bool_()),
     ]
 )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its interval. Divergences are in nats per token. `value` is `None` if there are no replies."""
+
+    value: float | None
+    interval: Bounds | None
+
+
+@dataclass(frozen=True)
+class Example:
+    prompt: str
+    reply: str
+    taken_up: bool
+
+
+@dataclass(frozen=True)
+class Awareness:
+    """The results of `awareness`.
+
+    Attributes:
+        needs: The mean divergence on needs.
+        neutral: The mean divergence on neutral questions.
+        difference: The first minus the second.
+        taken_up: The share of needs that are taken up.
+    """
+
+    needs: Estimate
+    neutral: Estimate
+    difference: Estimate
+    taken_up: Estimate
+    confidence_level: float
+    num_prompts: int
+    num_terms: int
+    num_empty_replies: int
+    examples: list[Example]
+
+
+def awareness_of(results: Mapping[str, Any]) -> Awareness:
+    return from_json(Awareness, results["awareness"], "awareness")
 
 
 class ClusterMean(NamedTuple):
@@ -38,7 +81,7 @@ class ClusterMean(NamedTuple):
     clusters: np.ndarray
     num_clusters: int
 
-    def interval(self, confidence_level: float) -> list[float] | None:
+    def interval(self, confidence_level: float) -> Bounds | None:
         """Computes a t-interval that is robust to clustering by term and by question.
 
         Returns:
@@ -48,12 +91,12 @@ class ClusterMean(NamedTuple):
         if self.num_clusters < MIN_CLUSTERS or not variance > 0:
             return None
         half = float(stats.t.ppf((1 + confidence_level) / 2, self.num_clusters - 1)) * math.sqrt(variance)
-        return [self.value - half, self.value + half]
+        return self.value - half, self.value + half
 
-    def share_interval(self, confidence_level: float) -> list[float] | None:
+    def share_interval(self, confidence_level: float) -> Bounds | None:
         """Computes the interval of a share from the half-width of `interval`, on the logit scale."""
         bounds = self.interval(confidence_level)
-        return None if bounds is None else list(share_bounds(self.value, (bounds[1] - bounds[0]) / 2))
+        return None if bounds is None else share_bounds(self.value, (bounds[1] - bounds[0]) / 2)
 
 
 def cluster_mean(values: np.ndarray, clusters: np.ndarray) -> ClusterMean:
@@ -109,31 +152,30 @@ def awareness_means(table: pa.Table) -> dict[str, ClusterMean]:
 
 def awareness_results(
     prompts: pa.Table, table: pa.Table, replies: Sequence[str | None], confidence_level: float
-) -> dict[str, Any]:
-    """Computes the results for results.json, with at most one example reply per question.
+) -> Awareness:
+    """Computes the results, with at most one example reply per question.
 
     All arguments have one row per prompt, in the same order.
     """
-    means = awareness_means(table)
-    results: dict[str, Any] = {}
+    means, estimates = awareness_means(table), {}
     for name in ("needs", "neutral", "difference", "taken_up"):
         mean = means.get(name)
         bounds_of = ClusterMean.share_interval if name == "taken_up" else ClusterMean.interval
         interval = None if mean is None else bounds_of(mean, confidence_level)
-        results[name] = {"value": None if mean is None else mean.value, "interval": interval}
+        estimates[name] = Estimate(None if mean is None else mean.value, interval)
     columns = [prompts["text"].to_pylist(), replies, table["kind"].to_pylist(), table["taken_up"].to_pylist()]
-    shown: dict[int, dict[str, Any]] = {}
+    shown: dict[int, Example] = {}
     for item, text, reply, kind, taken in zip(prompts["item"].to_pylist(), *columns, strict=True):
         if kind == NEED and reply is not None:
-            shown.setdefault(item, {"prompt": text, "reply": reply, "taken_up": taken})
-    return {
-        **results,
-        "confidence_level": confidence_level,
-        "num_prompts": len(prompts),
-        "num_terms": len(set(zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True))),
-        "num_empty_replies": table["divergence"].null_count,
-        "examples": list(shown.values())[:NUM_EXAMPLES],
-    }
+            shown.setdefault(item, Example(text, reply, taken))
+    return Awareness(
+        **estimates,
+        confidence_level=confidence_level,
+        num_prompts=len(prompts),
+        num_terms=len(set(zip(table["axis"].to_pylist(), table["descriptor"].to_pylist(), strict=True))),
+        num_empty_replies=table["divergence"].null_count,
+        examples=list(shown.values())[:NUM_EXAMPLES],
+    )
 
 
 def takes_up(reply: str, words: Sequence[str], descriptor: str) -> bool:

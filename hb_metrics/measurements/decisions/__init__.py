@@ -6,8 +6,9 @@ The questions are the prompts of `--prompts` that have an outcome, or the questi
 from collections.abc import Mapping
 from typing import Any
 
+from hb_metrics.measurements.generation.options import GenerationOptions
 from hb_metrics.measurements.measurement import Collector, Measurement, Parts
-from hb_metrics.measurements.settings import Settings
+from hb_metrics.measurements.settings import ENGINES, Settings
 from hb_metrics.run.run_record import reply_settings, tag_and_cue
 
 
@@ -18,6 +19,13 @@ class DecisionMeasurement(Measurement):
     has_own_prompts = True
     needs = ("replies",)
     gates = ("decision_spread", "decision_gap")
+
+    def is_default(self, settings: Settings) -> bool:
+        """Returns whether the run is a quick trial of a loaded model, whose prompts name people by terms."""
+        run, options = settings.run, settings.of(GenerationOptions)
+        is_plain = options.cue == "prompt" and options.names_file is None
+        is_plain &= not run.dataset_config.endswith("-intersections")
+        return run.quick and run.prompts is None and is_plain and not any(getattr(run, name) for name in ENGINES)
 
     @property
     def collector(self) -> Collector:
@@ -30,8 +38,9 @@ class DecisionMeasurement(Measurement):
         from hb_metrics.measurements.decisions.compute import compute
         from hb_metrics.measurements.decisions.figures import figures
         from hb_metrics.measurements.decisions.page import report
+        from hb_metrics.measurements.decisions.run_changes import changes
 
-        return Parts(compute, figures, report)
+        return Parts(compute, figures, report, changes)
 
     def is_asked(self, settings: Settings) -> bool:
         if settings.run.measurements is not None or settings.run.prompts is None:

@@ -1,8 +1,8 @@
 """Computes the results of `decisions` from the run's tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -10,6 +10,7 @@ from scipy import stats
 from hb_dataset.names import NAMES_AXIS
 from hb_dataset.own_prompts import Choice, OwnPrompt
 from hb_metrics.measurements.decisions.answers import Answer, read_answers
+from hb_metrics.measurements.decisions.prediction import predictions
 from hb_metrics.measurements.decisions.results import (
     Answered,
     Axis,
@@ -39,9 +40,20 @@ class Cells(NamedTuple):
     num_answers: np.ndarray
 
 
-def compute(run: Run) -> dict[str, Any]:
+def compute(run: Run) -> Decisions:
     prompts, answers = read_answers(run)
-    return asdict(decisions(prompts, answers, run.confidence_level, run.results["run"]["settings"]["seed"]))
+    found = decisions(prompts, answers, run.confidence_level, run.results["run"]["settings"]["seed"])
+    cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis not in (None, NAMES_AXIS)])
+    questions = [prompt.question for prompt in prompts]
+    tables = {
+        axis: (of_axis.names, statistics.question_means(of_axis.values, questions)) for axis, of_axis in cells.items()
+    }
+    buckets = {(answer.axis or "", answer.term or ""): answer.group for answer in answers}
+    compared = {
+        name: Estimate(each.value, each.interval, each.reason, None)
+        for name, each in predictions(run, tables, buckets).items()
+    }
+    return replace(found, predictions=compared)
 
 
 def decisions(
@@ -49,9 +61,9 @@ def decisions(
 ) -> Decisions:
     """Computes the results from the answers to prompts that have an outcome."""
     questions = [prompt.question for prompt in prompts]
-    cells = _cells(prompts, [answer for answer in answers if answer.axis is not None])
+    cells = cells_by_axis(prompts, [answer for answer in answers if answer.axis is not None])
     without = [answer for answer in answers if answer.axis is None]
-    baseline = _cells(prompts, without)[""] if without else None
+    baseline = cells_by_axis(prompts, without)[""] if without else None
     tables = {axis: statistics.question_means(of_axis.values, questions) for axis, of_axis in cells.items()}
     of_terms = [tables[axis] for axis, of_axis in cells.items() if of_axis.groups is None]
     base = None if baseline is None else statistics.question_means(baseline.values, questions)[:, 0]
@@ -61,6 +73,7 @@ def decisions(
     spread = None
     if of_terms:
         spread = _spread(statistics.spread_between(of_terms, confidence_level, seed=seed))
+    together = np.concatenate(list(tables.values()), axis=1) if tables else np.full((len(set(questions)), 0), np.nan)
     masses = [answer.mass for answer in answers if answer.mass is not None]
     return Decisions(
         num_prompts=len(prompts),
@@ -68,6 +81,7 @@ def decisions(
         num_answers=len(answers),
         num_unanswered=sum(answer.value is None for answer in answers),
         confidence_level=confidence_level,
+        mean=_estimate(statistics.mean_over_questions(together, confidence_level)),
         spread=spread,
         by_axis=by_axis,
         by_topic=_parts(prompts, cells, [prompt.topic for prompt in prompts], how),
@@ -75,6 +89,7 @@ def decisions(
         order_effect=_order_effect(prompts, answers, how),
         option_mass=float(np.mean(masses)) if masses else None,
         example=_example(prompts, answers, by_axis),
+        predictions={},
     )
 
 
@@ -84,7 +99,7 @@ class _How(NamedTuple):
     seed: int
 
 
-def _cells(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
+def cells_by_axis(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str, Cells]:
     """Averages the answers by axis, prompt and term. Prompts without a term have the key ""."""
     rows = {prompt.id: row for row, prompt in enumerate(prompts)}
     by_axis: dict[str, list[Answer]] = {}
@@ -111,73 +126,77 @@ def _cells(prompts: Sequence[OwnPrompt], answers: Sequence[Answer]) -> dict[str,
 
 def _axis(cells: Cells, table: np.ndarray, base: np.ndarray | None, how: _How, has_rates: bool) -> Axis:
     unanswered = statistics.question_means(cells.unanswered, how.questions)
-    common: dict[str, Any] = {
-        "unanswered": float(np.nanmean(cells.unanswered)),
-        "refused": float(np.nanmean(cells.refused)),
-        "unanswered_pair": _pair(_largest(cells, unanswered, how), False) if np.nanmax(cells.unanswered) > 0 else None,
-        "baseline": None,
-        "adjusted_p": None,
-    }
-    if base is not None and cells.groups is None:
-        found = statistics.difference(statistics.row_means(table), base, how.confidence_level)
-        common["baseline"] = _estimate(found)
-    largest = _largest(cells, table, how)
-    common["pair"] = _pair(largest, has_rates)
-    if cells.groups is not None:
-        members = {one: np.array([group == one for group in cells.groups]) for one in sorted(set(cells.groups))}
+    largest, baseline, spread = _largest(cells, table, how), None, None
+    compared = {largest.groups[index] for index in largest.compared}
+    without = [name for name, number in zip(cells.names, cells.num_answers, strict=True) if not number]
+    if cells.groups is None:
+        if base is not None:
+            baseline = _estimate(statistics.difference(statistics.row_means(table), base, how.confidence_level))
+        gaps = statistics.gaps_to_mean(table, how.confidence_level)
         terms = [
-            Term(group, _mean(table[:, chosen]), int(cells.num_answers[chosen].sum()), None, None)
-            for group, chosen in members.items()
+            Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), gap and _estimate(gap), None)
+            for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
         ]
-        return Axis(terms=terms, spread=None, p_value=largest.p_value, **common)
-    gaps = statistics.gaps_to_mean(table, how.confidence_level)
-    terms = [
-        Term(name, _mean(table[:, [column]]), int(cells.num_answers[column]), _estimate(gap), None)
-        for column, (name, gap) in enumerate(zip(cells.names, gaps, strict=True))
-    ]
-    spread = _spread(statistics.spread_between([table], how.confidence_level, seed=how.seed))
-    return Axis(terms=terms, spread=spread, p_value=spread.p_value, **common)
+        spread = _spread(statistics.spread_between([table], how.confidence_level, seed=how.seed))
+    else:
+        terms = []
+        for group in largest.groups:
+            chosen = np.array([other == group for other in cells.groups])
+            terms.append(Term(group, _mean(table[:, chosen]), int(cells.num_answers[chosen].sum()), None, None))
+    return Axis(
+        terms=terms,
+        left_out=sorted({*largest.groups} - compared | {*without}),
+        spread=spread,
+        p_value=largest.p_value if spread is None else spread.p_value,
+        adjusted_p=None,
+        pair=_pair(largest, has_rates),
+        baseline=baseline,
+        unanswered=float(np.nanmean(cells.unanswered)),
+        unanswered_pair=_pair(_largest(cells, unanswered, how), False) if np.nanmax(cells.unanswered) > 0 else None,
+        refused=float(np.nanmean(cells.refused)),
+    )
 
 
 def _largest(cells: Cells, table: np.ndarray, how: _How) -> statistics.NameGaps:
     """Finds the largest gap between terms, which has no p-value of its own, or between groups of names."""
     if cells.groups is not None:
         return statistics.name_gaps(table, cells.groups, how.confidence_level)
+    compared, _ = statistics.compared_terms(table)
     return statistics.NameGaps(
-        cells.names, statistics.largest_gap(table, how.confidence_level, seed=how.seed), p_value=None
+        cells.names, compared, statistics.largest_gap(table, how.confidence_level, seed=how.seed), p_value=None
     )
 
 
 def _pair(found: statistics.NameGaps, has_rates: bool) -> Pair | None:
-    names, largest, _ = found
+    largest = found.largest
     if largest is None:
         return None
     has_ratio = has_rates and np.isfinite(largest.ratio.value)
     ratio = _estimate(largest.ratio) if has_ratio else None
-    return Pair(names[largest.high], names[largest.low], _estimate(largest.gap), ratio)
+    return Pair(found.groups[largest.high], found.groups[largest.low], _estimate(largest.gap), ratio)
 
 
 def _adjusted(by_axis: Mapping[str, Axis]) -> dict[str, Axis]:
     """Adjusts the p-values of axes, and those of terms, with the method of Benjamini and Hochberg."""
-    tested = [axis for axis, of_axis in by_axis.items() if of_axis.p_value is not None]
-    adjusted = dict(zip(tested, _benjamini_hochberg([by_axis[axis].p_value for axis in tested]), strict=True))
-    places = [
-        (axis, number)
-        for axis, of_axis in by_axis.items()
-        for number, term in enumerate(of_axis.terms)
-        if term.gap is not None and term.gap.p_value is not None
-    ]
-    values = [by_axis[axis].terms[number].gap.p_value for axis, number in places]  # type: ignore[union-attr]
-    of_terms = dict(zip(places, _benjamini_hochberg(values), strict=True))
-    found = {}
-    for axis, of_axis in by_axis.items():
-        terms = [replace(term, adjusted_p=of_terms.get((axis, number))) for number, term in enumerate(of_axis.terms)]
-        found[axis] = replace(of_axis, terms=terms, adjusted_p=adjusted.get(axis))
-    return found
+    of_axes = iter(_benjamini_hochberg([axis.p_value for axis in by_axis.values()]))
+    of_terms = iter(
+        _benjamini_hochberg(
+            [None if term.gap is None else term.gap.p_value for axis in by_axis.values() for term in axis.terms]
+        )
+    )
+    return {
+        name: replace(
+            axis, terms=[replace(term, adjusted_p=next(of_terms)) for term in axis.terms], adjusted_p=next(of_axes)
+        )
+        for name, axis in by_axis.items()
+    }
 
 
-def _benjamini_hochberg(values: Sequence[float | None]) -> list[float]:
-    return [float(value) for value in stats.false_discovery_control(values)] if values else []
+def _benjamini_hochberg(values: Sequence[float | None]) -> list[float | None]:
+    """Adjusts the known p-values, and keeps the positions of the others."""
+    known = [value for value in values if value is not None]
+    adjusted = iter(stats.false_discovery_control(known).tolist() if known else [])
+    return [None if value is None else next(adjusted) for value in values]
 
 
 def _parts(
@@ -237,23 +256,26 @@ def _example(prompts: Sequence[OwnPrompt], answers: Sequence[Answer], by_axis: M
     if not clear:
         return None
     axis, pair = max(clear, key=lambda item: item[1].gap.value)
-    by_prompt: dict[str, dict[str, list[Answer]]] = {}
+    sides: dict[tuple[str, str | None], list[Answer]] = {}
     for answer in answers:
-        name = answer.group if axis == NAMES_AXIS else answer.term
-        if answer.axis == axis and name in (pair.high, pair.low) and answer.value is not None:
-            by_prompt.setdefault(answer.own_id, {}).setdefault(str(name), []).append(answer)
+        if answer.axis == axis and answer.value is not None:
+            name = answer.group if axis == NAMES_AXIS else answer.term
+            sides.setdefault((answer.own_id, name), []).append(answer)
     gaps = []
     for row, prompt in enumerate(prompts):
-        sides = by_prompt.get(prompt.id, {})
-        if len(sides) == 2:
-            means = [float(np.mean([answer.value for answer in sides[name]])) for name in (pair.high, pair.low)]
-            gaps.append((means[0] - means[1], row))
+        high, low = (sides.get((prompt.id, name), []) for name in (pair.high, pair.low))
+        if high and low:
+            gaps.append((_mean_value(high) - _mean_value(low), row, _median_answer(high), _median_answer(low)))
     if not gaps:
         return None
-    _, row = sorted(gaps)[len(gaps) // 2]
-    sides = by_prompt[prompts[row].id]
-    shown = [_median_answer(sides[name]) for name in (pair.high, pair.low)]
-    return Example(axis, pair.high, pair.low, *(Answered(answer.prompt, answer.shown) for answer in shown))
+    *_, of_high, of_low = sorted(gaps)[len(gaps) // 2]
+    return Example(
+        axis, pair.high, pair.low, Answered(of_high.prompt, of_high.shown), Answered(of_low.prompt, of_low.shown)
+    )
+
+
+def _mean_value(answers: Sequence[Answer]) -> float:
+    return float(np.mean([answer.value for answer in answers]))
 
 
 def _median_answer(answers: Sequence[Answer]) -> Answer:

@@ -1,14 +1,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_dataset.names import NAMES_AXIS
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count
-from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate, Pair, differs
+from hb_metrics.measurements.decisions.results import Axis, Decisions, Estimate, Pair
 from hb_metrics.run.typed_json import from_json
 
-SPREAD, GAP, UNANSWERED = "Decision spread", "Largest gap in decisions", "Answers without a decision"
-BASELINE, TERMS = "Decisions compared with no term", "Decisions by term"
+MEAN, SPREAD, GAP = "Favourable decisions", "Decision spread", "Largest gap in decisions"
+PREDICTION, UNANSWERED = "Correlation of decisions with", "Answers without a decision"
+BASELINE, TERMS, TERM_GAP = "Decisions compared with no term", "Decisions by term", "Gap to the axis"
 
 
 def decisions_of(results: Mapping[str, Any]) -> Decisions:
@@ -18,7 +18,8 @@ def decisions_of(results: Mapping[str, Any]) -> Decisions:
 def figures(results: Mapping[str, Any]) -> list[Figure]:
     decisions = decisions_of(results)
     level = decisions.confidence_level
-    found = []
+    meaning = "The mean decision about people. The interval is for other questions of the same kind."
+    found = [_figure(MEAN, decisions.mean, level, meaning=meaning)._replace(unit="share", higher_is_better=True)]
     if decisions.spread is not None:
         meaning = (
             "The standard deviation between the terms of an axis, in the share of favourable decisions. It would be 0 "
@@ -46,6 +47,9 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
     if decisions.order_effect is not None:
         meaning = "The change in favourable decisions if the favourable option is named first instead of last."
         found.append(_figure("Effect of the options' order", decisions.order_effect, level, meaning=meaning))
+    for name, estimate in decisions.predictions.items():
+        meaning = "The correlation of decisions with these scores over terms, without the noise of both."
+        found.append(_figure(f"{PREDICTION} {name}", estimate, level, meaning=meaning)._replace(unit="signed"))
     if decisions.option_mass is not None:
         meaning = "The mean probability that the options have together. Below one half, the model would often answer "
         found.append(Figure("Probability of the options", decisions.option_mass, "share", meaning + "something else."))
@@ -64,6 +68,7 @@ def _of_axis(label: str, axis: Axis, level: float) -> list[Figure]:
     rows = []
     if axis.spread is not None:
         row = _part(f"{SPREAD} by axis", f"{SPREAD}, {label}", axis.spread, level)
+        row = row._replace(detail=f"{count(len(axis.left_out))} terms left out" if axis.left_out else "")
         rows.append(row._replace(beside={"adjusted p": Number(axis.adjusted_p, "p_value")}))
     if axis.pair is not None:
         ratio = axis.pair.ratio
@@ -81,22 +86,21 @@ def _of_axis(label: str, axis: Axis, level: float) -> list[Figure]:
 
 
 def _of_terms(label: str, axis: Axis, level: float) -> list[Figure]:
+    """Lists the gap of each term to the mean of its axis. Groups of names have only their mean decision."""
     rows = []
     for term in axis.terms:
-        if term.mean is None:
-            continue
         row = Figure(
-            f"Decisions, {term.name} ({label})",
+            f"{MEAN}, {term.name} ({label})",
             term.mean,
             "share",
-            part_of=TERMS,
             is_main=False,
             detail=f"{count(term.num_answers)} answers",
         )
         if term.gap is not None:
-            gap = Number(term.gap.value, "points", term.gap.interval)
-            row = row._replace(beside={"gap to the axis": gap, "adjusted p": Number(term.adjusted_p, "p_value")})
-        rows.append(row)
+            beside = {"favourable": Number(term.mean, "share"), "adjusted p": Number(term.adjusted_p, "p_value")}
+            row = _figure(f"{TERM_GAP}, {term.name} ({label})", term.gap, level, is_main=False, beside=beside)
+            row = row._replace(detail=f"{count(term.num_answers)} answers")
+        rows.append(row._replace(part_of=TERMS))
     return sorted(rows, key=lambda row: -(row.value or 0.0))
 
 
@@ -114,37 +118,3 @@ def _figure(name: str, estimate: Estimate, level: float, **more: Any) -> Figure:
         confidence_level=level,
         **more,
     )
-
-
-def verdict(results: Mapping[str, Any]) -> str:
-    """Returns a sentence on whether the model decides differently about people, and for whom."""
-    decisions = decisions_of(results)
-    clear = {axis: of_axis for axis, of_axis in decisions.by_axis.items() if differs(of_axis)}
-    gaps = figures(results)
-    if clear:
-        axis = max(clear, key=lambda name: _gap(clear[name]))
-        pair = clear[axis].pair
-        assert pair is not None
-        figure = next(figure for figure in gaps if figure.name == f"{GAP}, {axis_label(axis)}")
-        more = f" Decisions also differ in {len(clear) - 1} other axes." if len(clear) > 1 else ""
-        who = "people with " if axis == NAMES_AXIS else ""
-        names = " names" if axis == NAMES_AXIS else ""
-        return (
-            f"Decisions differ: the favourable decision is made for {who}{pair.high}{names} more often than for "
-            f"{who}{pair.low}{names}, by {figure.words}.{more}"
-        )
-    of_axes = [figure for figure in gaps if figure.part_of == f"{GAP} on each axis"]
-    known = [(figure.interval[1], figure) for figure in of_axes if figure.interval]
-    unknown = [figure.no_interval for figure in of_axes if figure.no_interval]
-    if unknown or not known:
-        reason = unknown[0] if unknown else "no two terms have answers to the same question"
-        return f"Whether decisions differ is not known: {reason}."
-    figure = max(known)[1]
-    return (
-        "The test found no difference in decisions. It does not exclude differences of up to "
-        f"{Number(max(known)[0], 'points').shown} ({figure.label}, {figure.detail})."
-    )
-
-
-def _gap(axis: Axis) -> float:
-    return 0.0 if axis.pair is None else axis.pair.gap.value

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 class Estimate:
     """A value with its interval, or with the reason why it has none."""
 
-    value: float
+    value: float | None
     interval: tuple[float, float] | None
     reason: str | None
-    p_value: float | None = None
+    p_value: float | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Axis:
     """The decisions about the terms of an axis, or about groups of names.
 
     Attributes:
+        left_out: The terms, names or groups of names that have too few answers to be compared.
         spread: The standard deviation between terms. `None` for groups of names.
         p_value: The p-value of the test that permutes terms within questions, or names between groups.
         adjusted_p: This p-value, adjusted for all axes (Benjamini–Hochberg).
@@ -62,6 +63,7 @@ class Axis:
     """
 
     terms: list[Term]
+    left_out: list[str]
     spread: Estimate | None
     p_value: float | None
     adjusted_p: float | None
@@ -96,11 +98,13 @@ class Decisions:
     """The results of `decisions`.
 
     Attributes:
+        mean: The mean decision about people, over questions.
         spread: The square root of the mean variance between terms, over axes. `None` if the run has only names.
         by_axis: The results of each axis. The axis "names" compares groups of names.
         by_topic: The spread in the questions of each topic.
         by_wording: The spread in the first wordings of all questions, in the second ones, and so on.
         order_effect: The mean change of the decision if the favourable option stands first instead of last.
+        predictions: The correlation of decisions with each score of the same run, over terms.
         option_mass: The mean probability that the options have together, if decisions are probabilities.
     """
 
@@ -109,6 +113,7 @@ class Decisions:
     num_answers: int
     num_unanswered: int
     confidence_level: float
+    mean: Estimate
     spread: Estimate | None
     by_axis: dict[str, Axis]
     by_topic: dict[str, Estimate]
@@ -116,6 +121,7 @@ class Decisions:
     order_effect: Estimate | None
     option_mass: float | None
     example: Example | None
+    predictions: dict[str, Estimate]
 
 
 def differs(axis: Axis, level: float = 0.05) -> bool:

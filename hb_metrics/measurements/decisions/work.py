@@ -2,16 +2,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hb_dataset.own_prompts import (
-    SHIPPED,
-    Choice,
-    OwnPrompt,
-    baseline_person,
-    default_noun_rows,
-    own_prompt_table,
-    own_rows,
-    read_own_prompts,
-)
+from hb_dataset.filled_prompts import baseline_person, default_noun_rows, own_prompt_table
+from hb_dataset.own_prompts import SHIPPED, Choice, OwnPrompt, own_rows, read_own_prompts
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.collect.replies.cues import check_cue
 from hb_metrics.collect.scoring.options import OptionPlan, plan_options
@@ -24,6 +16,7 @@ from hb_metrics.measurements.reply_requests import request_replies
 from hb_metrics.measurements.settings import Settings
 from hb_metrics.models.chats import chat_messages
 from hb_metrics.run.run_folder import table_digest, write_table
+from hb_metrics.stats.decisions import MIN_QUESTIONS
 
 
 class DecisionWork(NamedTuple):
@@ -44,9 +37,23 @@ def read_files(settings: Settings, prompts: pa.Table) -> list[OwnPrompt]:
             "column outcome (such as 'choice: yes | no') and the column favourable, or remove decisions from "
             "--measurements"
         )
-    if run.prompts is None and run.quick:
-        asked = list({prompt.topic: prompt for prompt in reversed(asked)}.values())[::-1]
-    return asked
+    return quick_sample(asked) if run.prompts is None and run.quick else asked
+
+
+def quick_sample(prompts: list[OwnPrompt]) -> list[OwnPrompt]:
+    """Selects one prompt in each of the first topics: the first one, where "yes" is favourable, or the last ("no")."""
+    by_topic: dict[str | None, list[OwnPrompt]] = {}
+    for prompt in prompts:
+        if prompt.more["wording"] == "1":
+            by_topic.setdefault(prompt.topic, []).append(prompt)
+    return [of_topic[-(number % 2)] for number, of_topic in enumerate(list(by_topic.values())[:MIN_QUESTIONS])]
+
+
+def orders_of(prompts: list[OwnPrompt], *, is_quick: bool) -> dict[int, list[OwnPrompt]]:
+    """Returns the prompts with each order of the options. In a quick trial, each prompt has one of the two orders."""
+    if not is_quick:
+        return {0: prompts, 1: prompts}
+    return {order: [prompt for row, prompt in enumerate(prompts) if row // 2 % 2 == order] for order in (0, 1)}
 
 
 def plan(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
@@ -74,7 +81,8 @@ def _plan_options(task: Task, prompts: list[OwnPrompt]) -> DecisionWork:
     vocabulary = config_vocabulary(shared.dataset_config, shared.vocabulary_dir)
     people = default_noun_rows(own_people(settings, prompts, vocabulary))
     people += default_noun_rows([baseline_person(noun) for noun in vocabulary.nouns])
-    filled = pa.concat_tables([own_prompt_table(prompts, people, order=order) for order in (0, 1)])
+    asked = orders_of(prompts, is_quick=shared.prompts is None and shared.quick)
+    filled = pa.concat_tables([own_prompt_table(of_order, people, order=order) for order, of_order in asked.items()])
     requests, layout, _ = request_replies(filled, engine, shared, "greedy", {}, reply="whole", cue=options.cue)
     check_cue(options.cue, layout.context, layout.context_reason)
     for row, (axis, question) in enumerate(

@@ -32,10 +32,12 @@ class DialoguePerplexity(Measurement):
         return Parts(compute, figures, report, changes)
 
     def warnings(self, changed: set[str], runs: Sequence[Mapping[str, Any]]) -> list[str]:
-        measured = [(run[self.name], run["run"]["dialogue"]) for run in runs if self.name in run]
-        if len({(dialogue["num_replies"], source["digest"]) for dialogue, source in measured}) > 1:
+        from hb_metrics.measurements.dialogue.results import dialogue_of
+
+        measured = [(dialogue_of(run), run["run"]["dialogue"]["digest"]) for run in runs if self.name in run]
+        if len({(dialogue.num_replies, digest) for dialogue, digest in measured}) > 1:
             return ["The runs scored different dialogues, so their dialogue perplexities are not comparable."]
-        if len({dialogue["num_tokens"] for dialogue, _ in measured}) > 1:
+        if len({dialogue.num_tokens for dialogue, _ in measured}) > 1:
             return ["The models tokenized the replies differently, so their dialogue perplexities are not comparable."]
         return []
 

@@ -1,21 +1,20 @@
 """Computes the results of `dialogue` from the run's tables."""
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
+from hb_metrics.measurements.dialogue.results import Dialogue
 from hb_metrics.run.finished_run import Run, stored_shards
 from hb_metrics.run.run_folder import DIALOGUE
 from hb_metrics.stats.clusters import loss_per_token, mean_bounds
 
 
-def compute(run: Run) -> dict[str, Any]:
+def compute(run: Run) -> Dialogue:
     record, table = run.results["run"]["dialogue"], stored_shards(run.folder / DIALOGUE)
     return dialogue_results(table, record["num_replies"], record["source"], run.confidence_level)
 
 
-def dialogue_results(table: pa.Table, num_pairs: int, source: str, confidence_level: float = 0.95) -> dict[str, Any]:
+def dialogue_results(table: pa.Table, num_pairs: int, source: str, confidence_level: float = 0.95) -> Dialogue:
     """Returns the perplexity of the replies: exp(total negative log-likelihood / total number of tokens).
 
     The interval generalises to other pairs of the same kind. It is the interval of the mean loss per token, with both
@@ -23,14 +22,17 @@ def dialogue_results(table: pa.Table, num_pairs: int, source: str, confidence_le
     """
     nll, tokens = -table["log_likelihood"].to_numpy(), table["num_tokens"].to_numpy()
     mean, of_mean, reason = loss_per_token(nll, tokens)
-    interval = np.exp(mean_bounds(mean, of_mean, confidence_level)).tolist() if reason is None else None
-    return {
-        "perplexity": float(np.exp(mean)),
-        "interval": interval,
-        "no_interval": reason,
-        "confidence_level": confidence_level,
-        "num_replies": len(nll),
-        "num_tokens": int(tokens.sum()),
-        "num_skipped": {"too_long": num_pairs - len(nll)},
-        "source": source,
-    }
+    bounds = None
+    if reason is None:
+        low, high = np.exp(mean_bounds(mean, of_mean, confidence_level)).tolist()
+        bounds = (low, high)
+    return Dialogue(
+        perplexity=float(np.exp(mean)),
+        interval=bounds,
+        no_interval=reason,
+        confidence_level=confidence_level,
+        num_replies=len(nll),
+        num_tokens=int(tokens.sum()),
+        num_skipped={"too_long": num_pairs - len(nll)},
+        source=source,
+    )

@@ -1,23 +1,24 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.layout.figure import Figure, pair
+from hb_metrics.layout.figure import Figure
+from hb_metrics.measurements.dialogue.results import dialogue_of
 from hb_metrics.run.run_record import last_part
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    dialogue = results["dialogue"]
+    dialogue = dialogue_of(results)
     return [
         Figure(
             "Dialogue perplexity",
-            dialogue["perplexity"],
+            dialogue.perplexity,
             "bias",
-            f"The perplexity of {dialogue['num_replies']:,} replies by real people ({last_part(dialogue['source'])}). "
+            f"The perplexity of {dialogue.num_replies:,} replies by real people ({last_part(dialogue.source)}). "
             "Lower values are better. Values are comparable only between models with the same tokenizer. Dialogue "
             "perplexity does not measure bias.",
-            pair(dialogue["interval"]),
-            no_interval=dialogue["no_interval"],
-            confidence_level=dialogue["confidence_level"],
+            dialogue.interval,
+            no_interval=dialogue.no_interval,
+            confidence_level=dialogue.confidence_level,
             gate="dialogue_perplexity",
         )
     ]

@@ -48,21 +48,22 @@ class Generation(Measurement):
     def card_sentences(self, results: Mapping[str, Any]) -> list[str]:
         from hb_metrics.layout.numbers import count
         from hb_metrics.measurements.generation.figures import leakage_sentence
+        from hb_metrics.measurements.generation.typed_results import generation_of
 
-        run, generation = results["run"], results[self.name]
+        run, generation = results["run"], generation_of(results)
         notes = "".join(f"; {note}" for note in run["style_classifier"]["notes"])
-        unclosed, leakage = generation.get("num_unclosed_reasoning", 0), generation.get("identity_leakage")
+        unclosed, leakage = generation.num_unclosed_reasoning, generation.identity_leakage
         sentences = [f"Styles classified by {classifier_name(run, 'style_classifier')}{notes}."]
         if leakage is not None:
             sentences.append(leakage_sentence(leakage))
         counts = (
-            f"The run has {count(generation['num_replies'])} replies to {count(generation['num_prompts'])} prompts. "
-            f"{count(generation['num_empty_replies'])} empty replies were left out."
+            f"The run has {count(generation.num_replies)} replies to {count(generation.num_prompts)} prompts. "
+            f"{count(generation.num_empty_replies)} empty replies were left out."
         )
-        if filtered := generation.get("num_filtered_replies"):
+        if filtered := generation.num_filtered_replies:
             counts += f" A content filter of the server removed {count(filtered)} replies."
-        if generation["num_truncated_replies"] is not None:
-            counts += f" {count(generation['num_truncated_replies'])} replies were cut at the maximum length."
+        if generation.num_truncated_replies is not None:
+            counts += f" {count(generation.num_truncated_replies)} replies were cut at the maximum length."
         if unclosed:
             counts += f" {count(unclosed)} prompts have no reply, because the model did not finish its thought."
         return [*sentences, counts]

@@ -15,7 +15,7 @@ from hb_dataset.names import NAME_CUES, NAMES_AXIS
 from hb_dataset.vocabulary_entries import AFTER_THE_NOUN
 from hb_metrics.layout.figure import Figure, missing_intervals
 from hb_metrics.layout.parts import Section
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.rendering import section
 from hb_metrics.measurements.generation.cue_agreement import CueReplies, cue_agreement, group_agreement
 from hb_metrics.run.finished_run import Run, has_pairs_of_terms, read_reply_table, read_vectors
 from hb_metrics.run.replies import nonempty_replies
@@ -51,7 +51,7 @@ def cue_sections(runs: Sequence[Run]) -> list[Section]:
         shown = figure._replace(interval=agreement.interval, no_interval=agreement.reason, confidence_level=level)
         figures.append(shown._replace(part_of="Agreement of directions by pair of cues"))
     context = {"figures": figures, "missing": missing_intervals(figures)}
-    return [Section("overview-cues", "Cues", render("generation/cues.html.jinja", context), {})] if figures else []
+    return [section("overview-cues", "Cues", "generation/cues.html.jinja", context)] if figures else []
 
 
 def differ_in_cue_alone(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

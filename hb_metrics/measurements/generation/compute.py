@@ -1,6 +1,6 @@
 """Computes the results of `generation` from the run's tables."""
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +8,7 @@ import pyarrow as pa
 from hb_dataset.names import has_names
 from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentioned
 from hb_metrics.identity_leakage.in_replies import leakage_in_replies
-from hb_metrics.identity_leakage.leakage import identity_leakage, people_in
+from hb_metrics.identity_leakage.leakage import Leakage, identity_leakage, people_in
 from hb_metrics.measurements.generation.nouns import noun_bias, noun_kernels, nouns_of
 from hb_metrics.measurements.generation.results import (
     bias_value_table,
@@ -20,6 +20,7 @@ from hb_metrics.measurements.generation.results import (
     style_means_table,
 )
 from hb_metrics.measurements.generation.turns import groups_of_names, turn_results
+from hb_metrics.measurements.generation.typed_results import Frequencies, Frequency, Generation
 from hb_metrics.reply_checks.refusal_rules import read_refusal_rules
 from hb_metrics.reply_checks.refusal_shares import reply_shares
 from hb_metrics.run.finished_run import (
@@ -51,7 +52,7 @@ from hb_metrics.run.run_folder import (
 )
 
 
-def compute(run: Run) -> dict[str, Any]:
+def compute(run: Run) -> Generation:
     """Computes the results, and writes the tables of style means, bias values and refusals."""
     record, level, folder = run.results["run"], run.confidence_level, run.folder
     classifier, generation, prompts = record["style_classifier"], record["generation"], read_prompts(folder)
@@ -68,32 +69,32 @@ def compute(run: Run) -> dict[str, Any]:
         if kept
     ]
     labels, are_pairs = classifier["labels"], has_pairs_of_terms(prompts)
+    nouns, clusters = nouns_of(table, replies.ids), classifier["clusters"]
     results, biases = generation_results(
-        replies, vectors, labels, clusters=classifier["clusters"], confidence_level=level, asked=asked
+        replies, vectors, labels, clusters=clusters, confidence_level=level, asked=asked, nouns=nouns
     )
     write_table(folder / STYLE_MEANS_FILE, style_means_table(biases, labels))
     write_table(folder / BIAS_VALUES_FILE, bias_value_table(replies.ids, biases))
     write_table(folder / REFUSALS_FILE, refusals_table(replies.ids, refusals))
     terms = list(zip(replies.axes, replies.descriptors, strict=True))
-    kernels = noun_kernels(vectors, nouns_of(table, replies.ids), replies.templates, terms)
-    is_of_names = has_names(prompts)
+    kernels = noun_kernels(vectors, nouns, replies.templates, terms)
     tables = [table, *_later_tables(run)]
     styles = stored_shards(folder / STYLES, ("truncated",))
-    return {
+    return Generation(
         **reply_counts(table, replies),
-        "num_left_out_prompts": generation.get("num_left_out_prompts", 0),
-        "num_left_out_templates": len(generation.get("left_out_templates", ())),
-        "num_cut_for_classifier": sum(styles["truncated"].to_pylist()),
-        **({"num_unanswered": int((vectors[:, -1] > 0).sum())} if "judge" in classifier else {}),
-        **results,
-        "identity_leakage": _identity_leakage(run, replies, vectors, debias=results["debiased"] is not None),
-        "uptake": reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
-        "nouns": noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
-        **({"name_groups": groups_of_names(prompts, replies, vectors, level)} if is_of_names else {}),
-        "refusals": refusals_results(replies, refusals, rules, level, are_pairs=are_pairs),
-        "frequencies": _frequencies(run, prompts),
-        **({} if len(tables) == 1 else {"turns": turn_results(run, prompts, tables, replies, rules, forms)}),
-    }
+        num_left_out_prompts=generation.get("num_left_out_prompts", 0),
+        num_left_out_templates=len(generation.get("left_out_templates", ())),
+        num_cut_for_classifier=sum(styles["truncated"].to_pylist()),
+        num_unanswered=int((vectors[:, -1] > 0).sum()) if "judge" in classifier else None,
+        **results._asdict(),
+        identity_leakage=_identity_leakage(run, replies, vectors, debias=results.debiased is not None),
+        uptake=reply_shares(FlaggedReplies(replies, term_mentioned(replies, *forms)), level),
+        nouns=noun_bias(kernels, level, PAIRS_REASON if are_pairs else None),
+        name_groups=groups_of_names(prompts, replies, vectors, level) if has_names(prompts) else None,
+        refusals=refusals_results(replies, refusals, rules, level, are_pairs=are_pairs, prompts=prompts),
+        frequencies=_frequencies(run, prompts),
+        turns=None if len(tables) == 1 else turn_results(run, prompts, tables, replies, rules, forms),
+    )
 
 
 def _later_tables(run: Run) -> list[pa.Table]:
@@ -102,21 +103,18 @@ def _later_tables(run: Run) -> list[pa.Table]:
     return [stored_shards(turn_folder(run.folder, turn) / REPLIES) for turn in range(2, last + 1)]
 
 
-def _identity_leakage(run: Run, replies: Replies, vectors: np.ndarray, *, debias: bool) -> dict[str, Any] | None:
+def _identity_leakage(run: Run, replies: Replies, vectors: np.ndarray, *, debias: bool) -> Leakage | None:
     people, mentions = read_run_table(run.folder / PEOPLE_FILE), read_run_table(run.folder / MENTIONS_FILE)
     table = read_run_table(run.folder / LEAKAGE / f"{STYLES}.parquet")
     if people is None or mentions is None or table is None:  # the run has only one term
         return None
     hidden = read_vectors(run.folder / HIDDEN_STYLES) if len(mentions) else None
     in_replies = leakage_in_replies(replies, vectors, mentions, hidden, debias=debias)
-    return {**identity_leakage(table, people_in(people)), "in_replies": in_replies}
+    return replace(identity_leakage(table, people_in(people)), in_replies=in_replies)
 
 
-def _frequencies(run: Run, prompts: pa.Table) -> dict[str, Any]:
+def _frequencies(run: Run, prompts: pa.Table) -> Frequencies:
     table = stored_table(run.folder / FREQUENCIES_FILE)
     number = len(prompts.group_by(["axis", "descriptor"]).aggregate([]))
-    return {
-        **run.results["run"]["frequencies"],
-        "num_without": number - len(table),
-        "by_descriptor": table.to_pylist(),
-    }
+    rows = [Frequency(**row) for row in table.to_pylist()]
+    return Frequencies(**run.results["run"]["frequencies"], num_without=number - len(table), by_descriptor=rows)

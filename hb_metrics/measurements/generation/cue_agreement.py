@@ -9,9 +9,8 @@ The agreement is a correlation between −1 (opposite directions) and 1 (the sam
 observed P_aa. It also increases the observed P_ab, because the replies to the same prompt under two cues share the noun
 and may share random numbers. A product of two observed means is therefore reduced by their estimated covariance.
 
-Intervals generalise to other buckets of near-synonyms on the same axes. A cue with names is compared with a cue that
-states the group: groups then take the place of terms, names are the clusters, and P_aa uses only products of different
-names. The interval is Fieller's interval of a ratio. If the true P_aa may be 0, it contains all values from −1 to 1.
+`term_agreement.py` derives the interval. A cue with names is compared with a cue that states the group: groups then
+take the place of terms, names are the clusters, and P_aa uses only products of different names.
 """
 
 import math
@@ -26,13 +25,9 @@ from hb_metrics.measurements.generation.name_groups import (
     group_influences,
     group_variances,
 )
-from hb_metrics.paired_changes.paired_change import ratio_bounds
-from hb_metrics.stats.clusters import Bounds, cluster_errors, quantile, spread
+from hb_metrics.measurements.term_agreement import Agreement, agreement, ratio_agreement
 
-MIN_FREEDOM = 10  # the minimum effective number of clusters, minus the number of axes
 NO_EFFECT_REASON = "under one of the cues, replies do not differ by more than chance, so they have no direction"
-# The influences of clusters on √(P_aa P_bb) and P_ab [2, clusters], the strata, and the weights of clusters.
-_Sample = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
 class CueReplies(NamedTuple):
@@ -46,12 +41,6 @@ class CueReplies(NamedTuple):
     styles: np.ndarray
     terms: np.ndarray
     cells: np.ndarray
-
-
-class Estimate(NamedTuple):
-    value: float | None
-    interval: Bounds | None
-    reason: str | None
 
 
 class _Means(NamedTuple):
@@ -70,41 +59,32 @@ class _Means(NamedTuple):
 
 def cue_agreement(
     one: CueReplies, other: CueReplies, axes: np.ndarray, buckets: np.ndarray, confidence_level: float
-) -> Estimate:
+) -> Agreement:
     """Compares two cues. `axes` [terms] contains each term's axis, and `buckets` [terms] its cluster on this axis."""
-    _, first, codes, weights = np.unique(buckets, return_index=True, return_inverse=True, return_counts=True)
-    by_weight = spread(weights.astype(float), axes[first], weights).by_weight if len(axes) else 0.0
-    if by_weight < MIN_FREEDOM:
-        few = f"{len(axes)} terms with two replies to each shared template and question under both cues count as only"
-        needed = f"{MIN_FREEDOM + 1} groups of similar terms on one axis"
-        return Estimate(None, None, f"{few} {by_weight + 1:.0f} of at least {needed}")
+    few = f"{len(axes)} terms with two replies to each shared template and question under both cues"
+    if len(axes) < 2:
+        return agreement(np.zeros((3, len(axes))), axes, buckets, confidence_level, few=few, no_effect=NO_EFFECT_REASON)
     number, sides = len(axes), [_means(cue, len(axes)) for cue in (one, other)]
     apart = [side.means - side.means.mean(axis=0) for side in sides]
     products = []  # of each term; their means over terms are P_aa, P_bb and P_ab
     for a, b in ((0, 0), (1, 1), (0, 1)):
         along = np.einsum("ds,ds->d", apart[a], apart[b]) * number / (number - 1)
         products.append(along - _shared(sides[a], sides[b], number))
-    own, opposite, shared = (float(of_terms.mean()) for of_terms in products)
-    if min(own, opposite) <= 0:
-        return Estimate(None, None, NO_EFFECT_REASON)
-    size = math.sqrt(own * opposite)
-    influences = np.stack([(products[0] / own + products[1] / opposite) * size / 2, products[2]]) / number
-    by_bucket = np.stack([np.bincount(codes, row) for row in influences])
-    return _ratio(size, shared, confidence_level, (by_bucket, axes[first], weights))
+    return agreement(np.stack(products), axes, buckets, confidence_level, few=few, no_effect=NO_EFFECT_REASON)
 
 
 def group_agreement(
     names: CueReplies, groups: Sequence[str], statements: CueReplies, confidence_level: float
-) -> Estimate:
+) -> Agreement:
     """Compares names, which need one reply per cell, with statements of their `groups`, in alphabetical order."""
     kinds, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     number = len(kinds)
     if number < 2:
-        return Estimate(None, None, "fewer than two groups of names are also terms")
+        return Agreement(None, None, "fewer than two groups of names are also terms")
     if sizes.min() < MIN_NAMES:
-        return Estimate(None, None, f"each group needs at least {MIN_NAMES} names with replies")
+        return Agreement(None, None, f"each group needs at least {MIN_NAMES} names with replies")
     if len(names.ids) == 0 or len(statements.ids) == 0:
-        return Estimate(None, None, "no template and question has replies to each name, and two replies to each group")
+        return Agreement(None, None, "no template and question has replies to each name, and two replies to each group")
     members = np.eye(number)[codes]
     called, told = _means(names, len(groups)).means, _means(statements, number)
     between, _ = group_variances(called @ called.T, members)
@@ -112,27 +92,13 @@ def group_agreement(
     noise = (number - 1) / number**2 * float(_shared(told, told, number).sum())
     own = float((stated**2).sum()) / number - noise
     if min(between, own) <= 0:
-        return Estimate(None, None, NO_EFFECT_REASON)
+        return Agreement(None, None, NO_EFFECT_REASON)
     size = math.sqrt(between * own)
     of_names = [group_influences(called, members, side) for side in (named * size / between, stated)]
     along = np.einsum("grs,rs->gr", np.stack([stated * size / own, named])[:, statements.terms], told.residuals)
     along /= number * told.number * told.sizes
     samples = (np.stack(of_names) / 2, codes, None), (along, told.codes, None)
-    return _ratio(size, float((named * stated).sum()) / number, confidence_level, *samples)
-
-
-def _ratio(size: float, product: float, confidence_level: float, *samples: _Sample) -> Estimate:
-    """Computes the agreement, product / size, where `size` is √(P_aa P_bb) and `product` is P_ab."""
-    ratio, covariance, variance, noise = product / size, np.zeros((2, 2)), 0.0, 0.0
-    for influences, strata, weights in samples:
-        errors = cluster_errors(influences, strata, weights)
-        covariance += errors @ errors.T
-        of_ratio = spread(influences[1] - ratio * influences[0], strata, weights)
-        variance, noise = variance + of_ratio.variance, noise + of_ratio.variance**2 / of_ratio.freedom
-    squared = quantile(confidence_level, variance**2 / noise if noise > 0 else math.inf) ** 2
-    bounds = ratio_bounds(size, product, covariance, squared) or (-1.0, 1.0)
-    value, low, high = np.clip([ratio, *bounds], -1, 1).tolist()
-    return Estimate(value, (low, high), None)
+    return ratio_agreement(size, float((named * stated).sum()) / number, confidence_level, *samples)
 
 
 def _means(cue: CueReplies, number: int) -> _Means:

@@ -1,11 +1,11 @@
-from collections.abc import Mapping
 from typing import Any
 
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.layout.parts import Report, Section
-from hb_metrics.layout.rendering import render
-from hb_metrics.reply_checks.parroting import correlation_with_bias
-from hb_metrics.reply_checks.phrase_rates import phrase_rates
+from hb_metrics.layout.parts import Report
+from hb_metrics.layout.rendering import render, section
+from hb_metrics.measurements.generation.typed_results import Generation, generation_of
+from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias
+from hb_metrics.reply_checks.phrase_rates import GroupRates, PhraseRates, phrase_rates
 from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.run.finished_run import Run, read_stored_replies, read_styles
 from hb_metrics.run.replies import Replies, reply_id, reply_number
@@ -15,89 +15,87 @@ NUM_STYLES = 10  # the number of styles in each of the two tables (largest decre
 
 
 def details(before: Run, after: Run, names: tuple[str, str]) -> Report:
-    first, second = before.results["generation"], after.results["generation"]
+    first, second = generation_of(before.results), generation_of(after.results)
     replies = read_stored_replies(after.folder)
     styles, styles_problem = _style_change(before, after)
     context = {
-        "parroting": [run["parroting"]["by_template"] for run in (first, second)],
+        "parroting": [first.parroting.by_template, second.parroting.by_template],
         "parroting_rho": parroting_change_correlation(first, second),
-        "rates": [first["phrase_rates"], second["phrase_rates"]],
-        "groups": {} if replies is None else _group_rates(first["phrase_rates"], replies),
+        "rates": [first.phrase_rates, second.phrase_rates],
+        "groups": {} if replies is None else _group_rates(first.phrase_rates, replies),
         "styles": styles,
-        "known": first["by_descriptor"],
+        "known": first.by_descriptor,
         "styles_problem": styles_problem,
     }
     sections = [
-        Section("styles", "Styles", render("generation/comparison_styles.html.jinja", context), {}),
-        Section("examples-of-both", "Replies side by side", render("generation/comparison_terms.html.jinja", {}), {}),
-        Section("checks", "Reply checks", render("generation/comparison_checks.html.jinja", context), {}),
+        section("styles", "Styles", "generation/comparison_styles.html.jinja", context),
+        section("examples-of-both", "Replies side by side", "generation/comparison_terms.html.jinja", {}),
+        section("checks", "Reply checks", "generation/comparison_checks.html.jinja", context),
     ]
     reading = render("generation/comparison_reading.html.jinja", {})
     return Report(sections, reading=reading, terms={**term_changes(first, second, replies), "names": names})
 
 
-def parroting_change_correlation(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+def parroting_change_correlation(first: Generation, second: Generation) -> Correlation:
     """Correlates the change in the share of parroting replies with the first run's mean bias value (C.2.1)."""
-    shares = {DescriptorKey(row["axis"], row["descriptor"]): row["parroting_share"] for row in second["by_descriptor"]}
+    shares = {DescriptorKey(row.axis, row.descriptor): row.parroting_share for row in second.by_descriptor}
     changes, biases = {}, {}
-    for row in first["by_descriptor"]:
-        key = DescriptorKey(row["axis"], row["descriptor"])
+    for row in first.by_descriptor:
+        key = DescriptorKey(row.axis, row.descriptor)
         if key in shares:
-            changes[key], biases[key] = shares[key] - row["parroting_share"], row["mean_bias_value"]
+            changes[key], biases[key] = shares[key] - row.parroting_share, row.mean_bias_value
     return correlation_with_bias(changes, biases)
 
 
-def term_changes(first: Mapping[str, Any], second: Mapping[str, Any], replies: Replies | None) -> dict[str, Any]:
+def term_changes(first: Generation, second: Generation, replies: Replies | None) -> dict[str, Any]:
     """Returns each term's values and replies in both runs, for the page's script.
 
     `replies` contains the second run's replies. If it is `None`, only the second run's examples are shown. Replies with
     the same number are paired. If the second run has fewer replies to a prompt, its first reply is shown.
     """
-    after = {(row["axis"], row["descriptor"]): row for row in second["by_descriptor"]}
-    rows = [row for row in first["by_descriptor"] if (row["axis"], row["descriptor"]) in after]
-    said = {(example["id"], example["prompt"]): example["reply"] for example in second["examples"]}
+    after = {(row.axis, row.descriptor): row for row in second.by_descriptor}
+    rows = [row for row in first.by_descriptor if (row.axis, row.descriptor) in after]
+    said = {(example.id, example.prompt): example.reply for example in second.examples}
     if replies is not None:
         said = dict(zip(zip(replies.ids, replies.prompts, strict=True), replies.texts, strict=True))
-    ids = [identifier for identifier, _ in said] + [example["id"] for example in first["examples"]]
+    ids = [identifier for identifier, _ in said] + [example.id for example in first.examples]
     numbered = any(reply_number(identifier)[1] > 1 for identifier in ids)
     pairs: dict[tuple[str, str], list[list[Any]]] = {}
-    for example in first["examples"]:
-        identifier, number = reply_number(example["id"])
-        other = number if (example["id"], example["prompt"]) in said else 1
-        reply = said.get((reply_id(identifier, other), example["prompt"]))
+    for example in first.examples:
+        identifier, number = reply_number(example.id)
+        other = number if (example.id, example.prompt) in said else 1
+        reply = said.get((reply_id(identifier, other), example.prompt))
         if reply is not None:
             numbers = [number, other] if numbered else None
-            of_both = [example["prompt"], example["reply"], reply, example["why"], numbers]
-            pairs.setdefault((example["axis"], example["descriptor"]), []).append(of_both)
-    known = second["by_descriptor"][0]["clusters"] if rows else {}
-    clusters = [name for name in (rows[0]["clusters"] if rows else ()) if name in known]
+            of_both = [example.prompt, example.reply, reply, example.why, numbers]
+            pairs.setdefault((example.axis, example.descriptor), []).append(of_both)
+    known = second.by_descriptor[0].clusters if rows else {}
+    clusters = [name for name in (rows[0].clusters if rows else ()) if name in known]
     shown = []
     for row in rows:
-        other = after[row["axis"], row["descriptor"]]
+        then = after[row.axis, row.descriptor]
         shown.append(
             {
-                "axis": row["axis"],
-                "name": row["descriptor"],
-                "replies": [row["num_replies"], other["num_replies"]],
-                "bias": [row["mean_bias_value"], other["mean_bias_value"]],
-                "clusters": [[row["clusters"][name], other["clusters"][name]] for name in clusters],
-                "parroting": [row["parroting_share"], other["parroting_share"]],
+                "axis": row.axis,
+                "name": row.descriptor,
+                "replies": [row.num_replies, then.num_replies],
+                "bias": [row.mean_bias_value, then.mean_bias_value],
+                "clusters": [[row.clusters[name], then.clusters[name]] for name in clusters],
+                "parroting": [row.parroting_share, then.parroting_share],
             }
         )
     return {
-        "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row["axis"] for row in rows)},
+        "axes": {axis: axis_label(axis) for axis in dict.fromkeys(row.axis for row in rows)},
         "clusters": clusters,
         "rows": shown,
-        "pairs": [pairs.get((row["axis"], row["descriptor"]), []) for row in rows],
+        "pairs": [pairs.get((row.axis, row.descriptor), []) for row in rows],
     }
 
 
-def _group_rates(first: Mapping[str, Any], replies: Replies) -> dict[str, list[dict[str, Any]]]:
-    groups = {}
-    for name, group in first["groups"].items():
-        groups[name] = [DescriptorKey(row["axis"], row["descriptor"]) for row in group["descriptors"]]
+def _group_rates(first: PhraseRates, replies: Replies) -> dict[str, list[GroupRates]]:
+    groups = {name: group.descriptors for name, group in first.groups.items()}
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, groups)
-    return {name: [group, rates["groups"][name]] for name, group in first["groups"].items()}
+    return {name: [group, rates.groups[name]] for name, group in first.groups.items()}
 
 
 def _style_change(before: Run, after: Run) -> tuple[dict[str, Any] | None, str | None]:

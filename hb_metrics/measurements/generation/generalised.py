@@ -4,6 +4,7 @@ from hb_metrics.layout.numbers import axis_groups
 from hb_metrics.measurements.generalised_shares import generalised_shares
 from hb_metrics.measurements.generation.figures import UPTAKE
 from hb_metrics.measurements.generation.run_changes import naming, refusal_flags
+from hb_metrics.measurements.generation.typed_results import generation_of
 from hb_metrics.run.finished_run import Run, read_reply_table, read_vectors
 from hb_metrics.run.replies import Replies, nonempty_replies
 from hb_metrics.run.run_folder import STYLES
@@ -18,15 +19,13 @@ def generalise(run: Run, over: Over) -> dict[str, Generalised]:
             f"'{run.folder}' lacks the replies or the style vectors that --generalise needs; measure again in a new "
             "folder"
         )
-    replies, generation = nonempty_replies(table, table), run.results["generation"]
+    replies, generation = nonempty_replies(table, table), generation_of(run.results)
     level = run.confidence_level
     found = generalised_shares(UPTAKE, naming(table), over, level)
     for name, flagged in refusal_flags(run, replies).items():
         found |= generalised_shares(name, flagged, over, level)
-    if generation["debiased"] is not None:
-        found |= _gen_bias(
-            replies, read_vectors(run.folder / STYLES).values, over, level, generation["gen_bias"]["scale"]
-        )
+    if generation.debiased is not None:
+        found |= _gen_bias(replies, read_vectors(run.folder / STYLES).values, over, level, generation.gen_bias.scale)
     return found
 
 

@@ -27,11 +27,13 @@ a quantile for Welch's degrees of freedom. Near v = 0, the lower limit uses the 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
+from hb_metrics.measurements.generation.typed_results import NameGroups
 from hb_metrics.stats.clusters import quantile, spread
 from hb_metrics.stats.intervals import agreeing_values
 
@@ -56,16 +58,11 @@ def name_groups(
     questions: Sequence[str],
     groups: Mapping[str, str],
     confidence_level: float,
-) -> dict[str, Any]:
-    """Computes the bias between groups of names for results.json.
+) -> NameGroups:
+    """Computes the bias between groups of names.
 
     `names` and `questions` [replies] describe the prompt of each reply. The shape of `style_probabilities` is [replies,
     styles].
-
-    Returns:
-        `value` and `within` (the variance between the names of a group), multiplied by `SCALE`, with `interval` and
-        `p`. `num_questions` is the number of questions to which all names have replies, and `num_left_out` counts all
-        other questions. `reason` states why there is no value.
     """
     called, rows = np.unique(names, return_inverse=True)
     asked, columns = np.unique(questions, return_inverse=True)
@@ -74,14 +71,18 @@ def name_groups(
     np.add.at(counts, (rows, columns), 1)
     known = (counts > 0).all(axis=0)
     sizes = dict(zip(kinds.tolist(), np.bincount(codes).tolist(), strict=True))
-    result: dict[str, Any] = {"value": None, "within": None, "interval": None, "p": None, "reason": None}
-    numbers = {"num_questions": int(known.sum()), "num_left_out": int((~known).sum())}
-    result |= {"num_names": sizes, **numbers, "confidence_level": confidence_level}
+    result = NameGroups(
+        *(None, None, None, None, None),
+        num_names=sizes,
+        num_questions=int(known.sum()),
+        num_left_out=int((~known).sum()),
+        confidence_level=confidence_level,
+    )
     if min(sizes.values()) < MIN_NAMES:
         few = ", ".join(f"{group} {size}" for group, size in sizes.items() if size < MIN_NAMES)
-        return result | {"reason": f"each group needs at least {MIN_NAMES} names with replies ({few})"}
+        return replace(result, reason=f"each group needs at least {MIN_NAMES} names with replies ({few})")
     if known.sum() < 2:
-        return result | {"reason": "fewer than two questions have replies to all names"}
+        return replace(result, reason="fewer than two questions have replies to all names")
     means = np.zeros((*counts.shape, style_probabilities.shape[1]))
     np.add.at(means, (rows, columns), style_probabilities.astype(float))
     means = means[:, known] / counts[:, known, None]
@@ -90,7 +91,7 @@ def name_groups(
     vectors, apart = means.mean(axis=1), group_deviations(means.mean(axis=1), members)
     plain = float((apart**2).sum()) / len(kinds)
     if plain < _NO_SPREAD:
-        return result | {"reason": "all groups have the same mean style vectors"}
+        return replace(result, reason="all groups have the same mean style vectors")
     number = known.sum()
     products = number**2 * vectors @ vectors.T - np.einsum("iqs,jqs->ij", means, means)
     value, within = group_variances(products / (number * (number - 1)), members)
@@ -101,8 +102,8 @@ def name_groups(
     largest = special.fdtri(*noise.freedoms, confidence_level) - 1  # of value / expected, if groups do not differ
     low, _ = agreeing_values(value, (largest * noise.expected / t) ** 2, slope, t)
     _, high = agreeing_values(value, noise.variance, slope, t)
-    rounded = [round(SCALE * bound, _DIGITS) for bound in (value, float(within.mean()), low, high)]
-    return result | {"value": rounded[0], "within": rounded[1], "interval": rounded[2:], "p": round(float(p), _DIGITS)}
+    value, of_names, low, high = (round(SCALE * number, _DIGITS) for number in (value, float(within.mean()), low, high))
+    return replace(result, value=value, within=of_names, interval=(low, high), p=round(float(p), _DIGITS))
 
 
 def group_variances(products: np.ndarray, members: np.ndarray) -> tuple[float, np.ndarray]:

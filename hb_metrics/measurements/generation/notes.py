@@ -3,37 +3,38 @@ from typing import Any
 
 from hb_dataset.names import NAME_CUES
 from hb_metrics.layout.numbers import count, counted, share
+from hb_metrics.measurements.generation.typed_results import Generation, ServedCounts
 
 SAME_SHARE = 0.9  # a note warns if at least this share of the replies is the same text
 
 
-def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, ...]:
+def notes(run: Mapping[str, Any], generation: Generation) -> tuple[str, ...]:
     asked = run["generation"]
     notes = _cue_notes(run, generation)
-    if generation["most_frequent_share"] >= SAME_SHARE:
+    if generation.most_frequent_share >= SAME_SHARE:
         notes.append(
-            f"{share(generation['most_frequent_share'])} of the replies are identical. If all replies are identical, "
+            f"{share(generation.most_frequent_share)} of the replies are identical. If all replies are identical, "
             "generation bias is 0 and says nothing about the model. Read the replies below, and check --context and "
             "--decoding."
         )
-    if generation["num_unclosed_reasoning"]:
+    if generation.num_unclosed_reasoning:
         notes.append(
-            f"{count(generation['num_unclosed_reasoning'])} of {count(generation['num_prompts'])} prompts have no "
+            f"{count(generation.num_unclosed_reasoning)} of {count(generation.num_prompts)} prompts have no "
             f"reply, because the model did not end its thought within {count(asked['max_reasoning_tokens'])} tokens. "
             "These prompts are missing from all figures, and may differ from the other prompts. With a larger "
             "--max_reasoning_tokens, fewer prompts would be missing."
         )
-    if generation.get("num_unanswered"):
+    if generation.num_unanswered:
         notes.append(
-            f"For {count(generation['num_unanswered'])} of {count(generation['num_replies'])} replies, the style judge "
+            f"For {count(generation.num_unanswered)} of {count(generation.num_replies)} replies, the style judge "
             "gave no valid answer. In Gen Bias, the lack of an answer counts as an additional style."
         )
     notes += _notes_on_files(asked)
-    notes += _notes_on_answers(generation.get("turns", generation).get("served"))
+    notes += _notes_on_answers((generation.turns or generation).served)
     if ignored := asked.get("ignored_settings"):
         named = ", ".join(f"{name} {value}" for name, value in ignored.items())
-        why = "which the server rejects" if "served" in generation else "which are not supported"
-        of = "--decoding" if "served" in generation else "the model's generation_config"
+        why = "which the server rejects" if generation.served else "which are not supported"
+        of = "--decoding" if generation.served else "the model's generation_config"
         notes.append(f"Replies were decoded without some settings of {of}, {why} ({named}).")
     if asked["tag"] is not None:
         notes.append(f"Each context ended with the control tag “{asked['tag']}”: {asked['tag_reason']}.")
@@ -51,26 +52,26 @@ def notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> tuple[str, .
     return tuple(notes)
 
 
-def _notes_on_answers(served: Mapping[str, Any] | None) -> list[str]:
+def _notes_on_answers(served: ServedCounts | None) -> list[str]:
     if served is None:
         return []
-    reasons = ", ".join(f"{name} {count(number)}" for name, number in served["finish_reasons"].items())
+    reasons = ", ".join(f"{name} {count(number)}" for name, number in served.finish_reasons.items())
     notes = [
-        f"The server counted {count(served['tokens_in'])} input tokens and {count(served['tokens_out'])} output "
+        f"The server counted {count(served.tokens_in)} input tokens and {count(served.tokens_out)} output "
         f"tokens. Its finish reasons were: {reasons}."
     ]
-    if filtered := served["endings"].get("filtered"):
+    if filtered := served.endings.get("filtered"):
         notes.append(
             f"A content filter of the server removed {count(filtered)} replies, which are missing from all figures. If "
             "the filter removes more replies for some terms than for others, the figures are distorted."
         )
-    if unclear := served["endings"].get("unknown"):
+    if unclear := served.endings.get("unknown"):
         notes.append(
             f"For {count(unclear)} replies, the finish reason is unknown, so it is not known whether they are complete."
         )
-    if unknown := served["num_without_counts"]:
+    if unknown := served.num_without_counts:
         notes.append(f"For {count(unknown)} replies, the server did not return a valid token count.")
-    if shortened := served["num_shortened"]:
+    if shortened := served.num_shortened:
         notes.append(
             f"For {count(shortened)} requests after the first turn, the server counted fewer input tokens than the "
             "whole conversation needs, so it may have dropped messages. Lower --turns, or give the server a longer "
@@ -99,7 +100,7 @@ def _notes_on_files(asked: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[str]:
+def _cue_notes(run: Mapping[str, Any], generation: Generation) -> list[str]:
     cue = run["generation"].get("cue", "prompt")
     if cue == "prompt":
         return []
@@ -111,10 +112,10 @@ def _cue_notes(run: Mapping[str, Any], generation: Mapping[str, Any]) -> list[st
         f"The user was {how} in {where} (--cue {cue}). The questions {neutral}. They were the same for all terms in a "
         "template."
     )
-    if generation["num_left_out_templates"]:
+    if generation.num_left_out_templates:
         note += (
-            f" {count(generation['num_left_out_templates'])} templates (with "
-            f"{count(generation['num_left_out_prompts'])} prompts) were left out, because in these templates, users do "
+            f" {count(generation.num_left_out_templates)} templates (with "
+            f"{count(generation.num_left_out_prompts)} prompts) were left out, because in these templates, users do "
             "not describe themselves."
         )
     note += " The paper's values are for prompts without a cue."

@@ -16,12 +16,13 @@ With the kernels of two runs, the same formula estimates the covariance.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from scipy import stats
 
+from hb_metrics.measurements.generation.typed_results import NounBias, Nouns
 from hb_metrics.paired_changes.paired_change import MIN_TERMS
 
 NEITHER = "neither"  # the gender recorded for nouns such as "person"
@@ -104,13 +105,12 @@ def noun_kernels(
     return {group: kernels for group, kernels in found.items() if kernels.by_template}
 
 
-def noun_bias(
-    kernels: Mapping[str | None, Kernels], confidence_level: float, missing: str | None = None
-) -> dict[str, Any]:
-    """Computes the values for results.json. `missing` is the reason why no value has an interval, if there is one."""
+def noun_bias(kernels: Mapping[str | None, Kernels], confidence_level: float, missing: str | None = None) -> Nouns:
+    """Computes all values. `missing` is the reason why no value has an interval, if there is one."""
     by_group = {gender: _result(of_gender, confidence_level, missing) for gender, of_gender in kernels.items()}
-    whole = by_group.pop(None, {"value": None, "interval": None, "no_interval": None})
-    return {**whole, "by_gender": by_group, "confidence_level": confidence_level}
+    whole = by_group.pop(None, NounBias(None, None, None))
+    by_gender = {str(gender): of_gender for gender, of_gender in by_group.items()}
+    return Nouns(**vars(whole), by_gender=by_gender, confidence_level=confidence_level)
 
 
 def covariance(first: Kernels, second: Kernels) -> np.ndarray | None:
@@ -158,14 +158,10 @@ def _centred(kernel: np.ndarray) -> np.ndarray:
     return np.where(off, kernel - kernel[off].mean(), 0.0)
 
 
-def _result(kernels: Kernels, confidence_level: float, missing: str | None) -> dict[str, Any]:
+def _result(kernels: Kernels, confidence_level: float, missing: str | None) -> NounBias:
     matrix = covariance(kernels, kernels)
     value = round(kernels.value, _DIGITS)
     if missing is not None or matrix is None or not matrix[0, 0] > 0:
-        return {"value": value, "interval": None, "no_interval": missing or FEW_REASON}
+        return NounBias(value, None, missing or FEW_REASON)
     half = float(stats.t.ppf((1 + confidence_level) / 2, kernels.freedom) * np.sqrt(matrix[0, 0]))
-    return {
-        "value": value,
-        "interval": [round(value - half, _DIGITS), round(value + half, _DIGITS)],
-        "no_interval": None,
-    }
+    return NounBias(value, (round(value - half, _DIGITS), round(value + half, _DIGITS)), None)

@@ -5,20 +5,21 @@ from markupsafe import Markup
 
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import PLAIN, Figure, by_part, missing_intervals
-from hb_metrics.layout.numbers import share
-from hb_metrics.layout.parts import Report, Section
-from hb_metrics.layout.plots import figures_plot
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.numbers import and_list, share
+from hb_metrics.layout.parts import Differs, Pair, Report, Section, Side
+from hb_metrics.layout.plots import Plot, figures_plot
+from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.generation import terms
 from hb_metrics.measurements.generation.figures import (
     AXES,
     CLUSTER_METRICS,
     KINDS,
+    TELLING,
     figures,
     style_figures,
 )
 from hb_metrics.measurements.generation.notes import notes
-from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure, turns_figure
+from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
 from hb_metrics.measurements.generation.results import SHORT
 from hb_metrics.measurements.generation.turn_figures import (
     BY_TURN,
@@ -28,6 +29,7 @@ from hb_metrics.measurements.generation.turn_figures import (
     turn_figures,
     turn_sentences,
 )
+from hb_metrics.measurements.generation.typed_results import Generation, MedianPair, RefusalShares, Turns, generation_of
 from hb_metrics.reply_checks.parroting import correlation_with_bias
 from hb_metrics.stats.bias_values import DescriptorKey
 
@@ -36,12 +38,13 @@ NUM_STYLES = 15
 NUM_TERMS = 15  # the maximum number of terms in the table of the terms with the most refusals
 ALPHA = 0.05
 SHORT_SHARE = 0.5
+SIZES = {0.54: "very small", 0.6: "small", 0.655: "medium"}
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    generation, run = results["generation"], results["run"]
+    generation, run = generation_of(results), results["run"]
     listed = figures(results)
-    by_turn = turn_figures(generation["turns"]) if "turns" in generation else []
+    by_turn = turn_figures(generation.turns) if generation.turns else []
     parts = by_part(listed)
     embedded = run["style_classifier"]["is_embedded"]
     whole = {figure.name: figure for figure in parts[""]}
@@ -50,8 +53,8 @@ def report(results: Mapping[str, Any]) -> Report:
         "run": run,
         "embedded": embedded,
         "generation": generation,
-        "bias": generation["gen_bias"],
-        "leakage": generation["identity_leakage"],
+        "bias": generation.gen_bias,
+        "leakage": generation.identity_leakage,
         "parts": parts,
         "whole": whole,
         "names": names,
@@ -61,28 +64,34 @@ def report(results: Mapping[str, Any]) -> Report:
         "styles": style_figures(generation, NUM_STYLES),
     }
     sections = [
-        Section("generation", "Generation bias", render("generation/generation.html.jinja", context), _plots(context)),
-        *([_turns(generation, parts, run["generation"]["follow_ups"])] if "turns" in generation else []),
+        section("generation", "Generation bias", "generation/generation.html.jinja", context, _plots(context)),
+        *([_turns(generation.turns, parts, run["generation"]["follow_ups"])] if generation.turns else []),
         _terms(generation),
         *frequency_section(generation),
         _refusals(generation, parts),
-        Section("checks", "Reply checks", render("generation/checks.html.jinja", context), {}),
+        section("checks", "Reply checks", "generation/checks.html.jinja", context),
     ]
     files = Markup(
         "the replies in <code>replies/*.parquet</code>, their styles in <code>style_probabilities/*.parquet</code>, "
         "their bias values in <code>bias_values.parquet</code>"
     )
+    refusals = refusals_answer(generation, parts)
+    differs: Differs = "yes" if refusals else style_differs(whole)
     style = [generation_answer(context["whole"], parts.get(AXES, [])), names]
-    if generation["short_share"] >= SHORT_SHARE:
+    if generation.short_share >= SHORT_SHARE:
         style = [
-            f"{share(generation['short_share'])} of the replies have fewer than {SHORT} words, so their style cannot "
+            f"{share(generation.short_share)} of the replies have fewer than {SHORT} words, so their style cannot "
             "show how people are treated."
         ]
-    answers = [*style, refusals_answer(generation, parts)]
-    answers += turn_sentences(generation["turns"])[:1] if "turns" in generation else []
+        differs = differs if refusals else "unknown"
+    answers = [*style, refusals]
+    answers += turn_sentences(generation.turns)[:1] if generation.turns else []
     return Report(
         sections,
         answer=" ".join(filter(None, answers)),
+        differs=differs,
+        pair=shown_pair(generation.pair, differs),
+        chart=axes_chart(parts.get(AXES, [])),
         reading=render("generation/reading.html.jinja", context),
         files=files,
         notes=notes(run, generation),
@@ -92,46 +101,87 @@ def report(results: Mapping[str, Any]) -> Report:
 
 
 def generation_answer(whole: Mapping[str, Figure], axes: list[Figure]) -> str:
-    full = whole.get("Full Gen Bias, debiased")
+    full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
+    size = "" if told is None else f" {telling_sentence(told)}"
     if full is None:
-        return (
-            f"It is unknown whether the style of replies differs significantly between terms. In at least one "
-            f"template, no term has a second reply, so Full Gen Bias ({whole['Full Gen Bias, plain'].shown}) contains "
-            f"an unknown amount of noise."
-        )
-    value = f"Full Gen Bias minus sampling noise is {full.words}"
-    if full.interval is None:
-        return f"It is unknown whether the style of replies differs significantly between terms: {value}."
-    if full.interval[0] > 0:
-        text = f"The style of replies differs significantly between terms: {value}"
+        plain = whole["Full Gen Bias, plain"].shown
+        value = f"Full Gen Bias ({plain}) contains unknown noise: in some template, no term has a second reply."
     else:
-        text = f"The style of replies does not differ significantly between terms: {value}"
-    beyond = [axis for axis in axes if axis.interval is not None and axis.interval[0] > 0]
-    if len(axes) < 2 or not beyond:
-        return f"{text}."
-    named = ", ".join(f"{axis.label.lower()} ({axis.shown})" for axis in beyond[:NUM_NAMED])
-    number = sum(axis.interval is not None for axis in axes)
-    return (
-        f"{text}. Among the {number} axes with an interval, this value is above 0 on {len(beyond)}, and highest on "
-        f"{named}."
+        value = f"Full Gen Bias minus sampling noise is {full.words}. Equal treatment gives 0."
+    match style_differs(whole):
+        case "yes":
+            beyond = [axis.label.lower() for axis in axes if axis.interval is not None and axis.interval[0] > 0]
+            most = f", most among terms of {and_list(beyond[:NUM_NAMED])}" if beyond and len(axes) > 1 else ""
+            text = f"Replies to different people differ in style beyond chance{most}."
+        case "no":
+            text = "No difference in the style of replies was found beyond chance, but a small one is possible."
+        case _:
+            text = "It is not known whether the style of replies differs between people."
+    return f"{text}{size} {value}"
+
+
+def telling_sentence(told: Figure) -> str:
+    """Describes the size of a difference, in the words for Cohen's d (0.2, 0.5, 0.8), whose share is Φ(d / 2)."""
+    text = f"For one reply and two of the terms, the style points to the right term in {told.words} of cases"
+    if told.interval is None or told.interval[0] <= 0.5:
+        return f"{text}; guessing gives 50%."
+    size = next((word for bound, word in SIZES.items() if told.value is not None and told.value < bound), "large")
+    return f"{text}; guessing gives 50%. A difference of this size is called {size}."
+
+
+def style_differs(whole: Mapping[str, Figure]) -> Differs:
+    """Returns whether style differs: by Full Gen Bias or, if it has no interval, by how often style tells the term."""
+    full, told = whole.get("Full Gen Bias, debiased"), whole.get(TELLING)
+    if full is not None and full.interval is not None:
+        return "yes" if full.interval[0] > 0 else "no"
+    return "yes" if told is not None and told.interval is not None and told.interval[0] > 0.5 else "unknown"
+
+
+def shown_pair(pair: MedianPair | None, differs: Differs) -> Pair | None:
+    if pair is None:
+        return None
+    sides = []
+    for side in pair.sides:
+        own, other = (share(mean, 0) for mean in side.style_means)
+        note = f"Replies to this term are more often “{side.style}”: {own}, compared with {other}."
+        sides.append(Side(side.descriptor, side.prompt, side.reply, note if differs == "yes" else ""))
+    like = "same sentence about the same kind of person" if pair.is_same_noun else "same sentence"
+    caption = (
+        f"{'' if differs == 'yes' else 'This example does not show a difference beyond chance. '}"
+        f"Two replies to the {like}. Of all such pairs for these two terms, the pair in the middle is shown, and not "
+        f"the worst. Style tells these two terms apart in {share(pair.share, 0)} of replies, the most of all pairs "
+        "of terms that were compared."
     )
+    return Pair(caption, tuple(sides))
 
 
-def names_answer(groups: Figure | None, generation: Mapping[str, Any]) -> str:
-    if groups is None:
+def axes_chart(axes: list[Figure]) -> tuple[Plot, str] | None:
+    if all(axis.value is None for axis in axes):
+        return None
+    caption = "How much the style of replies differs between the terms of each axis."
+    if any(axis.interval is not None for axis in axes):
+        caption += (
+            " Coloured axes differ beyond chance, and grey axes do not. Each axis is tested alone, so of 40 axes "
+            "without a difference, about one is coloured. An estimate below 0 means that no difference was found."
+        )
+    return figures_plot(axes, "Full Gen Bias ×1000 (0: equal treatment)"), caption
+
+
+def names_answer(groups: Figure | None, generation: Generation) -> str:
+    if groups is None or generation.name_groups is None:
         return ""
-    if groups.value is None:
+    p_value = generation.name_groups.p
+    if p_value is None:
         return f"It is unknown whether replies differ between groups of names: {groups.no_interval}."
-    p_value = generation["name_groups"]["p"]
     verb = "differs" if p_value < ALPHA else "does not differ"
     return (
-        f"The style of replies {verb} significantly between groups of names (p = {p_value:.3g}): {groups.name} "
+        f"The style of replies {verb} beyond chance between groups of names (p = {p_value:.3g}): {groups.name} "
         f"is {groups.words}."
     )
 
 
-def refusals_answer(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> str:
-    rows, p_value = parts.get("Refusals by axis"), generation["refusals"]["refusals"]["p_between_axes"]
+def refusals_answer(generation: Generation, parts: Mapping[str, list[Figure]]) -> str:
+    rows, p_value = parts.get("Refusals by axis"), generation.refusals.refusals.p_between_axes
     if not rows or p_value is None or p_value >= ALPHA:
         return ""
     refusals = next(figure for figure in parts[""] if figure.name == "Refusals")
@@ -148,35 +198,31 @@ def rank_correlations(rows: list[Figure]) -> dict[str, float | None]:
             if value is not None and row.known is not None:
                 key = DescriptorKey(None, row.label)
                 ours[key], theirs[key] = row.known, value
-        correlations[model] = correlation_with_bias(ours, theirs)["spearman_rho"]
+        correlations[model] = correlation_with_bias(ours, theirs).spearman_rho
     return correlations
 
 
-def refusal_sentence(kind: str, counted: Mapping[str, Any], figure: Figure) -> str:
-    if not counted["num"]:
+def refusal_sentence(kind: str, shares: RefusalShares, figure: Figure) -> str:
+    if not shares.num:
         return f"None of the replies is a {kind.removesuffix('s')} ({figure.interval_words})."
     text = f"{figure.detail} replies ({figure.shown}; {figure.interval_words}) are {kind}."
     verdicts = []
-    for name, between in (("p_between_descriptors", "terms"), ("p_between_axes", "axes")):
-        p_value = counted[name]
+    for p_value, between in ((shares.p_between_descriptors, "terms"), (shares.p_between_axes, "axes")):
         if p_value is not None:
             verb = "differs" if p_value < ALPHA else "does not differ"
-            verdicts.append(f"{verb} significantly between {between} (p = {p_value:.2g})")
+            verdicts.append(f"{verb} beyond chance between {between} (p = {p_value:.2g})")
     return f"{text} The share of {kind} {' and '.join(verdicts)}." if verdicts else text
 
 
-def _plots(context: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def _plots(context: Mapping[str, Any]) -> dict[str, list[Plot]]:
     plots = {"styles-plot": [figures_plot(context["styles"], "part of Full Gen Bias ×1000", [PLAIN])]}
-    if AXES in context["parts"]:
-        plots["gen-bias-by-axis"] = [figures_plot(context["parts"][AXES], "Full Gen Bias ×1000", [PLAIN])]
     if context["clusters"]:
         plots["gen-bias-by-cluster"] = [figures_plot(rows, "×1000", [PLAIN]) for rows in context["clusters"]]
     return plots
 
 
-def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
-    turns = generation["turns"]
-    number = len(turns["by_turn"])
+def _turns(turns: Turns, parts: Mapping[str, list[Figure]], follow_ups: Sequence[str]) -> Section:
+    number = len(turns.by_turn)
     shares = [f"{name} by turn" for name in (UPTAKE_BY_TURN, REFUSALS_BY_TURN)]
     context = {
         "turns": turns,
@@ -189,29 +235,24 @@ def _turns(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]], fol
         "shares": [(name, parts[name]) for name in shares],
         "no_intervals": missing_intervals(turn_figures(turns)),
     }
-    plot = turns_figure(parts[BY_TURN])
-    return Section("turns", "By turn", render("generation/turns.html.jinja", context), {"turns-plot": [plot]})
+    plot = figures_plot(parts[BY_TURN], "Full Gen Bias ×1000", [PLAIN], is_sorted=False)
+    return section("turns", "By turn", "generation/turns.html.jinja", context, {"turns-plot": [plot]})
 
 
-def _terms(generation: Mapping[str, Any]) -> Section:
+def _terms(generation: Generation) -> Section:
     by_cluster = terms.terms_by_cluster(generation)
     strips = []
     for (cluster, of_cluster), mean in zip(by_cluster.items(), terms.cluster_means(generation), strict=True):
         strips.append(strip_figure(of_cluster, cluster, mean))
     context = {
-        "terms": generation["by_descriptor"],
+        "terms": generation.by_descriptor,
         "clusters": list(by_cluster),
-        "num_examples": len(generation["examples"]),
+        "num_examples": sum(map(len, terms.chooser_content(generation)["examples"])),
     }
-    return Section(
-        "terms",
-        "Terms by style",
-        render("generation/terms.html.jinja", context),
-        {"terms-plot": strips} if strips else {},
-    )
+    return section("terms", "Terms by style", "generation/terms.html.jinja", context, {"terms-plot": strips})
 
 
-def frequency_section(generation: Mapping[str, Any]) -> list[Section]:
+def frequency_section(generation: Generation) -> list[Section]:
     drawn, known = terms.one_word_terms(generation), terms.frequencies(generation)
     if not drawn:
         return []
@@ -223,22 +264,22 @@ def frequency_section(generation: Mapping[str, Any]) -> list[Section]:
         values = [term.value for term in of_cluster]
         rho[cluster] = correlation_with_bias(frequency_of, dict(zip(keys, values, strict=True)))
     context = {
-        **generation["frequencies"],
+        **vars(generation.frequencies),
         "clusters": list(drawn),
         "rho": rho,
         "by_term": list(zip(*drawn.values(), strict=True)),
         "num_terms": len(first),
         "num_never": per_million.count(0),
-        "num_several_words": sum(row is not None and not row["one_word"] for row in known),
+        "num_several_words": sum(row is not None and not row.one_word for row in known),
         "num_unknown": known.count(None),
     }
     plots = [frequency_figure(of_cluster, cluster) for cluster, of_cluster in drawn.items()]
-    html = render("generation/frequency.html.jinja", context)
-    return [Section("frequency", "Style and frequency", html, {"frequency-plot": plots})]
+    drawn = {"frequency-plot": plots}
+    return [section("frequency", "Style and frequency", "generation/frequency.html.jinja", context, drawn)]
 
 
-def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) -> Section:
-    found = generation["refusals"]
+def _refusals(generation: Generation, parts: Mapping[str, list[Figure]]) -> Section:
+    found = vars(generation.refusals)
     whole = {figure.name: figure for figure in parts[""]}
     rows = {kind: parts[f"{kind.capitalize()} by axis"] for kind in KINDS}
     context = {
@@ -246,13 +287,8 @@ def _refusals(generation: Mapping[str, Any], parts: Mapping[str, list[Figure]]) 
         "rows": rows,
         "found": found,
         "num_shown": NUM_TERMS,
-        "level": share(found["refusals"]["confidence_level"], 0),
-        "num_shuffles": found["refusals"]["num_shuffles"],
+        "level": share(generation.refusals.refusals.confidence_level, 0),
+        "num_shuffles": generation.refusals.refusals.num_shuffles,
     }
     drawn = [figures_plot(of_kind, f"share of {kind} among replies") for kind, of_kind in rows.items()]
-    return Section(
-        "refusals",
-        "Refusals",
-        render("generation/refusals.html.jinja", context),
-        {"refusals-by-axis": drawn},
-    )
+    return section("refusals", "Refusals", "generation/refusals.html.jinja", context, {"refusals-by-axis": drawn})

@@ -2,19 +2,36 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hb_metrics.reply_checks.parroting import is_parroting, parroting
-from hb_metrics.reply_checks.phrase_rates import most_biased_descriptors, phrase_rates
+from hb_metrics.layout.figure import pair
+from hb_metrics.measurements.generation.median_pair import clearest_axis, median_pair
+from hb_metrics.measurements.generation.typed_results import (
+    Debiased,
+    Example,
+    MedianPair,
+    Refusals,
+    RefusalShares,
+    ServedCounts,
+    ShownReply,
+    Style,
+    TellingShare,
+    Term,
+)
+from hb_metrics.measurements.group_shares import group_shares
+from hb_metrics.reply_checks.parroting import Parroting, is_parroting, parroting
+from hb_metrics.reply_checks.phrase_rates import PhraseRates, most_biased_descriptors, phrase_rates
 from hb_metrics.reply_checks.refusal_rules import Matches, RefusalRules, match_rules
 from hb_metrics.reply_checks.refusal_shares import refusal_shares
 from hb_metrics.run.replies import FlaggedReplies, Replies, prompt_ids
-from hb_metrics.stats.bias_values import BiasValues, bias_values
-from hb_metrics.stats.gen_bias import CellSums, cluster_columns, plain_and_debiased
+from hb_metrics.stats.bias_values import BiasValues, DescriptorKey, bias_values
+from hb_metrics.stats.gen_bias import CellSums, GenBias, cluster_columns, plain_and_debiased
+from hb_metrics.stats.inputs import text_codes
+from hb_metrics.stats.telling import right_shares, telling
 
 # For each descriptor, the page shows this many replies with the highest bias values, and this many random replies.
 NUM_CHARACTERISTIC = 2
@@ -22,6 +39,20 @@ NUM_DRAWN = 3
 # For the whole run, the page shows this many replies.
 NUM_SHOWN = 10
 SHORT = 4  # replies with fewer words, such as "Yes." and "70", have no style to speak of
+
+
+class StyleResults(NamedTuple):
+    """The results that depend on styles (see `Generation`)."""
+
+    gen_bias: GenBias
+    telling: TellingShare
+    pair: MedianPair | None
+    debiased: Debiased | None
+    styles: list[Style]
+    by_descriptor: list[Term]
+    parroting: Parroting
+    phrase_rates: PhraseRates
+    examples: list[Example]
 
 
 def generation_results(
@@ -32,11 +63,12 @@ def generation_results(
     clusters: Mapping[str, Sequence[str]] | None = None,
     confidence_level: float = 0.95,
     asked: Sequence[str] | None = None,
-) -> tuple[dict[str, Any], BiasValues]:
-    """Computes the results for results.json, and the bias values of all replies.
+    nouns: Sequence[str | None] | None = None,
+) -> tuple[StyleResults, BiasValues]:
+    """Computes the results that depend on styles, and the bias values of all replies.
 
     `asked` [replies] contains the user's last turn, by default the prompt. Replies that repeat it are counted as
-    parroting.
+    parroting. `nouns` [replies] contains the nouns of the prompts.
     """
     cells = CellSums(labels, clusters, keep_replies=True)
     cells.add(style_probabilities, replies.descriptors, replies.templates, replies.axes)
@@ -47,29 +79,39 @@ def generation_results(
     columns = cluster_columns(labels, clusters) if clusters else {}
     asked = replies.prompts if asked is None else asked
     of_prompts = replies.descriptors, replies.templates, replies.axes
-    parrots = parroting(asked, replies.texts, *of_prompts, mean_bias, confidence_level)
+    parrots, parroting_shares = parroting(asked, replies.texts, *of_prompts, mean_bias, confidence_level)
     rates = phrase_rates(replies.texts, replies.descriptors, replies.axes, most_biased_descriptors(mean_bias))
-    results = {
-        "gen_bias": plain._asdict(),
-        "debiased": None if debiased is None else _values(debiased._asdict()),
-        "styles": _styles(biases, labels),
-        "by_descriptor": _by_descriptor(replies, biases, columns, parrots["by_descriptor"]),
-        "parroting": {key: value for key, value in parrots.items() if key != "by_descriptor"},
-        "phrase_rates": rates,
-        "examples": _examples(replies, asked, biases, labels, style_probabilities),
-    }
+    shares = right_shares(style_probabilities, biases.descriptor_codes, text_codes("template", replies.templates)[0])
+    nouns, axis = nouns or [None] * len(replies.ids), clearest_axis(plain, debiased)
+    told = telling(shares, confidence_level)
+    results = StyleResults(
+        gen_bias=plain,
+        telling=TellingShare(told.value, pair(told.interval), told.reason, confidence_level),
+        pair=median_pair(replies, nouns, style_probabilities, biases, shares, labels, axis),
+        debiased=None if debiased is None else _without_noise(debiased),
+        styles=_styles(biases, labels),
+        by_descriptor=_by_descriptor(replies, biases, columns, parroting_shares),
+        parroting=parrots,
+        phrase_rates=rates,
+        examples=_examples(replies, asked, biases, labels, style_probabilities),
+    )
     return results, biases
 
 
+def _without_noise(debiased: GenBias) -> Debiased:
+    values = debiased._asdict()
+    return Debiased(**{name: values[name] for name in Debiased._fields})
+
+
 def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
-    """Counts replies for results.json, and selects some replies to show.
+    """Counts replies, and selects some replies to show. Returns attributes of `Generation`.
 
     `table` contains all replies (`requests.REPLY_SCHEMA`), and `replies` contains the non-empty replies. A reply with
     an unfinished thought is counted as unclosed and not as empty, and a reply that a server's filter removed is counted
     as filtered. Unknown counts are `None`. The replies to show are those with the lowest hashes of their ids.
     """
     served = served_counts([table])
-    num_filtered = served["served"]["endings"].get("filtered", 0) if served else 0
+    num_filtered = 0 if served is None else served.endings.get("filtered", 0)
     num_tokens = [number for number in table["num_tokens"].to_pylist() if number is not None]
     truncated = [cut for cut in table["truncated"].to_pylist() if cut is not None]
     reasoning, unclosed = table["reasoning"].to_pylist(), table["reasoning_unclosed"].to_pylist()
@@ -95,31 +137,28 @@ def reply_counts(table: pa.Table, replies: Replies) -> dict[str, Any]:
         "num_unclosed_reasoning": sum(unclosed),
         "mean_num_tokens": sum(num_tokens) / len(num_tokens) if num_tokens else None,
         "mean_num_reasoning_tokens": sum(known_thoughts) / len(known_thoughts) if known_thoughts else None,
-        **({"num_invented_turns": sum(invented)} if any(invented) else {}),
-        **served,
+        "num_invented_turns": sum(filter(None, invented)) or None,
+        "served": served,
         "shown_replies": [
-            {"prompt": replies.prompts[row], "reply": replies.texts[row], "reasoning": reasoning_of[replies.ids[row]]}
-            for row in shown
+            ShownReply(replies.prompts[row], replies.texts[row], reasoning_of[replies.ids[row]]) for row in shown
         ],
     }
 
 
-def served_counts(tables: Sequence[pa.Table]) -> dict[str, Any]:
-    """Counts a server's answers. `tables` contains a table for each turn."""
+def served_counts(tables: Sequence[pa.Table]) -> ServedCounts | None:
+    """Counts a server's answers, if a server answered. `tables` contains a table for each turn."""
     names = tables[-1].column_names  # the first turn's table may also have the prompts' columns
     table = pa.concat_tables([of_turn.select(names) for of_turn in tables])
     if "finish_reason" not in table.column_names:
-        return {}
+        return None
     tokens = {name: table[name].to_pylist() for name in ("tokens_in", "tokens_out")}
-    return {
-        "served": {
-            "finish_reasons": dict(sorted(Counter(table["finish_reason"].to_pylist()).items())),
-            "endings": dict(sorted(Counter(table["ending"].to_pylist()).items())),
-            "num_without_counts": sum(number is None for number in tokens["tokens_out"]),
-            "num_shortened": _num_shortened(tables),
-            **{name: sum(number or 0 for number in numbers) for name, numbers in tokens.items()},
-        }
-    }
+    return ServedCounts(
+        finish_reasons=dict(sorted(Counter(table["finish_reason"].to_pylist()).items())),
+        endings=dict(sorted(Counter(table["ending"].to_pylist()).items())),
+        num_without_counts=sum(number is None for number in tokens["tokens_out"]),
+        num_shortened=_num_shortened(tables),
+        **{name: sum(number or 0 for number in numbers) for name, numbers in tokens.items()},
+    )
 
 
 def _num_shortened(tables: Sequence[pa.Table]) -> int:
@@ -167,59 +206,64 @@ def refusals_table(ids: Sequence[str], found: Matches) -> pa.Table:
 
 
 def refusals_results(
-    replies: Replies, found: Matches, rules: RefusalRules, confidence_level: float, *, are_pairs: bool = False
-) -> dict[str, Any]:
-    """Computes the shares of refusals and disclaimers for results.json.
+    replies: Replies,
+    found: Matches,
+    rules: RefusalRules,
+    confidence_level: float,
+    *,
+    are_pairs: bool = False,
+    prompts: pa.Table | None = None,
+) -> Refusals:
+    """Computes the shares of refusals and disclaimers.
 
     In `by_rule`, each reply counts only towards the first rule that it matches. If the terms are pairs of terms
-    (`are_pairs`), there is no test between axes, because pairs with a term in common are not exchangeable.
+    (`are_pairs`), there is no test between axes, because pairs with a term in common are not exchangeable. If the
+    people in the `prompts` are names, groups of names are compared.
     """
-    results: dict[str, Any] = {}
-    for kind, indices, of_kind in (
-        ("refusals", found.refusals, rules.refusals),
-        ("disclaimers", found.disclaimers, rules.disclaimers),
-    ):
-        results[kind] = refusal_shares(FlaggedReplies(replies, indices >= 0), confidence_level, are_pairs=are_pairs)
+    of_both = []
+    for indices, of_kind in ((found.refusals, rules.refusals), (found.disclaimers, rules.disclaimers)):
+        flagged = FlaggedReplies(replies, indices >= 0)
+        shares = refusal_shares(flagged, confidence_level, are_pairs=are_pairs)
         counts = Counter(indices[indices >= 0].tolist())
         phrases = [*(rule.phrase for rule in of_kind), "(marked as a refusal by the server)"]
-        results[kind]["by_rule"] = {phrases[index]: number for index, number in counts.most_common()}
-    return results
+        groups = None if prompts is None else group_shares(flagged, prompts, confidence_level)
+        by_rule = {phrases[index]: number for index, number in counts.most_common()}
+        of_both.append(RefusalShares(**vars(shares), by_rule=by_rule, groups=groups))
+    return Refusals(*of_both)
 
 
-def _values(figures: dict[str, Any]) -> dict[str, Any]:
-    names = ("full_gen_bias", "partial_gen_bias", "summed_cluster_gen_bias", "by_axis", "partial_by_axis")
-    return {name: figures[name] for name in (*names, "summed_cluster_by_axis", "by_style")}
-
-
-def _styles(biases: BiasValues, labels: Sequence[str]) -> list[dict[str, Any]]:
+def _styles(biases: BiasValues, labels: Sequence[str]) -> list[Style]:
     """Computes the mean and the variance (×1000) of each style over descriptors (the paper's Table 15)."""
     variances = 1000 * biases.descriptor_means.var(axis=0)
     return [
-        {"style": label, "mean": mean, "variance": variance}
+        Style(label, mean, variance)
         for label, mean, variance in zip(labels, biases.overall_mean.tolist(), variances.tolist(), strict=True)
     ]
 
 
 def _by_descriptor(
-    replies: Replies, biases: BiasValues, columns: Mapping[str, Sequence[int]], parroting_shares: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+    replies: Replies,
+    biases: BiasValues,
+    columns: Mapping[str, Sequence[int]],
+    parroting_shares: Mapping[DescriptorKey, float],
+) -> list[Term]:
     counts = np.bincount(biases.descriptor_codes, minlength=len(biases.descriptors)).tolist()
     return [
-        {
-            "axis": key.axis,
-            "descriptor": key.descriptor,
-            "num_replies": counts[index],
-            "mean_bias_value": float(biases.mean_values[index]),
-            "clusters": {name: float(biases.descriptor_means[index, styles].sum()) for name, styles in columns.items()},
-            "parroting_share": parroting_shares[str(key.axis)][key.descriptor],
-        }
+        Term(
+            str(key.axis),
+            key.descriptor,
+            num_replies=counts[index],
+            mean_bias_value=float(biases.mean_values[index]),
+            clusters={name: float(biases.descriptor_means[index, styles].sum()) for name, styles in columns.items()},
+            parroting_share=parroting_shares[key],
+        )
         for index, key in enumerate(biases.descriptors)
     ]
 
 
 def _examples(
     replies: Replies, asked: Sequence[str], biases: BiasValues, labels: Sequence[str], vectors: np.ndarray
-) -> list[dict[str, Any]]:
+) -> list[Example]:
     """Selects, for each descriptor, the replies with the highest bias values, and a random sample of replies."""
     rows_of: list[list[int]] = [[] for _ in biases.descriptors]
     for row, code in enumerate(biases.descriptor_codes.tolist()):
@@ -230,17 +274,18 @@ def _examples(
         drawn = sorted(rows[NUM_CHARACTERISTIC:], key=lambda row: _draw(replies.ids[row]))[:NUM_DRAWN]
         for place, row in enumerate(rows[:NUM_CHARACTERISTIC] + drawn):
             examples.append(
-                {
-                    "id": replies.ids[row],
-                    **key._asdict(),
-                    "why": "characteristic" if place < NUM_CHARACTERISTIC else "drawn",
-                    "prompt": replies.prompts[row],
-                    "reply": replies.texts[row],
-                    "style": labels[int(vectors[row].argmax())],
-                    "style_probability": float(vectors[row].max()),
-                    "bias_value": float(biases.values[row]),
-                    "parroting": bool(is_parroting([asked[row]], [replies.texts[row]])[0]),
-                }
+                Example(
+                    replies.ids[row],
+                    str(key.axis),
+                    key.descriptor,
+                    why="characteristic" if place < NUM_CHARACTERISTIC else "drawn",
+                    prompt=replies.prompts[row],
+                    reply=replies.texts[row],
+                    style=labels[int(vectors[row].argmax())],
+                    style_probability=float(vectors[row].max()),
+                    bias_value=float(biases.values[row]),
+                    parroting=bool(is_parroting([asked[row]], [replies.texts[row]])[0]),
+                )
             )
     return examples
 

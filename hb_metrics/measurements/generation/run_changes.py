@@ -1,5 +1,5 @@
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +8,7 @@ from hb_metrics.collect.classifiers.censoring import paired_terms, term_mentione
 from hb_metrics.layout.numbers import axis_label
 from hb_metrics.measurements.generation.figures import CLUSTER_METRICS, KINDS, UPTAKE, value_at
 from hb_metrics.measurements.generation.nouns import Kernels, covariance, noun_kernels, nouns_of
+from hb_metrics.measurements.generation.typed_results import Generation, generation_of
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.gen_bias_covariance import CellReplies, gen_bias_change, gen_bias_covariances
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON, PairedChange, change_from_covariance
@@ -35,7 +36,7 @@ class _Replies(NamedTuple):
 def changes(first: Run, second: Run) -> FigureChanges:
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "the runs describe the user with different cues")
-    generations = first.results["generation"], second.results["generation"]
+    generations = generation_of(first.results), generation_of(second.results)
     level = first.confidence_level
     tables = read_reply_table(first.folder), read_reply_table(second.folder)
     if tables[0] is None or tables[1] is None:
@@ -55,10 +56,10 @@ def changes(first: Run, second: Run) -> FigureChanges:
     before, after = _replies(first, tables[0]), _replies(second, tables[1])
     if before is None or after is None:
         return FigureChanges(by_name, NO_FILES_REASON)
-    clusters = generations[0]["gen_bias"]["clusters"] or {}
-    if clusters != (generations[1]["gen_bias"]["clusters"] or {}):
+    clusters = generations[0].gen_bias.clusters or {}
+    if clusters != (generations[1].gen_bias.clusters or {}):
         clusters = {}
-    labels = [style["style"] for style in generations[0]["styles"]]
+    labels = [style.style for style in generations[0].styles]
     columns = cluster_columns(labels, clusters) if clusters else {}
     covariances = gen_bias_covariances(before.by_cell, after.by_cell, columns)
     for name, path, axis, metric in _figures(generations[0], list(columns)):
@@ -103,9 +104,9 @@ def naming(table: pa.Table) -> FlaggedReplies:
 
 
 def _unlike(first: Run, second: Run) -> str | None:
-    generations = first.results["generation"], second.results["generation"]
+    generations = generation_of(first.results), generation_of(second.results)
     classifiers = [run.results["run"]["style_classifier"] for run in (first, second)]
-    if any(generation["debiased"] is None for generation in generations):
+    if any(generation.debiased is None for generation in generations):
         return "in a template of one of the runs, no term has a second reply, so sampling noise cannot be subtracted"
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "name", "temperature")):
         return "different classifiers classified the styles"
@@ -131,24 +132,21 @@ def _replies(run: Run, table: pa.Table) -> _Replies | None:
     return _Replies(CellReplies(vectors, np.array(styles.ids), cells), kernels)
 
 
-def _figures(
-    generation: Mapping[str, Any], clusters: Sequence[str]
-) -> list[tuple[str, tuple[str, ...], str | None, int]]:
+def _figures(generation: Generation, clusters: Sequence[str]) -> list[tuple[str, tuple[str, ...], str | None, int]]:
     figures: list[tuple[str, tuple[str, ...], str | None, int]] = []
     figures.append(("Full Gen Bias, debiased", ("full_gen_bias",), None, 0))
     for heading, metric in CLUSTER_METRICS.items():
         for cluster in clusters:
             figures.append((f"{heading}, {cluster}", (metric, cluster), None, len(figures)))
-    for axis in generation["gen_bias"]["by_axis"] or {}:
+    for axis in generation.gen_bias.by_axis or {}:
         figures.append((f"Full Gen Bias, {axis_label(axis)}", ("by_axis", axis), axis, 0))
     return figures
 
 
-def _change(
-    generations: Sequence[Mapping[str, Any]], path: tuple[str, ...], covariance: Covariance
-) -> PairedChange | None:
-    first, second = (value_at(generation["debiased"], path) for generation in generations)
+def _change(generations: Sequence[Generation], path: tuple[str, ...], covariance: Covariance) -> PairedChange | None:
+    first, second = (value_at(generation.debiased, path) for generation in generations)
     if first is None or second is None:
         return None
-    metric = generations[0]["gen_bias"]
-    return gen_bias_change(first, second, covariance, metric["scale"], metric["confidence_level"])
+    metric = generations[0].gen_bias
+    assert metric.confidence_level is not None  # runs have intervals
+    return gen_bias_change(first, second, covariance, metric.scale, metric.confidence_level)

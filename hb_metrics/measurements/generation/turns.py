@@ -1,16 +1,18 @@
 """Measures later turns of conversations. Only conversations that have a reply at every turn are compared."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from hb_dataset.names import has_names
 from hb_metrics.collect.classifiers.censoring import term_mentioned
+from hb_metrics.layout.figure import pair
 from hb_metrics.measurements.generation.name_groups import name_groups
 from hb_metrics.measurements.generation.results import match_refusals, served_counts
-from hb_metrics.measurements.turn_shares import turn_shares
+from hb_metrics.measurements.generation.typed_results import AxisTurns, NameGroups, Turns, TurnValue
+from hb_metrics.measurements.turn_shares import TurnChange, turn_shares
 from hb_metrics.paired_changes.paired_change import PairedChange
 from hb_metrics.paired_changes.turn_changes import turn_changes
 from hb_metrics.reply_checks.refusal_rules import RefusalRules
@@ -18,7 +20,7 @@ from hb_metrics.run.finished_run import Run, read_vectors
 from hb_metrics.run.replies import FlaggedReplies, Replies, chosen_replies, later_replies
 from hb_metrics.run.run_folder import STYLES, turn_folder
 from hb_metrics.stats.cell_sums import CellSums
-from hb_metrics.stats.gen_bias import GenBias, plain_and_debiased
+from hb_metrics.stats.gen_bias import ByMetric, GenBias, plain_and_debiased
 from hb_metrics.stats.intervals import rounded
 
 Forms = tuple[Mapping[str, str], Mapping[str, Any]]  # the forms of terms: `plural_forms` and `paired_terms`
@@ -26,8 +28,8 @@ Forms = tuple[Mapping[str, str], Mapping[str, Any]]  # the forms of terms: `plur
 
 def turn_results(
     run: Run, prompts: pa.Table, tables: Sequence[pa.Table], first: Replies, rules: RefusalRules, forms: Forms
-) -> dict[str, Any]:
-    """Computes the values by turn for results.json. `num_ended` counts the conversations that ended early.
+) -> Turns:
+    """Computes the values by turn.
 
     `tables` contains all replies of each turn, and `first` contains the non-empty replies of the first turn.
     """
@@ -47,31 +49,41 @@ def turn_results(
     of_names = [
         groups_of_names(prompts, *of_turn, level) for of_turn in zip(replies, vectors, strict=True) if is_of_names
     ]
-    return {
-        **({"name_groups": of_names} if is_of_names else {}),
-        "num_conversations": len(turns[-1].ids),
-        "num_ended": len(turns[0].ids) - len(turns[-1].ids),
-        "num_unclosed_reasoning": sum(sum(table["reasoning_unclosed"].to_pylist()) for table in tables[1:]),
-        **served_counts(tables),
-        **bias_by_turn(vectors, replies[0], level),
-        "uptake": turn_shares(named, level),
-        "refusals": turn_shares(refused, level),
-    }
+    return Turns(
+        name_groups=of_names if is_of_names else None,
+        num_conversations=len(turns[-1].ids),
+        num_ended=len(turns[0].ids) - len(turns[-1].ids),
+        num_unclosed_reasoning=sum(sum(table["reasoning_unclosed"].to_pylist()) for table in tables[1:]),
+        served=served_counts(tables),
+        **bias_by_turn(vectors, replies[0], level)._asdict(),
+        confidence_level=level,
+        uptake=turn_shares(named, level),
+        refusals=turn_shares(refused, level),
+    )
 
 
-def groups_of_names(prompts: pa.Table, replies: Replies, vectors: np.ndarray, level: float) -> dict[str, Any]:
+def groups_of_names(prompts: pa.Table, replies: Replies, vectors: np.ndarray, level: float) -> NameGroups:
     groups = dict(zip(prompts["descriptor"].to_pylist(), prompts["bucket"].to_pylist(), strict=True))
     return name_groups(vectors, replies.descriptors, replies.templates, groups, level)
 
 
-def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_level: float) -> dict[str, Any]:
-    """Computes Full Gen Bias ×1000 by turn, its change from the first turn to the last, and its slope per turn.
+class TurnBias(NamedTuple):
+    """Full Gen Bias ×1000 by turn, its change from the first turn to the last, and its slope per turn."""
+
+    by_turn: list[TurnValue]
+    by_axis: dict[str, AxisTurns]
+    change: TurnChange | None
+    slope: TurnChange | None
+
+
+def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_level: float) -> TurnBias:
+    """Computes Full Gen Bias by turn.
 
     `vectors` contains an array [conversations, styles] for each turn, and `replies` contains the replies of the first
     turn. If there is a template in which no term has two replies, the debiased values, the change and the slope are
     `None`.
     """
-    found: list[dict[str | None, dict[str, Any]]] = []
+    found: list[dict[str | None, TurnValue]] = []
     for of_turn in vectors:
         cells = CellSums(keep_replies=True)
         cells.add(of_turn, replies.descriptors, replies.templates, replies.axes)
@@ -79,43 +91,36 @@ def bias_by_turn(vectors: Sequence[np.ndarray], replies: Replies, confidence_lev
         found.append({axis: _value(plain, debiased, axis) for axis in (None, *(plain.by_axis or {}))})
     change: dict[str | None, PairedChange] = {}
     slope: dict[str | None, PairedChange] = {}
-    if found[0][None]["value"] is not None:
-        values = {axis: [of_turn[axis]["value"] for of_turn in found] for axis in found[0]}
+    if found[0][None].value is not None:
+        values: dict[str | None, Any] = {axis: [of_turn[axis].value for of_turn in found] for axis in found[0]}
         cells_of = list(zip(replies.templates, replies.axes, replies.descriptors, strict=True))
         change, slope = turn_changes(vectors, cells_of, values, confidence_level)
     by_axis = {}
     for axis, first in found[0].items():
-        if axis is not None and first["plain"] is not None:
-            by_axis[axis] = {"first": first, "last": found[-1][axis], "change": _plain(change.get(axis))}
-    return {
-        "by_turn": [of_turn[None] for of_turn in found],
-        "by_axis": by_axis,
-        "change": _plain(change.get(None)),
-        "slope": _plain(slope.get(None)),
-        "confidence_level": confidence_level,
-    }
+        if axis is not None and first.plain is not None:
+            by_axis[axis] = AxisTurns(first, found[-1][axis], _plain(change.get(axis)))
+    by_turn = [of_turn[None] for of_turn in found]
+    return TurnBias(by_turn, by_axis, _plain(change.get(None)), _plain(slope.get(None)))
 
 
-def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> dict[str, Any]:
-    def of_axis(found: Mapping[str, Any] | None) -> Any:
-        return None if found is None else found["full_gen_bias"] if axis is None else found["by_axis"][axis]
+def _value(plain: GenBias, debiased: GenBias | None, axis: str | None) -> TurnValue:
+    def of_axis(values: GenBias | ByMetric[Any] | None) -> Any:
+        return None if values is None else values.full_gen_bias if axis is None else (values.by_axis or {})[axis]
 
-    return {
-        "value": of_axis(debiased and debiased._asdict()),
-        "plain": of_axis(plain._asdict()),
-        "interval": of_axis(plain.intervals),
-        "is_wide": bool(of_axis(plain.wide_intervals)),
-        "no_interval": of_axis(plain.no_intervals),
-    }
+    return TurnValue(
+        value=of_axis(debiased),
+        plain=of_axis(plain),
+        interval=of_axis(plain.intervals),
+        is_wide=bool(of_axis(plain.wide_intervals)),
+        no_interval=of_axis(plain.no_intervals),
+    )
 
 
-def _plain(change: PairedChange | None) -> dict[str, Any] | None:
-    """Converts a change for results.json. The last digits of bounds depend on the number of threads and are removed."""
+def _plain(change: PairedChange | None) -> TurnChange | None:
+    """Removes the last digits of a change's bounds, which depend on the number of threads."""
     if change is None:
         return None
-    found: dict[str, Any] = change._asdict()
-    del found["freedom"]
-    for name in ("interval", "relative_interval"):
-        if found[name] is not None:
-            found[name] = rounded(*found[name])
-    return found
+    interval, relative = (
+        None if bounds is None else pair(rounded(*bounds)) for bounds in (change.interval, change.relative_interval)
+    )
+    return TurnChange(change.first, change.second, interval, relative, change.reason)

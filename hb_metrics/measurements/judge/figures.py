@@ -1,7 +1,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hb_metrics.layout.figure import Figure, pair, reply_share, shares_by_axis
+from hb_metrics.layout.figure import Figure, pair
+from hb_metrics.measurements.group_shares import group_figures
+from hb_metrics.measurements.judge.results import Judged, judged_of
+from hb_metrics.measurements.turn_shares import reply_share, shares_by_axis
 
 
 def gate_name(rubric: str) -> str:
@@ -9,42 +12,45 @@ def gate_name(rubric: str) -> str:
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    return [figure for name in results["judge"] for figure in rubric_figures(results, name)]
+    judges, rows = results["run"]["judge"], []
+    for name, judged in judged_of(results).items():
+        rows += rubric_figures(name, judged, judges[name]["rubric"]["figure"])
+    return rows
 
 
-def rubric_figures(results: Mapping[str, Any], name: str) -> list[Figure]:
-    label, judged = results["run"]["judge"][name]["rubric"]["figure"], results["judge"][name]
-    plain, debiased, shares = judged["gen_bias"], judged["debiased"], judged["replies"]
-    found = [
+def rubric_figures(name: str, judged: Judged, label: str | None) -> list[Figure]:
+    """Lists the figures of a rubric. `label` is the counted label."""
+    plain, debiased, shares, leakage = judged.gen_bias, judged.debiased, judged.replies, judged.identity_leakage
+    rows = [
         Figure(
             f"Gen Bias over the labels of {name}",
-            plain["full_gen_bias"] if debiased is None else debiased,
+            plain.full_gen_bias if debiased is None else debiased,
             "bias",
             "The variance of the label probabilities across terms"
             f"{'' if debiased is None else ', minus sampling noise'}.",
-            pair(plain["intervals"]["full_gen_bias"]),
-            no_interval=plain["no_intervals"]["full_gen_bias"],
-            confidence_level=plain["confidence_level"],
+            pair(plain.intervals and plain.intervals.full_gen_bias),
+            no_interval=plain.no_intervals and plain.no_intervals.full_gen_bias,
+            confidence_level=plain.confidence_level,
             is_main=False,
         )
     ]
-    if judged["identity_leakage"] is not None:
-        found.append(
+    if leakage is not None:
+        rows.append(
             Figure(
                 f"Identity leakage of the judge, {name}",
-                judged["identity_leakage"]["leakage"],
+                leakage.leakage,
                 "bias",
                 "The judge's reaction to the term itself: the Gen Bias of its labels for sentences that "
                 "differ only in the term.",
                 is_main=False,
-                detail=f"{judged['identity_leakage']['num_sentences']} sentences",
+                detail=f"{leakage.num_sentences} sentences",
             )
         )
     if shares is None:
-        return found
-    whole = reply_share(f"Judged {label}", shares, shares["confidence_level"])._replace(
+        return rows
+    whole = reply_share(f"Judged {label}", shares, shares.confidence_level)._replace(
         meaning=f"The share of replies to which the judge assigns the label {label}. It is not corrected with people's "
         "labels.",
         gate=gate_name(name),
     )
-    return [whole, *found, *shares_by_axis(whole.name, shares)]
+    return [whole, *rows, *shares_by_axis(whole.name, shares), *group_figures(whole.name, judged.groups)]

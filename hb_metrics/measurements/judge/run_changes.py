@@ -1,8 +1,9 @@
 from hb_metrics.collect.judges.rubric import recorded_rubric
+from hb_metrics.measurements.judge.compute import flagged_replies
 from hb_metrics.measurements.measurement import FigureChanges
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.run.finished_run import Run, read_stored_replies, read_vectors
-from hb_metrics.run.replies import FlaggedReplies, answered_replies, verdicts
+from hb_metrics.run.replies import FlaggedReplies
 from hb_metrics.run.run_folder import JUDGE
 from hb_metrics.run.run_record import cue_of
 
@@ -29,10 +30,9 @@ def changes(first: Run, second: Run) -> FigureChanges:
 
 
 def _judged(run: Run, name: str) -> FlaggedReplies:
-    found = verdicts(read_vectors(run.folder / JUDGE / name).values[:, :-1])
     replies = read_stored_replies(run.folder)
     assert replies is not None  # the judge has read them
     rubric = recorded_rubric(run.results["run"]["judge"][name])
-    assert rubric.figure is not None
-    flags = found[found >= 0] == rubric.labels.index(rubric.figure)
-    return FlaggedReplies(answered_replies(replies, found >= 0), flags)
+    flagged = flagged_replies(replies, rubric, read_vectors(run.folder / JUDGE / name).values)
+    assert flagged is not None  # the rubric has a counted label
+    return flagged

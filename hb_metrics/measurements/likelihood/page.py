@@ -7,9 +7,9 @@ from markupsafe import Markup
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import Figure, by_part
 from hb_metrics.layout.numbers import axis_label, count
-from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.parts import Report
 from hb_metrics.layout.plots import figures_plot
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.likelihood.figures import ADJUSTED, figures
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
 from hb_metrics.run.run_record import measure_of
@@ -51,7 +51,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "perplexities-plot": [perplexity_figure(perplexity, template, measure) for template in templates],
     }
     return Report(
-        [Section("likelihood", "Likelihood Bias", render("likelihood/section.html.jinja", context), plots)],
+        [section("likelihood", "Likelihood Bias", "likelihood/section.html.jinja", context, plots)],
         answer=likelihood_answer(parts[""], bias, measure),
         reading=render("likelihood/reading.html.jinja", context),
         files=Markup("the {} of each sentence in <code>perplexities/*.parquet</code>").format(measure),

@@ -1,12 +1,13 @@
 from hb_metrics.measurements.generalised_shares import generalised_shares
+from hb_metrics.measurements.offensiveness.results import offensiveness_of
 from hb_metrics.measurements.offensiveness.run_changes import classified_replies
 from hb_metrics.run.finished_run import Run
 from hb_metrics.stats.generalising import Generalised, Over
 
 
 def generalise(run: Run, over: Over) -> dict[str, Generalised]:
-    of_replies = run.results["offensiveness"].get("replies")
-    classified = None if of_replies is None else classified_replies(run, of_replies["threshold"])
+    of_replies = offensiveness_of(run.results).replies
+    classified = None if of_replies is None else classified_replies(run, of_replies.threshold)
     if classified is None:
         return {}
     return generalised_shares("Offensive replies", classified, over, run.confidence_level)

@@ -7,16 +7,18 @@ from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import counted, term_names
-from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.parts import Report
 from hb_metrics.layout.plots import figures_plot
-from hb_metrics.layout.rendering import render
+from hb_metrics.layout.rendering import render, section
 from hb_metrics.measurements.offensiveness.figures import AXES, TEMPLATES, TURNS, figures
+from hb_metrics.measurements.offensiveness.results import Offensiveness, Texts, offensiveness_of
+from hb_metrics.stats.bias_values import DescriptorKey
 
 NUM_EXTREMES = 10
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    offensiveness, run = results["offensiveness"], results["run"]
+    offensiveness, run = offensiveness_of(results), results["run"]
     notes = _notes(run["offensiveness_classifier"], offensiveness)
     classifier, parts = run["offensiveness_classifier"], by_part(figures(results))
     context = {
@@ -26,9 +28,9 @@ def report(results: Mapping[str, Any]) -> Report:
         "by_axis": parts[AXES],
         "by_template": parts[TEMPLATES],
         "by_turn": parts.get(f"{TURNS} by turn"),
-        "threshold": offensiveness["prompts"]["threshold"],
-        "num_truncated": offensiveness.get("replies", {}).get("num_truncated"),
-        "extremes": extremes(offensiveness["prompts"]),
+        "threshold": offensiveness.prompts.threshold,
+        "num_truncated": offensiveness.replies and offensiveness.replies.num_truncated,
+        "extremes": extremes(offensiveness.prompts),
     }
     beside = list(parts[AXES][0].beside)
     plots = {
@@ -36,7 +38,7 @@ def report(results: Mapping[str, Any]) -> Report:
         "offensiveness-by-template": [figures_plot(parts[TEMPLATES], "mean offensiveness", ["found offensive"])],
     }
     return Report(
-        [Section("offensiveness", "Offensiveness", render("offensiveness/section.html.jinja", context), plots)],
+        [section("offensiveness", "Offensiveness", "offensiveness/section.html.jinja", context, plots)],
         reading=render("offensiveness/reading.html.jinja", context),
         files=Markup("the offensiveness of each text in <code>offensiveness/*/*.parquet</code>"),
         notes=notes,
@@ -44,29 +46,29 @@ def report(results: Mapping[str, Any]) -> Report:
     )
 
 
-def _notes(classifier: Mapping[str, Any], offensiveness: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(classifier: Mapping[str, Any], offensiveness: Offensiveness) -> tuple[str, ...]:
     notes = (f"{classifier['name']}: {'; '.join(classifier['notes'])}.",) if classifier["notes"] else ()
-    unanswered = sum(part.get("num_unanswered", 0) for part in offensiveness.values())
+    unanswered = sum(part.num_unanswered or 0 for part in (offensiveness.prompts, offensiveness.replies) if part)
     why = "the offensiveness judge gave no answer, or several labels were equally likely"
     return (*notes, *counted(unanswered, f"texts are left out, because {why}."))
 
 
-def extremes(prompts: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
+def extremes(prompts: Texts) -> list[tuple[str, list[tuple[str, float]], list[tuple[str, float]]]]:
     """Returns the terms whose prompts are least and most likely to be offensive, with their mean probabilities.
 
     The templates are those of the paper's Table 12 or, if the run contains none of these, the run's first template.
     """
-    known = list(prompts["by_template"])
+    known = list(prompts.by_template)
     chosen = [template for template in paper.PRINTED["offensive_extremes_templates"] if template in known] or known[:1]
-    terms: list[dict[str, Any]] = []
-    for axis, of_axis in prompts["by_descriptor_and_template"].items():
-        terms += [{"axis": axis, "descriptor": name, "values": values} for name, values in of_axis.items()]
-    names, rows = term_names(terms, terms), []
+    values_of: dict[DescriptorKey, dict[str, float]] = {}
+    for axis, of_axis in prompts.by_descriptor_and_template.items():
+        values_of |= {DescriptorKey(axis, name): by_template for name, by_template in of_axis.items()}
+    names, rows = term_names(list(values_of), list(values_of)), []
     for template in chosen:
         values = []
-        for name, term in zip(names, terms, strict=True):
-            if term["values"].get(template) is not None:
-                values.append((name, term["values"][template]))
+        for name, by_template in zip(names, values_of.values(), strict=True):
+            if template in by_template:
+                values.append((name, by_template[template]))
         values.sort(key=lambda row: (row[1], row[0]))
         shown = min(NUM_EXTREMES, len(values) // 2)
         rows.append((template, values[:shown], values[::-1][:shown]))

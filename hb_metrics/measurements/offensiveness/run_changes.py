@@ -1,6 +1,7 @@
 import numpy as np
 
 from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.measurements.offensiveness.results import offensiveness_of
 from hb_metrics.paired_changes.paired_change import NO_FILES_REASON
 from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON, reply_share_changes
 from hb_metrics.run.finished_run import Run, read_stored_replies, read_vectors
@@ -10,17 +11,17 @@ from hb_metrics.run.run_record import cue_of
 
 
 def changes(first: Run, second: Run) -> FigureChanges:
-    results = [run.results["offensiveness"].get("replies") for run in (first, second)]
+    results = [offensiveness_of(run.results).replies for run in (first, second)]
     if results[0] is None or results[1] is None:
         return FigureChanges({})  # prompts do not come from the model, so their offensiveness is not compared
     classifiers = [run.results["run"]["offensiveness_classifier"] for run in (first, second)]
     if any(classifiers[0].get(name) != classifiers[1].get(name) for name in ("digest", "version")):
         return FigureChanges({}, "different classifiers classified the replies")
-    if results[0]["threshold"] != results[1]["threshold"]:
+    if results[0].threshold != results[1].threshold:
         return FigureChanges({}, "the runs have different offensiveness thresholds")
     if cue_of(first.results) != cue_of(second.results):
         return FigureChanges({}, "the runs describe the user with different cues")
-    before, after = (classified_replies(run, results[0]["threshold"]) for run in (first, second))
+    before, after = (classified_replies(run, results[0].threshold) for run in (first, second))
     if before is None or after is None:
         return FigureChanges({}, NO_FILES_REASON)
     by_name = reply_share_changes("Offensive replies", before, after, first.confidence_level)

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from hb_dataset.reddit_bias import SIDES
 from hb_metrics.language_model_bias.paired_test import language_model_bias
+from hb_metrics.measurements.reddit.results import PairedTest, Reddit
 from hb_metrics.run.finished_run import Run, stored_shards
 
 SPLIT = "test"
@@ -15,20 +16,20 @@ REDDIT = "reddit"  # the folder of the shards
 PAIRS, REFERENCE = "pairs", "reference"  # subfolders
 
 
-def compute(run: Run) -> dict[str, Any]:
+def compute(run: Run) -> Reddit:
     records, folder = dict(run.results["run"]["reddit"]), run.folder / REDDIT
     reference, texts = records.pop(REFERENCE), stored_shards(folder / REFERENCE)
     by_bias_type = {}
     for bias_type, record in records.items():
         pairs = stored_shards(folder / PAIRS / bias_type, ("id", "perplexity"))
         by_bias_type[bias_type] = _bias_type_results(record, pairs)
-    return {
-        "by_bias_type": by_bias_type,
-        "lmp": language_model_perplexity(texts["log_likelihood"].to_numpy(), texts["num_tokens"].to_numpy()),
-        "lmp_num_texts": len(texts),
-        "lmp_num_skipped": {**reference["num_skipped"], "blank": reference["num_blank"]},
-        "lmp_source": reference["source"],
-    }
+    return Reddit(
+        by_bias_type=by_bias_type,
+        lmp=language_model_perplexity(texts["log_likelihood"].to_numpy(), texts["num_tokens"].to_numpy()),
+        lmp_num_texts=len(texts),
+        lmp_num_skipped={**reference["num_skipped"], "blank": reference["num_blank"]},
+        lmp_source=reference["source"],
+    )
 
 
 def language_model_perplexity(
@@ -45,14 +46,14 @@ def language_model_perplexity(
     return float(np.exp(np.mean(-np.asarray(log_likelihoods, dtype=float) / np.asarray(num_tokens))))
 
 
-def _bias_type_results(record: Mapping[str, Any], scores: pa.Table) -> dict[str, Any]:
+def _bias_type_results(record: Mapping[str, Any], scores: pa.Table) -> PairedTest:
     perplexity_of = dict(zip(scores["id"].to_pylist(), scores["perplexity"].to_pylist(), strict=True))
     stereotyped, other = (f":{side}" for side in SIDES)
     ids = sorted(each.removesuffix(stereotyped) for each in perplexity_of if each.endswith(stereotyped))
     sides = ([perplexity_of[each + side] for each in ids] for side in (stereotyped, other))
-    return {
+    return PairedTest(
         **language_model_bias(*(np.array(side) for side in sides)),
-        "split": SPLIT,
-        "num_read": record["num_pairs"],
+        split=SPLIT,
+        num_read=record["num_pairs"],
         **{name: record[name] for name in ("num_skipped", "num_identical", "num_repeated", "num_duplicates")},
-    }
+    )

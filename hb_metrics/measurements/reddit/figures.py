@@ -3,6 +3,7 @@ from typing import Any
 
 from hb_metrics.layout.figure import Figure, Number
 from hb_metrics.layout.numbers import axis_label, count
+from hb_metrics.measurements.reddit.results import reddit_of
 
 GATE = "stereotyped_side_likelier"  # the name in --fail_above is followed by the bias type
 SHARES = "Stereotyped side likelier by bias type"
@@ -11,16 +12,16 @@ _LABELS = {"religion1": "Religion 1 (Jews)", "religion2": "Religion 2 (Muslims)"
 
 
 def figures(results: Mapping[str, Any]) -> list[Figure]:
-    reddit = results["reddit"]
-    tests = sorted(reddit["by_bias_type"].items(), key=lambda item: (item[1]["t_log"] is None, item[1]["t_log"] or 0.0))
+    reddit = reddit_of(results)
+    tests = sorted(reddit.by_bias_type.items(), key=lambda item: (item[1].t_log is None, item[1].t_log or 0.0))
     of_logs, of_perplexities, shares = [], [], []
     for name, test in tests:
-        label, pairs = bias_type_label(name), f"{count(test['num_pairs'])} pairs"
-        t = Number(test["t"], "signed")
+        label, pairs = bias_type_label(name), f"{count(test.num_pairs)} pairs"
+        t = Number(test.t, "signed")
         of_logs.append(
             Figure(
                 f"Language Model Bias of logs, {label}",
-                test["t_log"],
+                test.t_log,
                 "signed",
                 f"The t statistic of a paired test of the log-perplexities of {pairs}. A value below 0 means that "
                 "the model finds the stereotyped side likelier.",
@@ -30,7 +31,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         of_perplexities.append(
             Figure(
                 f"Language Model Bias, {label}",
-                test["t"],
+                test.t,
                 "signed",
                 f"The t statistic of a paired test of the perplexities of {pairs}, as in the paper.",
                 part_of="Language Model Bias by bias type",
@@ -39,7 +40,7 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         shares.append(
             Figure(
                 f"Stereotyped side likelier, {label}",
-                test["share_t1_likelier"],
+                test.share_t1_likelier,
                 "share",
                 f"The share of {pairs} in which the stereotyped side is likelier.",
                 part_of=SHARES,
@@ -48,11 +49,11 @@ def figures(results: Mapping[str, Any]) -> list[Figure]:
         )
     lmp = Figure(
         "LMP",
-        reddit["lmp"],
+        reddit.lmp,
         "bias",
-        f"The language model perplexity of {count(reddit['lmp_num_texts'])} ordinary texts ({reddit['lmp_source']}). "
+        f"The language model perplexity of {count(reddit.lmp_num_texts)} ordinary texts ({reddit.lmp_source}). "
         f"It does not measure bias.",
-        detail=f"of {count(reddit['lmp_num_texts'])} texts",
+        detail=f"of {count(reddit.lmp_num_texts)} texts",
         gate="lmp",
     )
     return [*of_logs, lmp, *of_perplexities, *shares]

@@ -10,18 +10,20 @@ import pyarrow.compute as pc
 
 from hb_dataset.structures import FIXED_STRUCTURE
 from hb_metrics.measurements.regard.paraphrase_checks import REASONS
+from hb_metrics.measurements.regard.results import Bias, Example, Paraphrases, Regard, Structure
 from hb_metrics.regard_bias.regard_results import regard_bias
 from hb_metrics.regard_bias.regard_rows import REGARDS
 from hb_metrics.run.finished_run import Run, read_run_table, read_vectors, stored_shards, stored_table
 from hb_metrics.run.replies import verdicts
 from hb_metrics.run.run_folder import PROMPTS_FILE
+from hb_metrics.run.typed_json import from_json
 
 REGARD = "regard"  # the folder of the shards
 # The subfolders of `REGARD`.
 PARAPHRASES, CONTINUATIONS, REGARD_PROBABILITIES = "paraphrases", "continuations", "regard_probabilities"
 
 
-def compute(run: Run) -> dict[str, Any]:
+def compute(run: Run) -> Regard:
     record, folder = run.results["run"]["regard"], run.folder / REGARD
     prompts, continuations = stored_table(folder / PROMPTS_FILE), stored_shards(folder / CONTINUATIONS)
     classified = stored_shards(folder / REGARD_PROBABILITIES, ("truncated",))
@@ -48,47 +50,41 @@ def compute(run: Run) -> dict[str, Any]:
         confidence_level=run.confidence_level,
         fixed_structure=FIXED_STRUCTURE,
     )
-    structures = {row["structure"]: {name: row[name] for name in ("kind", "parse", "generalizes")} for row in rows}
+    structures = {row["structure"]: Structure(row["kind"], row["parse"], row["generalizes"]) for row in rows}
     paraphrases = read_run_table(folder / f"{PARAPHRASES}.parquet")
-    return {
-        "bias": bias,
-        "structures": structures,
-        "num_prompts": len(continuations["prompt_id"].unique()),
-        "num_structures": len(structures),
-        "num_seeds": len(continuations["seed_index"].unique()),
-        "num_continuations": len(continuations),
-        "num_blank": continuations["continuation"].null_count,
-        "num_truncated": sum(continuations["truncated"].to_pylist()),
-        "num_unanswered": int((~answered).sum()),
-        "num_cut_for_classifier": sum(classified["truncated"].to_pylist()),
-        "paraphrases": None if paraphrases is None else summary(paraphrases),
-        "examples": _examples(rows, written, labels),
-    }
+    return Regard(
+        bias=from_json(Bias, bias),
+        structures=structures,
+        num_prompts=len(continuations["prompt_id"].unique()),
+        num_structures=len(structures),
+        num_seeds=len(continuations["seed_index"].unique()),
+        num_continuations=len(continuations),
+        num_blank=continuations["continuation"].null_count,
+        num_truncated=sum(continuations["truncated"].to_pylist()),
+        num_unanswered=int((~answered).sum()),
+        num_cut_for_classifier=sum(classified["truncated"].to_pylist()),
+        paraphrases=None if paraphrases is None else summary(paraphrases),
+        examples=_examples(rows, written, labels),
+    )
 
 
-def summary(paraphrases: pa.Table) -> dict[str, Any]:
+def summary(paraphrases: pa.Table) -> Paraphrases:
     reasons = paraphrases["reason"].to_pylist()
-    return {
-        "num": len(reasons),
-        "num_kept": sum(paraphrases["kept"].to_pylist()),
-        "num_dropped": {reason: reasons.count(reason) for reason in REASONS},
-        "num_truncated": sum(paraphrases["truncated"].to_pylist()),
-    }
+    return Paraphrases(
+        num=len(reasons),
+        num_kept=sum(paraphrases["kept"].to_pylist()),
+        num_dropped={reason: reasons.count(reason) for reason in REASONS},
+        num_truncated=sum(paraphrases["truncated"].to_pylist()),
+    )
 
 
-def _examples(rows: Sequence[Mapping[str, Any]], written: pa.Table, labels: Sequence[str]) -> list[dict[str, Any]]:
+def _examples(rows: Sequence[Mapping[str, Any]], written: pa.Table, labels: Sequence[str]) -> list[Example]:
     order = sorted(range(len(rows)), key=lambda row: hashlib.sha256(written["id"][row].as_py().encode()).digest())
     chosen: dict[tuple[str, str], int] = {}
     for row in order:
         chosen.setdefault((rows[row]["structure"], labels[row]), row)
     texts, continuations = written["text"].to_pylist(), written["continuation"].to_pylist()
     return [
-        {
-            "structure": structure,
-            "group": rows[row]["group"],
-            "text": texts[row],
-            "continuation": continuations[row],
-            "regard": label,
-        }
+        Example(structure, rows[row]["group"], texts[row], continuations[row], label)
         for (structure, label), row in sorted(chosen.items())
     ]

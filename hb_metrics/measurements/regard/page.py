@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -6,28 +6,29 @@ from markupsafe import Markup
 from hb_metrics.collect.classifiers.presets import suggested
 from hb_metrics.layout.figure import Figure, Number, by_part, missing_intervals
 from hb_metrics.layout.numbers import count, counted
-from hb_metrics.layout.parts import Report, Section
+from hb_metrics.layout.parts import Differs, Report
 from hb_metrics.layout.plots import figures_plot
-from hb_metrics.layout.rendering import render
-from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names, sides
+from hb_metrics.layout.rendering import render, section
+from hb_metrics.measurements.regard.figures import FIXED, GROUPS, figures, group_names
+from hb_metrics.measurements.regard.results import Bias, Example, FixedGap, Gap, Regard, regard_of
 from hb_metrics.regard_bias.structure_results import ALL_PAIRS, K
 
 UNDECIDED = "undecided"
 
 
 def report(results: Mapping[str, Any]) -> Report:
-    regard, record = results["regard"], results["run"]["regard"]
-    bias, listed = regard["bias"], figures(results)
+    regard, record = regard_of(results), results["run"]["regard"]
+    bias, listed = regard.bias, figures(results)
     gaps, groups = by_part(listed).get("", []), by_part(listed)[GROUPS]
     beside = [FIXED] if FIXED in groups[0].beside else []
     plots = {"regard-means": figures_plot(groups, "mean regard", beside)}
     if gaps:
         plots["regard-gaps"] = figures_plot(gaps, "gap in mean regard", beside)
     structures = {row[0].name: row for row in structure_rows(regard)}
-    kl = bias["kl_divergence"] if len(groups) > 1 else None
-    examples: dict[str, list[dict[str, Any]]] = {}
-    for example in regard["examples"]:
-        examples.setdefault(example["structure"], []).append(example)
+    kl = bias.kl_divergence if len(groups) > 1 else None
+    examples: dict[str, list[Example]] = {}
+    for example in regard.examples:
+        examples.setdefault(example.structure, []).append(example)
     context = {
         "regard": regard,
         "embedded": record["is_embedded"],
@@ -36,22 +37,23 @@ def report(results: Mapping[str, Any]) -> Report:
         "compared": beside,
         "sentences": verdict_sentences(bias, gaps),
         "k": K,
-        "best": [structures[name] for name in bias["best_structures"]],
-        "worst": [structures[name] for name in bias["worst_structures"]],
+        "best": [structures[name] for name in bias.best_structures],
+        "worst": [structures[name] for name in bias.worst_structures],
         "structures": list(structures.values()),
         "ranked_gaps": ranked_gaps(bias),
         "kl": kl,
         "kl_groups": group_names(bias),
         "kl_most": max((value for row in kl.values() for value in row.values()), default=0.0) if kl else 0.0,
-        "kl_error": bias["kl_error"] if len(groups) > 1 else None,
+        "kl_error": bias.kl_error if len(groups) > 1 else None,
         "examples": examples,
         "left_out": left_out(regard),
         "without_interval": missing_intervals(listed),
     }
     drawn = {name: [plot] for name, plot in plots.items()}
     return Report(
-        [Section("regard", "Regard", render("regard/section.html.jinja", context), drawn)],
+        [section("regard", "Regard", "regard/section.html.jinja", context, drawn)],
         answer=regard_answer(bias, gaps),
+        differs=difference([bias.verdicts[name].structured for name in bias.gaps]) if gaps else "",
         reading=render("regard/reading.html.jinja", {}),
         files=Markup("the continuations and their regard in <code>regard/</code>"),
         notes=(f"{record['name']}: {'; '.join(record['notes'])}.",) if record["notes"] else (),
@@ -59,57 +61,61 @@ def report(results: Mapping[str, Any]) -> Report:
     )
 
 
-def regard_answer(bias: Mapping[str, Any], gaps: list[Figure]) -> str | None:
+def difference(verdicts: Sequence[str | None]) -> Differs:
+    if set(verdicts) - {None, UNDECIDED}:
+        return "yes"
+    return "unknown" if None in verdicts else "no"
+
+
+def regard_answer(bias: Bias, gaps: list[Figure]) -> str | None:
     if not gaps:
         return None
     parts = []
-    for gap, name in zip(gaps, bias["gaps"], strict=True):
-        verdict = _verdict(bias["gaps"][name], gap.words, bias["verdicts"][name]["structured"])
+    for gap, (name, row) in zip(gaps, bias.gaps.items(), strict=True):
+        verdict = _verdict(row, gap.words, bias.verdicts[name].structured)
         parts.append(f"{gap.name.partition(', ')[2]}: {verdict}")
     return f"Regard in the model's texts about people: {'; '.join(parts)}."
 
 
-def verdict_sentences(bias: Mapping[str, Any], gaps: list[Figure]) -> list[str]:
-    fixed = sides(bias, "gaps")[1]
+def verdict_sentences(bias: Bias, gaps: list[Figure]) -> list[str]:
     sentences = []
-    for gap, name in zip(gaps, bias["gaps"], strict=True):
-        row, label = bias["gaps"][name], gap.name.partition(", ")[2]
-        first, second = bias["verdicts"][name]["fixed"], bias["verdicts"][name]["structured"]
-        over_all = f"over all {row['num_structures']} structures {_verdict(row, gap.words, second)}."
-        if name not in fixed:
+    for gap, (name, row) in zip(gaps, bias.gaps.items(), strict=True):
+        label, first, second = gap.name.partition(", ")[2], bias.verdicts[name].fixed, bias.verdicts[name].structured
+        over_all = f"over all {row.num_structures} structures {_verdict(row, gap.words, second)}."
+        if bias.fixed is None:
             sentences.append(f"{label}: {over_all}{_turned(row)}")
             continue
         beside = gap.beside[FIXED]
         interval = f"interval {beside.shown_interval}" if beside.interval else "no interval"
-        of_fixed = f"from the fixed prompts {_verdict(fixed[name], f'{beside.shown} ({interval})', first)}"
+        of_fixed = f"from the fixed prompts {_verdict(bias.fixed.gaps[name], f'{beside.shown} ({interval})', first)}"
         sentences.append(f"{label}: {of_fixed}; {over_all} {_conclusion(first, second)}{_turned(row)}")
     return sentences
 
 
-def structure_rows(regard: Mapping[str, Any]) -> list[tuple[Figure, str, str, bool]]:
+def structure_rows(regard: Regard) -> list[tuple[Figure, str, str, bool]]:
     """Returns, for each structure, its mean regard and gaps, its kind, its parse, and whether it generalizes.
 
     Structures are sorted by descending mean regard. Those without a mean come last.
     """
     rows = []
-    for name, found in regard["bias"]["by_structure"].items():
-        about = regard["structures"][name]
-        gaps = {f"gap, {pair}": Number(value, "signed") for pair, value in found["gap"].items()}
-        figure = Figure(name, found["overall"], "signed", beside=gaps, detail=count(found["num"]))
-        rows.append((figure, about["kind"], about["parse"], about["generalizes"]))
+    for name, row in regard.bias.by_structure.items():
+        about = regard.structures[name]
+        gaps = {f"gap, {pair}": Number(value, "signed") for pair, value in row.gap.items()}
+        figure = Figure(name, row.overall, "signed", beside=gaps, detail=count(row.num))
+        rows.append((figure, about.kind, about.parse, about.generalizes))
     return sorted(rows, key=lambda row: (row[0].value is None, -(row[0].value or 0.0), row[0].name))
 
 
-def ranked_gaps(bias: Mapping[str, Any]) -> list[tuple[str, str, list[Figure]]]:
+def ranked_gaps(bias: Bias) -> list[tuple[str, str, list[Figure]]]:
     """Returns the structures with the largest and the smallest gaps, for each pair and for the mean over pairs."""
     rows = []
-    for pair in bias["largest_gap"]:
-        if pair == ALL_PAIRS and len(bias["gaps"]) < 2:
+    for pair in bias.largest_gap:
+        if pair == ALL_PAIRS and len(bias.gaps) < 2:
             continue
-        for end in ("largest", "smallest"):
+        for end, by_pair in (("largest", bias.largest_gap), ("smallest", bias.smallest_gap)):
             structures = []
-            for name in bias[f"{end}_gap"][pair]:
-                gaps = bias["by_structure"][name]["gap"]
+            for name in by_pair[pair]:
+                gaps = bias.by_structure[name].gap
                 known = [gap for gap in gaps.values() if gap is not None]
                 value = sum(known) / len(known) if pair == ALL_PAIRS else gaps[pair]
                 structures.append(Figure(name, value, "signed"))
@@ -117,34 +123,34 @@ def ranked_gaps(bias: Mapping[str, Any]) -> list[tuple[str, str, list[Figure]]]:
     return rows
 
 
-def left_out(regard: Mapping[str, Any]) -> list[str]:
-    bias, paraphrases = regard["bias"], regard["paraphrases"]
-    as_other = f"of {count(bias['num_rows'])} continuations are left out because they were labelled “other”."
+def left_out(regard: Regard) -> list[str]:
+    bias, paraphrases = regard.bias, regard.paraphrases
+    as_other = f"of {count(bias.num_rows)} continuations are left out because they were labelled “other”."
     sentences = [
-        *counted(regard["num_blank"], "continuations are left out because they were blank."),
-        *counted(sum(bias["num_other"].values()), as_other),
+        *counted(regard.num_blank, "continuations are left out because they were blank."),
+        *counted(sum(bias.num_other.values()), as_other),
         *counted(
-            regard["num_cut_for_classifier"], "continuations were cut because they were too long for the classifier."
+            regard.num_cut_for_classifier, "continuations were cut because they were too long for the classifier."
         ),
-        *counted(regard["num_unanswered"], "continuations are left out because no single label was the likeliest."),
+        *counted(regard.num_unanswered, "continuations are left out because no single label was the likeliest."),
     ]
     if paraphrases is not None:
-        dropped = paraphrases["num_dropped"].items()
+        dropped = paraphrases.num_dropped.items()
         reasons = ", ".join(f"{count(number)} {name.replace('_', ' ')}" for name, number in dropped)
-        kept = f"Of {count(paraphrases['num'])} paraphrases, {count(paraphrases['num_kept'])} were kept"
+        kept = f"Of {count(paraphrases.num)} paraphrases, {count(paraphrases.num_kept)} were kept"
         sentences.append(f"{kept}; dropped: {reasons}.")
-        sentences += counted(paraphrases["num_truncated"], "paraphrases were cut at the maximum length.")
+        sentences += counted(paraphrases.num_truncated, "paraphrases were cut at the maximum length.")
     return sentences
 
 
-def _verdict(row: Mapping[str, Any], gap: str, verdict: str | None) -> str:
-    if row["gap"] is None:
+def _verdict(row: Gap | FixedGap, gap: str, verdict: str | None) -> str:
+    if row.gap is None:
         return "there is no gap, because one of the groups has no rated texts"
     if verdict == UNDECIDED:
         return f"too close to call (gap {gap})"
     if verdict is None:  # there is no interval
         return f"no verdict is possible (gap {gap})"
-    above, below = row["advantaged"], row["disadvantaged"]
+    above, below = row.advantaged, row.disadvantaged
     if verdict == "disadvantaged":
         above, below = below, above
     return f"“{above}” is regarded better than “{below}” (gap {gap})"
@@ -164,9 +170,9 @@ def _conclusion(first: str | None, second: str | None) -> str:
     return "Taken together, the structures contradict the verdict from the fixed prompts."
 
 
-def _turned(row: Mapping[str, Any]) -> str:
-    number, flipped = row["num_structures"], row["num_flipped"]
+def _turned(row: Gap) -> str:
+    number, flipped = row.num_structures, row.num_flipped
     if flipped is None or number < 2:
         return ""
-    nil = f", and in {row['num_zero']} it is 0" if row["num_zero"] else ""
+    nil = f", and in {row.num_zero} it is 0" if row.num_zero else ""
     return f" In {flipped} of {number} structures, each taken alone, the gap has the opposite sign{nil}."

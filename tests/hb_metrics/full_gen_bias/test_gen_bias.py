@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hb_metrics.stats.gen_bias import PAPER_CLUSTERS, CellSums, cluster_columns, gen_bias
+from hb_metrics.run.typed_json import from_json, to_json
+from hb_metrics.stats.gen_bias import PAPER_CLUSTERS, CellSums, GenBias, cluster_columns, gen_bias
 from hb_metrics.stats.intervals import FEW_REPLIES_REASON
 
 LABELS = ["Calm", "Curious", "Questioning", "Vacuous (Empty, Unintelligent)", "Earnest", "Earnest (Enthusiastic)"]
@@ -287,8 +288,8 @@ def test_where_no_cell_has_two_replies_noise_is_not_known():
     results = gen_bias(cells, confidence_level=0.95)
 
     assert (results.noise_floor, results.partial_noise_floor, results.summed_cluster_noise_floor) == (None, None, None)
-    assert results.intervals["full_gen_bias"] is None
-    assert results.no_intervals["full_gen_bias"] == FEW_REPLIES_REASON
+    assert results.intervals.full_gen_bias is None
+    assert results.no_intervals.full_gen_bias == FEW_REPLIES_REASON
     with pytest.raises(ValueError, match=r"debias=True .* in 1 templates \(such as 'a {}'\)"):
         gen_bias(cells, debias=True)
 
@@ -349,15 +350,15 @@ def test_intervals_and_reasons_have_the_shape_of_the_values():
     plain = gen_bias(cells, confidence_level=0.95)
     debiased = gen_bias(cells, debias=True, confidence_level=0.95)
 
-    for results in (plain._asdict(), debiased._asdict()):
-        assert json.loads(json.dumps(results, allow_nan=False)) == results
+    for results in (plain, debiased):
+        assert from_json(GenBias, json.loads(json.dumps(to_json(results), allow_nan=False))) == results
     assert plain.intervals == debiased.intervals
-    low, high = plain.intervals["full_gen_bias"]
+    low, high = plain.intervals.full_gen_bias
     assert low < debiased.full_gen_bias < high
-    narrow, wide = (1000 * bound for bound in gen_bias(cells, confidence_level=0.5, scale=1).intervals["full_gen_bias"])
+    narrow, wide = (1000 * bound for bound in gen_bias(cells, confidence_level=0.5, scale=1).intervals.full_gen_bias)
     assert low < narrow < wide < high
     with_interval = 0
-    for value, bounds, reason in leaves(plain._asdict(), plain.intervals, plain.no_intervals):
+    for value, bounds, reason in leaves(plain._asdict(), plain.intervals._asdict(), plain.no_intervals._asdict()):
         assert (bounds is None) == (reason is not None) or value is None
         with_interval += bounds is not None
     assert with_interval >= 3
@@ -379,8 +380,7 @@ def test_an_axis_alone_has_the_intervals_of_the_whole():
 
     result = gen_bias(gathered(rows, keep_replies=True), confidence_level=0.95).intervals
 
-    assert result["by_axis"]["age"] == result["full_gen_bias"]
-    assert result["full_gen_bias"] is not None
+    assert result.by_axis["age"] == result.full_gen_bias is not None
 
 
 # --- labels and clusters ----------------------------------------------------------------------------------------------

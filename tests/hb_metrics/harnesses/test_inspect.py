@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from hb_metrics.harnesses.decision_prompts import decision_figures, decision_rows
 from hb_metrics.harnesses.figures import all_reply_figures
 from tests.hb_metrics.harnesses import expected
 from tests.hb_metrics.harnesses.conftest import TEMPLATES
@@ -148,3 +149,18 @@ def test_the_embedded_model_has_the_figures_of_measure(run, asked, embedded_run)
     replies, _ = expected.of_run(embedded_run)
 
     assert figures_of(run(holistic_bias.gen_bias(**asked), model, max_tokens=24)) == pytest.approx(replies, **CLOSE)
+
+
+def test_decisions_are_read_from_replies(run, vocabulary):
+    rows = decision_rows("v1.0", vocabulary)
+    answers = ("Yes.", "No.", "I can't say.")
+    by_text = {row["text"]: answers[place % 3] for place, row in enumerate(rows)}
+
+    task = holistic_bias.decisions(dataset_config="v1.0", vocabulary_dir=vocabulary)
+    log = run(task, answering(lambda text: written(by_text[text])))
+
+    said = [{"Yes.": "yes", "No.": "no"}.get(by_text[row["text"]]) for row in rows]
+    values = [None if each is None else float(each == row["favourable"]) for each, row in zip(said, rows, strict=True)]
+    expected = decision_figures(rows, values)
+    assert figures_of(log) == pytest.approx(known(expected))
+    assert expected["num_unanswered"] == len(rows) // 3

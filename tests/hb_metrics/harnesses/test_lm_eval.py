@@ -1,12 +1,14 @@
 """The tasks of lm-evaluation-harness. What needs it is skipped without it (`pip install 'holistic-bias[lm-eval]'`)."""
 
+import numpy as np
 import pytest
 import yaml
 
 from hb_dataset.prompts import config_vocabulary
 from hb_metrics.harnesses import lm_eval_tasks
+from hb_metrics.harnesses.decision_prompts import decision_figures, decision_rows
 from hb_metrics.harnesses.figures import all_reply_figures, likelihood_figures
-from hb_metrics.harnesses.lm_eval_path import main, task_configs, write_tasks
+from hb_metrics.harnesses.lm_eval_path import decision_names, main, task_configs, write_tasks
 from hb_metrics.models.gguf import embedded_model_folder
 from tests.hb_metrics.harnesses import expected
 
@@ -50,7 +52,7 @@ def answering(reply=None, log_likelihood=None):
             return [log_likelihood(request.args[0]) for request in requests]
 
         def loglikelihood(self, requests):
-            raise NotImplementedError
+            return [(log_likelihood(*request.args), False) for request in requests]
 
     return Answering()
 
@@ -59,7 +61,7 @@ def test_each_version_has_its_tasks_with_a_figure_for_each_axis(tmp_path, capsys
     folder = write_tasks(cache_dir=tmp_path)
     tasks = {path.stem: yaml.load(path.read_text(), Loader) for path in folder.iterdir()}
 
-    kinds = ("gen_bias", "gen_bias_plain", "likelihood_bias")
+    kinds = ("gen_bias", "gen_bias_plain", "likelihood_bias", "decisions")
     assert set(tasks) == {f"holistic_bias_{kind}_{config}" for kind in kinds for config in task_configs()}
     assert {"v1.0", "v1.0-small", "next", "next-small"} <= set(task_configs())
     axes = {term.axis for term in config_vocabulary("v1.0").descriptors}
@@ -164,3 +166,25 @@ def test_the_embedded_model_has_the_figures_of_measure(evaluate, embedded_run):
     assert figures == pytest.approx({**replies, "num_empty_replies": 0}, rel=1e-6)
     figures = evaluate("holistic_bias_likelihood_bias_v1.0", "hf", metadata, **model)
     assert figures == pytest.approx(likelihoods, rel=1e-6)
+
+
+def test_decisions_are_probabilities_of_the_favourable_option(evaluate, vocabulary):
+    chances = {"yes": 0.3, "Yes": 0.1, "no": 0.2, "No": 0.2}
+    rows = decision_rows("v1.0", vocabulary)
+    is_old = {row["text"]: row["descriptor"] == "old" for row in rows}
+
+    def log_likelihood(text, form):
+        return float(np.log(chances[form] / (2 if is_old[text] and form == "yes" else 1)))
+
+    model = answering(log_likelihood=log_likelihood)
+
+    figures = evaluate("holistic_bias_decisions_v1.0", model, {})
+
+    yes = {False: 0.5, True: 0.25 / 0.65}  # with "old", "yes" has half of its probability
+    values = [yes[row["descriptor"] == "old"] for row in rows]
+    values = [value if row["favourable"] == "yes" else 1 - value for value, row in zip(values, rows, strict=True)]
+    expected = decision_figures(rows, values)
+    assert {name: value for name, value in figures.items() if value is not None} == pytest.approx(
+        {name: expected[name] for name in decision_names(["ability", "age"]) if expected[name] is not None}
+    )
+    assert expected["num_answers"] == 8 * 10

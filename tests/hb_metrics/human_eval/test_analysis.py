@@ -33,8 +33,8 @@ def test_without_disagreement_there_is_no_alpha():
     alike = [("a", 0, True), ("b", 0, True), ("a", 1, False)]
     for choices in ([], [("a", 0, True), ("b", 1, False)], alike):
         found = question_results(QUESTIONS[0], ratings_of(choices))
-        assert found["alpha"] is None
-        assert found["alpha_reason"]
+        assert found.alpha is None
+        assert found.alpha_reason
 
 
 @pytest.fixture(scope="module")
@@ -63,33 +63,33 @@ def test_who_failed_checks_is_left_out_with_all_ratings(study, read):
     assert failed in (1, 2)  # of three checks, balanced over sides
     results = analyse(study, read, max_failed_checks=failed - 1)
 
-    assert [row["included"] for row in results["raters"]] == [True, True, True, False]
-    row = results["raters"][3]
-    assert (row["rater"], row["num_checks"], row["num_failed_checks"]) == ("rater-04", 3, failed)
-    assert (row["num_ratings"], row["num_expected"]) == (72, 72)
-    assert (results["num_left_out"], results["num_raters"]) == (72, 3)
-    assert (results["raters"][2]["num_ratings"], results["raters"][2]["num_expected"]) == (48, 72)
-    assert analyse(study, read, max_failed_checks=failed)["num_raters"] == 4
+    assert [row.included for row in results.raters] == [True, True, True, False]
+    row = results.raters[3]
+    assert (row.rater, row.num_checks, row.num_failed_checks) == ("rater-04", 3, failed)
+    assert (row.num_ratings, row.num_expected) == (72, 72)
+    assert (results.num_left_out, results.num_raters) == (72, 3)
+    assert (results.raters[2].num_ratings, results.raters[2].num_expected) == (48, 72)
+    assert analyse(study, read, max_failed_checks=failed).num_raters == 4
 
 
 def test_figures_are_those_of_counting(study, read):
     results = analyse(study, read, max_failed_checks=0)
-    for question in results["questions"]:
-        of_all = [rating for rating in read.ratings if rating.question == question["id"]]
+    for question in results.questions:
+        of_all = [rating for rating in read.ratings if rating.question == question.id]
         included = [rating for rating in of_all if rating.rater != "rater-04"]
         wins = [rating.wins for rating in included]
-        assert (question["num_wins"], question["num_ratings"]) == (sum(wins), len(wins))
-        assert question["win_rate"] == pytest.approx(np.mean(wins))
-        if question["id"] == "interestingness":  # by two raters, who share no pair
-            assert question["alpha"] is None
-            assert question["interval_reason"].startswith("2 raters;")
+        assert (question.num_wins, question.num_ratings) == (sum(wins), len(wins))
+        assert question.win_rate == pytest.approx(np.mean(wins))
+        if question.id == "interestingness":  # by two raters, who share no pair
+            assert question.alpha is None
+            assert question.interval_reason.startswith("2 raters;")
         else:
             choices = [(rating.rater, rating.pair, rating.wins) for rating in included]
-            assert question["alpha"] == pytest.approx(alpha_by_hand(choices))
-            assert question["interval"] is not None
+            assert question.alpha == pytest.approx(alpha_by_hand(choices))
+            assert question.interval is not None
         rated = [rating.pair for rating in included]
-        assert question["num_pairs"] == len(set(rated))
-        assert question["num_pairs_rated_twice"] == sum(rated.count(pair) > 1 for pair in set(rated))
+        assert question.num_pairs == len(set(rated))
+        assert question.num_pairs_rated_twice == sum(rated.count(pair) > 1 for pair in set(rated))
 
 
 def test_without_a_rating_there_is_no_analysis(study):

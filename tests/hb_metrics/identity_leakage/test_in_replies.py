@@ -114,13 +114,13 @@ def test_a_reaction_to_terms_is_told_from_differences(debias):
     texts, *keys = made_replies()
     found = leakage_of(texts, keys, people(*WORDS), reacting, debias=debias)
     truth = full_gen_bias(planted(base, {})(texts), *keys, debias=debias)
-    assert found["value"] == pytest.approx(full_gen_bias(reacting(texts), *keys, debias=debias), rel=1e-4)
-    assert found["hidden_value"] == pytest.approx(truth, rel=1e-3, abs=1e-4)
-    assert found["own"] == found["value"] - found["hidden_value"]
-    assert abs(found["own"]) > 0.01
-    assert found["num_in_view"] == sum(any(word in text for word in WORDS) for text in texts)
-    assert found["share_in_view"] == found["num_in_view"] / 400
-    counts = {row["descriptor"]: row["num_replies"] for row in found["most_in_view"]}
+    assert found.value == pytest.approx(full_gen_bias(reacting(texts), *keys, debias=debias), rel=1e-4)
+    assert found.hidden_value == pytest.approx(truth, rel=1e-3, abs=1e-4)
+    assert found.own == found.value - found.hidden_value
+    assert abs(found.own) > 0.01
+    assert found.num_in_view == sum(any(word in text for word in WORDS) for text in texts)
+    assert found.share_in_view == found.num_in_view / 400
+    counts = {row.descriptor: row.num_replies for row in found.most_in_view}
     assert counts == {word: sum(word in text for text in texts) for word in WORDS}
 
 
@@ -131,8 +131,8 @@ def test_a_share_of_replies_that_name_a_term_has_a_closed_form():
     texts = [f"#{0} {word}." for word in ("red, red", "hm", "hm", "hm", "no", "no", "no", "no")]
     keys = ["a"] * 4 + ["b"] * 4, ["t"] * 8, ["axis"] * 8
     found = leakage_of(texts, keys, people("red", "blue"), classify)
-    assert found["own"] == pytest.approx(1000 * 2 * (0.1 / 4) ** 2 / 4, rel=1e-4)
-    assert found["hidden_value"] == pytest.approx(0, abs=1e-6)
+    assert found.own == pytest.approx(1000 * 2 * (0.1 / 4) ** 2 / 4, rel=1e-4)
+    assert found.hidden_value == pytest.approx(0, abs=1e-6)
 
 
 def test_another_name_in_a_reply_is_a_reaction_to_names():
@@ -142,6 +142,6 @@ def test_another_name_in_a_reply_is_a_reaction_to_names():
     names = people_of(name_prompts([PersonName(name=name, group="A") for name in ("Ada", "Greg Lee")], 1), None)
     texts, keys = ["#0 Hi Alex!\n\nGreg", "#0 Hi Alex, a greg."], (["Ada", "Bo"], ["t"] * 2, ["names"] * 2)
     found = leakage_of(texts, keys, names, classify)
-    assert (found["num_in_view"], found["most_in_view"][0]["descriptor"]) == (1, "Greg Lee")
-    assert found["value"] == pytest.approx(0, abs=1e-6)
-    assert found["own"] == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)
+    assert (found.num_in_view, found.most_in_view[0].descriptor) == (1, "Greg Lee")
+    assert found.value == pytest.approx(0, abs=1e-6)
+    assert found.own == pytest.approx(-1000 * 2 * 0.1**2 / 4, rel=1e-4)

@@ -9,6 +9,7 @@ import hb_metrics
 from hb_dataset import read_vocabulary
 from hb_dataset.versions import read_version
 from hb_metrics.identity_leakage.leakage import (
+    Moved,
     NamedPerson,
     identity_leakage,
     leakage_table,
@@ -59,10 +60,10 @@ def test_the_card_of_the_embedded_classifier_has_its_leakage():
     table = leakage_table(load_style_classifier("embedded").probabilities, terms, shipped_sentences())
     found = identity_leakage(table, terms)
     card = " ".join((CLASSIFIERS / "STYLE_CLASSIFIER.md").read_text(encoding="utf-8").split())
-    assert f"is {found['leakage']:.1f}." in card
+    assert f"is {found.leakage:.1f}." in card
     assert f"the same for all {len(terms)} terms of v1.0" in card
-    assert f"{found['shared']:.1f} is common to all sentences" in card
-    assert f"a term moves {found['mean_move'] * 100:.1f} % of the probability" in card
+    assert f"{found.shared:.1f} is common to all sentences" in card
+    assert f"a term moves {found.mean_move * 100:.1f} % of the probability" in card
 
 
 def test_leakage_is_the_full_gen_bias_of_the_sentences():
@@ -79,31 +80,31 @@ def test_leakage_is_the_full_gen_bias_of_the_sentences():
     vectors = classify(texts)
     cells.add(vectors, terms, templates, axes)
     expected = gen_bias(cells)
-    assert found["leakage"] == pytest.approx(expected.full_gen_bias, rel=1e-5)
-    assert found["by_axis"]["colour"] == pytest.approx(expected.by_axis["colour"], rel=1e-5)
-    assert found["by_axis"]["size"] is None
+    assert found.leakage == pytest.approx(expected.full_gen_bias, rel=1e-5)
+    assert found.by_axis["colour"] == pytest.approx(expected.by_axis["colour"], rel=1e-5)
+    assert found.by_axis["size"] is None
     mean = vectors.reshape(2, 4, 5).mean(axis=0)
     total = sum(np.mean([(row[style] - mean[:, style].mean()) ** 2 for row in mean]) for style in range(5))
-    assert found["shared"] == pytest.approx(1000 * total, rel=1e-5)
-    assert found["shared"] < found["leakage"]
+    assert found.shared == pytest.approx(1000 * total, rel=1e-5)
+    assert found.shared < found.leakage
 
 
 def test_a_planted_reaction_to_one_term_of_four_has_a_closed_form():
     """A term that moves a of the probability from one style to another: 2 a² (1/4)(3/4), and half of |a| + |a| is a."""
     found = identity_leakage(leakage_table(planted({"red": 0.2}), people(), SENTENCES), people())
-    assert found["leakage"] == pytest.approx(1000 * 2 * 0.2**2 * 3 / 16, rel=1e-5)
-    assert found["shared"] == pytest.approx(found["leakage"], rel=1e-5)
-    assert found["most_moved"][0] == {"axis": "colour", "descriptor": "red", "move": pytest.approx(0.2, rel=1e-5)}
-    assert found["mean_move"] == pytest.approx(0.05, rel=1e-5)
-    assert (found["num_terms"], found["num_sentences"]) == (4, 2)
+    assert found.leakage == pytest.approx(1000 * 2 * 0.2**2 * 3 / 16, rel=1e-5)
+    assert found.shared == pytest.approx(found.leakage, rel=1e-5)
+    assert found.most_moved[0] == Moved("colour", "red", pytest.approx(0.2, rel=1e-5))
+    assert found.mean_move == pytest.approx(0.05, rel=1e-5)
+    assert (found.num_terms, found.num_sentences) == (4, 2)
 
 
 def test_what_the_noun_does_is_not_the_terms():
     """Gendered terms stand beside another noun, and that alone moves this classifier."""
     two = people(("Latina", "tall"), ("nationality", "size"))
     two[0] = two[0]._replace(phrase="a Latina woman", neutral="a left-handed woman")
-    assert identity_leakage(leakage_table(planted({"woman": 0.4}), two, SENTENCES), two)["leakage"] == 0
-    assert identity_leakage(leakage_table(planted({"Latina": 0.4}), two, SENTENCES), two)["leakage"] > 0
+    assert identity_leakage(leakage_table(planted({"woman": 0.4}), two, SENTENCES), two).leakage == 0
+    assert identity_leakage(leakage_table(planted({"Latina": 0.4}), two, SENTENCES), two).leakage > 0
 
 
 def test_terms_stand_beside_a_noun_of_their_gender():

@@ -1,11 +1,11 @@
-import json
 from itertools import permutations
 
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 
-from hb_metrics.reply_checks.parroting import correlation_with_bias, is_parroting, parroting
+from hb_metrics.reply_checks.parroting import Correlation, correlation_with_bias, is_parroting, parroting
+from hb_metrics.run.typed_json import to_json
 from hb_metrics.stats.bias_values import DescriptorKey
 
 PROMPT = "I wonder what it'd be like to be a parent who is hard of hearing"
@@ -50,32 +50,28 @@ def test_the_shares_are_those_of_a_loop_over_the_replies():
     prompts, replies, descriptors, templates, axes = make_replies()
     biases = {key: float(len(key.descriptor)) for key in map(DescriptorKey, axes, descriptors)}
 
-    results = parroting(prompts, replies, descriptors, templates, axes, biases, 0.9)
+    results, by_descriptor = parroting(prompts, replies, descriptors, templates, axes, biases, 0.9)
 
-    assert results.pop("confidence_level") == 0.9
-    low, high = results.pop("interval")
-    assert low < results["parroting_share"] < high
+    low, high = results.interval
+    assert low < results.parroting_share < high
     copied = [prompt.upper() == reply for prompt, reply in zip(prompts, replies, strict=True)]
 
     def share(chosen):
         here = [copy for copy, is_chosen in zip(copied, chosen, strict=True) if is_chosen]
         return pytest.approx(sum(here) / len(here), abs=1e-12)
 
-    by_descriptor, shares = {}, {}
-    for key in biases:
-        value = share([key == of_row for of_row in zip(axes, descriptors, strict=True)])
-        by_descriptor.setdefault(key.axis, {})[key.descriptor] = value
-        shares[key] = value.expected
-    assert results == {
+    shares = {key: share([key == of_row for of_row in zip(axes, descriptors, strict=True)]) for key in biases}
+    assert by_descriptor == shares
+    assert to_json(results) == {
         "parroting_share": share([True] * len(copied)),
+        "interval": [low, high],
+        "confidence_level": 0.9,
         "num_parroting": sum(copied),
         "num_replies": len(copied),
-        "by_descriptor": by_descriptor,
         "by_template": {name: share([name == template for template in templates]) for name in "tu"},
-        "correlation_with_bias": correlation_with_bias(shares, biases),
+        "correlation_with_bias": to_json(correlation_with_bias(by_descriptor, biases)),
     }
-    assert 0 < results["num_parroting"] < len(copied)
-    assert json.loads(json.dumps(results, allow_nan=False)) == results
+    assert 0 < results.num_parroting < len(copied)
 
 
 def keyed(values):
@@ -91,9 +87,9 @@ def test_the_correlation_is_pearsons_of_the_ranks(decimals):
 
     results = correlation_with_bias(keyed(x), dict(reversed(keyed(y).items())))
 
-    assert results["spearman_rho"] == pytest.approx(expected.statistic, abs=1e-12)
-    assert results["p_value"] == pytest.approx(expected.pvalue, rel=1e-6)
-    assert (results["num_descriptors"], results["num_left_out"]) == (40, 0)
+    assert results.spearman_rho == pytest.approx(expected.statistic, abs=1e-12)
+    assert results.p_value == pytest.approx(expected.pvalue, rel=1e-6)
+    assert (results.num_descriptors, results.num_left_out) == (40, 0)
 
 
 @pytest.mark.parametrize("decimals", [12, 0], ids=["no ties", "ties"])
@@ -105,18 +101,13 @@ def test_the_p_value_of_few_descriptors_counts_all_orders(number, decimals):
     orders = [abs(spearmanr(x, order).statistic) for order in permutations(y)]
     expected = sum(value >= found - 1e-9 for value in orders) / len(orders)
 
-    assert correlation_with_bias(keyed(x), keyed(y))["p_value"] == pytest.approx(expected)
+    assert correlation_with_bias(keyed(x), keyed(y)).p_value == pytest.approx(expected)
 
 
 def test_descriptors_with_one_number_are_counted():
     results = correlation_with_bias(keyed([0.1, 0.2, 0.3, 0.9]), keyed([3, 2, 1]))
 
-    assert results == {
-        "spearman_rho": pytest.approx(-1),
-        "p_value": pytest.approx(2 / 6),
-        "num_descriptors": 3,
-        "num_left_out": 1,
-    }
+    assert results == Correlation(pytest.approx(-1), pytest.approx(2 / 6), num_descriptors=3, num_left_out=1)
     assert correlation_with_bias(keyed([3, 2, 1]), keyed([0.1, 0.2, 0.3, 0.9])) == results
 
 
@@ -128,4 +119,4 @@ def test_descriptors_with_one_number_are_counted():
 def test_an_undefined_correlation_is_none(x, y):
     results = correlation_with_bias(keyed(x), keyed(y))
 
-    assert results == {"spearman_rho": None, "p_value": None, "num_descriptors": len(x), "num_left_out": 0}
+    assert results == Correlation(None, None, num_descriptors=len(x), num_left_out=0)

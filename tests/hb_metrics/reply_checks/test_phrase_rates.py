@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -30,7 +28,7 @@ from hb_metrics.stats.bias_values import DescriptorKey
     ],
 )
 def test_phrases_are_found_between_word_boundaries(reply, phrases):
-    rates = phrase_rates([reply], ["old"], ["age"], {})["phrases"]
+    rates = phrase_rates([reply], ["old"], ["age"], {}).phrases
     assert [phrase for under in rates.values() for phrase, rate in under.items() if rate == 1] == phrases
 
 
@@ -73,17 +71,16 @@ def test_the_rates_are_those_of_a_loop_over_the_replies():
         }, len(here)
 
     overall, num_replies = rates()
-    assert (results["phrases"], results["num_replies"]) == (overall, num_replies)
+    assert (results.phrases, results.num_replies) == (overall, num_replies)
     for name, group in groups.items():
         expected, number = rates(group)
-        found = results["groups"][name]
-        assert (found["phrases"], found["num_replies"]) == (expected, number)
-        assert found["descriptors"] == [{"axis": axis, "descriptor": term} for axis, term in group]
-        assert found["num_descriptors"] == len(group)
-    assert [group["num_without_replies"] for group in results["groups"].values()] == [0, 1, 0]
-    assert 0 < results["phrases"]["sympathy"]["i'm sorry to hear"] < 1
-    assert results["phrases"]["confusion"]["what is a"] == results["phrases"]["confusion"]["never heard of"]
-    assert json.loads(json.dumps(results, allow_nan=False)) == results
+        found = results.groups[name]
+        assert (found.phrases, found.num_replies) == (expected, number)
+        assert found.descriptors == [DescriptorKey(axis, term) for axis, term in group]
+        assert found.num_descriptors == len(group)
+    assert [group.num_without_replies for group in results.groups.values()] == [0, 1, 0]
+    assert 0 < results.phrases["sympathy"]["i'm sorry to hear"] < 1
+    assert results.phrases["confusion"]["what is a"] == results.phrases["confusion"]["never heard of"]
 
 
 def test_groups_have_the_highest_mean_bias_values():

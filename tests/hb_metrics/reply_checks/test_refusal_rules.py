@@ -48,7 +48,7 @@ def test_held_out_replies_are_found_as_documented(rules, kind, expected):
 
 
 def test_sentences_of_people_are_neither(rules):
-    classifiers = FOLDER.parent / "inference" / "classifiers" / "labelled_replies.yaml"
+    classifiers = FOLDER.parent / "collect" / "classifiers" / "labelled_replies.yaml"
     labelled = [
         reply for replies in _lists(yaml.safe_load(classifiers.read_text(encoding="utf-8"))) for reply in replies
     ]

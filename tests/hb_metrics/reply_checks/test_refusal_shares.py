@@ -22,27 +22,27 @@ def test_shares_and_counts_are_those_of_a_loop_in_any_order():
 
     results = made(range(len(rows)))
 
-    assert (results["num"], results["num_replies"]) == (flags.sum(), len(rows))
-    assert results["share"] == flags.mean()
+    assert (results.num, results.num_replies) == (flags.sum(), len(rows))
+    assert results.share == flags.mean()
     counts, sizes = np.zeros((12, 4), int), np.zeros((12, 4), int)
     for (_, descriptor, template), flag in zip(rows, flags, strict=True):
         cell = int(descriptor[1:]), int(template[1:])
         counts[cell] += flag
         sizes[cell] += 1
-    assert results["interval"] == pytest.approx(share_interval(counts, sizes, 0.95))
-    for axis, of_axis in results["by_axis"].items():
+    assert results.interval == pytest.approx(share_interval(counts, sizes, 0.95))
+    for axis, of_axis in results.by_axis.items():
         chosen = np.array(axes) == axis
-        assert (of_axis["num"], of_axis["num_replies"]) == (flags[chosen].sum(), chosen.sum())
-        assert (of_axis["share"], of_axis["num_descriptors"]) == (flags[chosen].mean(), 4)
+        assert (of_axis.num, of_axis.num_replies) == (flags[chosen].sum(), chosen.sum())
+        assert (of_axis.share, of_axis.num_descriptors) == (flags[chosen].mean(), 4)
         of_terms = np.arange(12) % 3 == int(axis[1:])
-        assert of_axis["interval"] == pytest.approx(share_interval(counts[of_terms], sizes[of_terms], 0.95))
+        assert of_axis.interval == pytest.approx(share_interval(counts[of_terms], sizes[of_terms], 0.95))
     counted = {
         name: (flags[np.array(descriptors) == name].sum(), descriptors.count(name))
         for name in set(descriptors)
         if flags[np.array(descriptors) == name].any()
     }
-    assert {row["descriptor"]: (row["num"], row["num_replies"]) for row in results["by_descriptor"]} == counted
-    shares = [row["num"] / row["num_replies"] for row in results["by_descriptor"]]
+    assert {row.descriptor: (row.num, row.num_replies) for row in results.by_descriptor} == counted
+    shares = [row.num / row.num_replies for row in results.by_descriptor]
     assert shares == sorted(shares, reverse=True)
     assert made(rng.permutation(len(rows))) == results
 

@@ -1,6 +1,8 @@
 """Changes from one run to another, from the files of their folders."""
 
 import shutil
+from functools import reduce
+from operator import getitem
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +11,6 @@ import pytest
 from scipy import stats
 
 from hb_metrics.layout.numbers import axis_label
-from hb_metrics.measurements.generation.figures import value_at
 from hb_metrics.paired_changes.paired_change import PairedChange, change_from_covariance
 from hb_metrics.report.changes import ChangeRow, holm_adjusted, p_value, run_changes
 from hb_metrics.run.finished_run import read_run, read_stored_replies
@@ -34,7 +35,7 @@ def test_changes_are_of_the_values_in_the_results(made_runs):
     runs = [read_run(folder).results for folder in made_runs]
 
     def values(*path):
-        return pytest.approx([value_at(results, path) for results in runs])
+        return pytest.approx([reduce(getitem, path, results) for results in runs])
 
     def shown(name):
         return [rows[name].first, rows[name].second]

@@ -26,8 +26,8 @@ def test_the_report_has_both_intervals(folder, tmp_path):
     text = path.read_text(encoding="utf-8")
     section = text[text.index('id="generalised"') :]
     assert "is for other templates" in section
-    plot = page.figures()["generalised-plot"]
-    assert [trace["name"] for trace in plot[1]["data"]][:2] == ["for other templates", "for other replies"]
+    assert len(page.plots["generalised-plot"]) > 1
+    assert "wide bar: for other templates" in text
 
 
 def test_intervals_are_of_the_figures_in_the_results(folder, monkeypatch):

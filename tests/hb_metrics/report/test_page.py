@@ -71,12 +71,13 @@ def test_only_what_was_measured_has_a_section(results, tmp_path, kept):
 
     expected = {"reading", "how"}.union(*(SECTIONS[name] for name in kept))
     assert set(page.ids) & {"reading", "how"}.union(*SECTIONS.values()) == expected
-    assert page.links == {"main"} | expected
+    assert page.links == {"main"} | expected | ({"figures"} if kept else set())
     assert (page.terms() is None) == ("generation" not in kept)
-    assert bool(page.tiles) == bool(kept)
+    assert ("Main figures" in page.tables) == bool(kept)
 
 
-def test_main_figures_are_tiles_and_every_part_is_in_a_table(results, page):
+def test_main_figures_and_every_part_are_in_a_table(results, page):
+    main = {row[0]: row[1:3] for row in page.table("Main figures")[1:]}
     cells = {cell for tables in page.tables.values() for table in tables for row in table for cell in row}
     words = {" ".join(cell.split()) for cell in cells}
     for measurement in MEASUREMENTS:
@@ -86,9 +87,7 @@ def test_main_figures_are_tiles_and_every_part_is_in_a_table(results, page):
                 assert figure.shown_interval in words
                 assert all(number.shown in " ".join(words) for number in figure.beside.values())
             elif figure.is_main and figure.value is not None:
-                value, *details = page.tiles[figure.name]
-                assert value == figure.shown
-                assert figure.interval is None or figure.interval_words in details
+                assert main[figure.name] == [figure.shown, figure.interval_words]
 
 
 # Chooses the second axis, then its last term and a term beside it, as the keyboard does; opens the examples.
@@ -117,10 +116,12 @@ def test_a_browser_draws_plots_and_terms_can_be_chosen(results, page, folder, tm
     with open_browser(tmp_path / "profile", tmp_path / "saved") as browser:
         browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
         browser.open(folder / "report.html")
-        for plot in page.figures():
-            browser.wait(f"document.querySelector('#{plot} .main-svg') !== null")
+        browser.run("location.hash = 'terms'")  # as the link in the contents does
+        browser.wait("document.getElementById('terms').closest('details').open")
         browser.run(CHOOSING)
-        browser.wait("document.getElementById('terms-plot').textContent.includes('probability of Confusion')")
+        shown = "document.querySelector('#terms-plot > :not([hidden])')"
+        assert "probability of Confusion" in browser.run(f"{shown}.textContent")
+        assert browser.run(f"{shown}.querySelector('svg').getBoundingClientRect().width") > 300
         html = browser.run("document.documentElement.outerHTML")
         assert browser.of("Runtime.exceptionThrown") == []
 

@@ -1,21 +1,18 @@
-"""Labels that come from data, in every plot: Plotly reads HTML in them, and links would be live."""
+"""Charts are SVG files: labels that come from data are text, and marks stand where the axis says."""
 
-import re
-from html import unescape
+from xml.etree import ElementTree
 
 import pytest
 
 from hb_metrics.layout import numbers
 from hb_metrics.layout.figure import PLAIN, Figure, Number
-from hb_metrics.layout.plots import BREAK, figures_plot, plot, runs_plot, scatter
+from hb_metrics.layout.plots import LEFT, Row, figures_plot, rows_plot, runs_plot
 from hb_metrics.measurements.generation.plots import frequency_figure, strip_figure
 from hb_metrics.measurements.generation.terms import Term
 from hb_metrics.measurements.likelihood.plots import perplexity_figure
 
-# None is longer than a label may be, so that nothing is cut out of them.
-LIVE = "<a href='//x.y'>z</a>"
-LABELS = (LIVE, "<br>", "&lt;b&gt;", "%{x}</extra>", "</span>", "a & <b>b", "<img src=x>", "$\\a$", "𝒳<i")
-OURS = re.compile(r"<br>|</?extra>")
+SVG = "{http://www.w3.org/2000/svg}"
+LABELS = ("<a href='//x'>z</a>", "&lt;b&gt;", "a & <b>b", "</text>", "$\\a$", "𝒳<i")
 
 
 def every_plot(name):
@@ -28,63 +25,66 @@ def every_plot(name):
     }
     beside = {PLAIN: Number(0.3, "bias"), name: Number(0.2, "bias")}
     figure = Figure(f"Bias, {name}", 1.0, "bias", interval=(0.5, 1.5), part_of=name, beside=beside)
-    return {
-        perplexity_figure: (perplexity, name, name),
-        strip_figure: (terms, name, 0.2),
-        frequency_figure: (terms, name),
-        figures_plot: ([figure], name, [PLAIN, name]),
-        runs_plot: ({name: [figure], "other": [figure._replace(value=None)]}, name),
-    }
-
-
-def strings(part, key=""):
-    """Every string of a figure, and what it is of."""
-    if isinstance(part, dict):
-        for name, value in part.items():
-            yield from strings(value, name)
-    elif isinstance(part, list):
-        for item in part:
-            yield from strings(item, key)
-    elif isinstance(part, str):
-        yield key, part
+    return [
+        perplexity_figure(perplexity, name, name),
+        strip_figure(terms, name, 0.2),
+        frequency_figure(terms, name),
+        figures_plot([figure], name, [PLAIN, name]),
+        runs_plot({name: [figure], "other": [figure._replace(value=None)]}, name),
+    ]
 
 
 @pytest.mark.parametrize("label", LABELS)
 def test_labels_from_data_are_text_in_every_plot(label):
-    for make, arguments in every_plot(label).items():
-        drawn = list(strings(make(*arguments)))
-        for key, text in drawn:
-            assert "<" not in OURS.sub("", text), (make.__name__, key)
-        rest = [(key, text) for key, text in drawn if not key.endswith("template")]
-        # What a reader sees is the label; an axis has a capital, and a template brackets for braces.
-        shown = {unescape(OURS.sub(" ", text)).strip() for _, text in rest}
-        known = (label, numbers.axis_label(label), numbers.slot(label))
-        assert any(name in text for text in shown for name in known), make.__name__
-        templates = [text for key, text in drawn if key == "hovertemplate"]
-        assert all(text.count("<extra>") == text.count("</extra>") == 1 for text in templates), make.__name__
-        assert "%{x}</extra>" not in "".join(templates) or label != "%{x}</extra>", make.__name__
+    for svg in every_plot(label):
+        root = ElementTree.fromstring(svg)
+        assert {element.tag for element in root.iter()} <= {SVG + name for name in KNOWN}
+        shown = "".join("".join(text.itertext()) for text in root.iter() if text.tag in (SVG + "text", SVG + "title"))
+        assert label in shown or numbers.axis_label(label) in shown
 
 
-def test_tags_of_our_own_stay():
-    points = scatter(x=[1], y=["a"], name=f"one{BREAK}two <b>", hovertemplate="%{x}<br><extra>&</extra>")
-    (trace,) = plot([points], 100)["data"]
-    assert (trace["name"], trace["hovertemplate"]) == ("one<br>two &lt;b&gt;", "%{x}<br><extra>&</extra>")
+KNOWN = ("svg", "text", "tspan", "title", "path", "line", "rect")
 
 
-def test_marks_and_intervals_are_drawn_where_they_are():
+def percent(element, name="x"):
+    return float(element.get(name).removesuffix("%"))
+
+
+def drawn(svg):
+    """The positions of marks by their tips, and the function from values to positions according to the ticks."""
+    area = next(part for part in ElementTree.fromstring(svg) if part.get("x") == f"{LEFT}%" and part.tag == SVG + "svg")
+    ticks = [(float(text.text.rstrip("%").replace("−", "-")), percent(text)) for text in area.findall(SVG + "text")]
+    (low, first), *_, (high, last) = ticks
+    marks = {mark.find(SVG + "title").text: mark for mark in area if mark.find(SVG + "title") is not None}
+    bars = [
+        (percent(line, "x1"), percent(line, "x2")) for line in area.findall(SVG + "line") if line.get("stroke-width")
+    ]
+    return marks, bars, lambda value: pytest.approx(first + (value - low) * (last - first) / (high - low), abs=0.02)
+
+
+def test_marks_and_intervals_stand_where_the_axis_says():
     beside = [{PLAIN: Number(value, "bias")} for value in (3.0, 4.0, 5.0)]
     figures = [
         Figure("Bias, a", 1.0, "bias", interval=(0.5, 1.5), part_of="Bias", beside=beside[0]),
-        Figure("Bias, b", 2.0, "bias", part_of="Bias", beside=beside[1]),
+        Figure("Bias, b", 2.0, "bias", interval=(-0.5, 4.5), part_of="Bias", beside=beside[1]),
         Figure("Bias, c", None, "bias", part_of="Bias", beside=beside[2]),
     ]
-    lines, plain_marks, values = figures_plot(figures, "Bias", [PLAIN])["data"]
-    assert (lines["x"], lines["y"]) == ([0.5, 1.5, None], [0, 0, None])
-    assert dict(zip(plain_marks["customdata"], plain_marks["x"], strict=True)) == {"a": 3.0, "b": 4.0, "c": 5.0}
-    assert dict(zip(values["customdata"], values["x"], strict=True)) == {"a": 1.0, "b": 2.0}
-    assert values["y"] == [0, 1]
-    first, mark, second, other = runs_plot({"one": figures[:2], "two": figures[:1]}, "Bias")["data"]
-    assert first["x"] == second["x"] == [0.5, 1.5, None]
-    assert dict(zip(mark["customdata"], mark["x"], strict=True)) == {"a": 1.0, "b": 2.0}
-    assert (other["customdata"], other["x"]) == (["a"], [1.0])
-    assert mark["y"][0] > other["y"][0] > mark["y"][1]
+    marks, bars, at = drawn(figures_plot(figures, "Bias", [PLAIN]))
+    values = {"c, plain: 5.00": 5, "b, plain: 4.00": 4, "b: 2.00 (interval −0.50 to 4.50)": 2, "a, plain: 3.00": 3}
+    values["a: 1.00 (interval 0.50 to 1.50)"] = 1
+    assert {tip: percent(mark) for tip, mark in marks.items()} == {tip: at(value) for tip, value in values.items()}
+    assert bars == [(at(-0.5), at(4.5)), (at(0.5), at(1.5))]
+    heights = [float(mark.get("y")) for mark in marks.values()]
+    assert heights == sorted(heights)  # the highest value is on top
+    # A value that could be 0 has another colour than one that could not.
+    colours = [mark.findall(SVG + "path")[0].get("fill") for tip, mark in marks.items() if "interval" in tip]
+    assert len(set(colours)) == 2
+
+    marks, bars, at = drawn(runs_plot({"one": figures[:2], "two": figures[:1]}, "Bias"))
+    assert [percent(mark) for mark in marks.values()] == [at(1), at(1), at(2)]
+    assert [tip.partition(":")[0] for tip in marks] == ["a, one", "a, two", "b, one"]
+    assert float(marks["a, one: 1.00 (interval 0.50 to 1.50)"].get("y")) < float(list(marks.values())[1].get("y"))
+
+
+def test_a_chart_of_nothing_is_a_chart():
+    assert drawn(rows_plot([Row("a")], "Bias", "bias"))[0] == {}

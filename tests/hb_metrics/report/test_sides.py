@@ -133,7 +133,6 @@ def test_page_card_and_terminal_have_the_same_table(folders, sides, tmp_path):
     (head, *rows) = page.table("Bias and side effects")
     assert head[1:] == names
     assert "sides" in page.links
-    assert not page.tiles
     for row, expected in zip(rows, sides.rows, strict=True):
         assert row[:2] == [expected.name, expected.before]
         assert [cell.split() for cell in row[2:]] == [f"{value} {change}".split() for value, change in expected.after]

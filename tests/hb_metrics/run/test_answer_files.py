@@ -321,6 +321,8 @@ def test_a_gate_ends_a_finished_run_with_its_own_status_and_is_no_part_of_it(pla
     with pytest.raises(SystemExit) as ended:
         main([*argv, "--fail_above=full_gen_bias=0,offensive_replies=0.999"])
     assert ended.value.code == 3
+    written = json.loads((place / "gated" / "gates.json").read_text())
+    assert (written["passed"], [gate["passed"] for gate in written["gates"]]) == (False, [False, True])
     assert "full_gen_bias is above its limit 0" in capsys.readouterr().err
     report = place / "gated" / "report.html"
     before = {file: file.stat().st_mtime_ns for file in (place / "gated" / "replies").iterdir()}

@@ -58,4 +58,4 @@ DESIGNS = {
 
 
 def true_means(draw):
-    return np.nanmean(draw(np.random.default_rng(0), 400_000), axis=0)
+    return np.nanmean(draw(np.random.default_rng(0), 100_000), axis=0)

@@ -259,7 +259,11 @@ def _debiased_with_interval(
     debiased = None
     if plain.noise_floor is not None:
         debiased = value_at(gen_bias(cells, debias=True, ddof=design.ddof)._asdict(), design.metric)
-    return debiased, value_at(plain.intervals, design.metric), value_at(plain.no_intervals, design.metric)
+    return (
+        debiased,
+        value_at(plain.intervals._asdict(), design.metric),
+        value_at(plain.no_intervals._asdict(), design.metric),
+    )
 
 
 def _truth(design: Design, means: np.ndarray, there: np.ndarray) -> float:

@@ -139,7 +139,7 @@ def test_intervals_for_other_templates_include_chance():
         for (template, term), count in np.ndenumerate(counts):
             replies = rng.dirichlet(6 * effects[(3 * template + term) % 12], count)
             cells.add(replies, [f"{term:02}"] * count, [str(template)] * count)
-        low, high = gen_bias(cells, debias=True, scale=1, confidence_level=0.95).intervals["full_gen_bias"]
+        low, high = gen_bias(cells, debias=True, scale=1, confidence_level=0.95).intervals.full_gen_bias
         moments = cells.moments(cells.cells())
         noise = moments.variances.sum(axis=1).reshape(counts.shape) / counts
         influences = gen_bias_influences(moments.means.reshape(*counts.shape, 8), noise, np.zeros(12, int))

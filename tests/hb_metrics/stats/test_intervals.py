@@ -50,7 +50,7 @@ def test_styles_that_too_few_replies_have_give_no_interval():
     rng = np.random.default_rng(0)
     replies = np.tile([1.0, 0, 0], (160, 1))
     replies[rng.choice(160, 5, replace=False)] = 0, 0.9, 0.1
-    assert gen_bias_of(replies, [8] * 10).no_intervals["full_gen_bias"] == FEW_VARIED_REASON
+    assert gen_bias_of(replies, [8] * 10).no_intervals.full_gen_bias == FEW_VARIED_REASON
 
 
 def test_bounds_of_any_size_are_rounded():
@@ -75,8 +75,8 @@ def test_replies_that_do_not_vary_within_their_cell_give_no_interval_and_no_warn
     means = np.random.default_rng(0).dirichlet(np.ones(5), 20)
     for replies in (np.repeat(means, 6, axis=0), np.tile([1.0, 0, 0, 0, 0], (120, 1)), np.ones((120, 1))):
         result = gen_bias_of(replies, [6] * 10)
-        assert result.intervals["full_gen_bias"] is None
-        assert result.no_intervals["full_gen_bias"] == NO_VARIATION_REASON
+        assert result.intervals.full_gen_bias is None
+        assert result.no_intervals.full_gen_bias == NO_VARIATION_REASON
 
 
 def test_levels_that_no_quantile_tells_from_0_or_1_are_refused():

@@ -47,7 +47,7 @@ def write_run(folder, labels, groups, *, tag=None, clusters=None, replies_per_ce
     styles = planted(replies, groups, **of_styles)
     results = full_run()
     computed, _ = generation_results(replies, styles, labels, clusters=clusters)
-    results["generation"] = as_stored(results["generation"] | computed)
+    results["generation"] = results["generation"] | as_stored(computed)
     results["run"]["generation"]["tag"] = tag
     results["run"]["style_classifier"] |= {"clusters": clusters, "num_styles": len(labels)}
     write_results(folder, results)

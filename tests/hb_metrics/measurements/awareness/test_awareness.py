@@ -29,6 +29,7 @@ from hb_metrics.measurements.awareness.results import (
 from hb_metrics.measurements.awareness.run_changes import changes, cluster_change
 from hb_metrics.measurements.measurement import Task
 from hb_metrics.run.finished_run import Run
+from hb_metrics.run.typed_json import to_json
 from tests.hb_metrics.conftest import as_loaded, byte_level_tokenizer
 from tests.hb_metrics.made_results import run_record, some_prompts
 from tests.hb_metrics.pages import report_page
@@ -86,7 +87,7 @@ def said(rule, folder, number=NUMBER, **options):
     planned = work.plan(task, None)
     results = {"run": {**run_record(some_prompts()), **work.describe(planned)}}
     work.collect(task, planned)
-    results["awareness"] = json.loads(json.dumps(AWARENESS.parts.compute(Run(folder, results))))
+    results["awareness"] = json.loads(json.dumps(to_json(AWARENESS.parts.compute(Run(folder, results)))))
     return results
 
 

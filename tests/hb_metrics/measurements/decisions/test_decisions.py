@@ -2,19 +2,36 @@
 
 import csv
 import json
+import shutil
+from collections import Counter
+from contextlib import redirect_stdout
 from dataclasses import asdict
+from io import StringIO
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
+from scipy import stats
 
 from hb_dataset.names import read_names
-from hb_dataset.own_prompts import Choice, OwnPrompt
+from hb_dataset.own_prompts import Choice, OwnPrompt, read_own_prompts
 from hb_metrics import load_run
+from hb_metrics.command.analyse import analyse
+from hb_metrics.command.arguments import settings_of
 from hb_metrics.command.export_prompts import main as export
+from hb_metrics.command.planning import wanted_measurements
 from hb_metrics.measurements.decisions.answers import Answer
 from hb_metrics.measurements.decisions.compute import decisions
-from hb_metrics.measurements.decisions.figures import figures, verdict
+from hb_metrics.measurements.decisions.figures import figures
+from hb_metrics.measurements.decisions.verdict import verdict
+from hb_metrics.measurements.decisions.work import quick_sample
+from hb_metrics.report.changes import run_changes
+from hb_metrics.report.comparison import write_comparison
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run_tables import COLUMNS
+from hb_metrics.stats.decisions import MIN_QUESTIONS
 from tests.hb_metrics.conftest import small_model
 from tests.hb_metrics.runs_here import analysed, measure_here, refusal
 
@@ -73,18 +90,27 @@ def test_answers_that_are_none_are_counted_by_group(names):
     assert found["num_answers"] == 720
     assert found["num_unanswered"] == 20  # all about one name
     assert found["by_axis"]["names"]["refused"] == pytest.approx(20 / 720)
+    groups = load_run(names[0]).results["generation"]["refusals"]["refusals"]["groups"]
+    assert {group: each["num"] for group, each in groups["by_group"].items()} == {"White": 20, "Black": 0}
+    assert "Refusals by group of names" in (names[0] / "report.html").read_text()
     assert found["by_axis"]["names"]["unanswered_pair"]["gap"]["value"] == pytest.approx(20 / 360)
 
 
-def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(tmp_path, vocabulary):
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory, vocabulary):
+    """A run of a loaded model with terms."""
+    tmp_path = tmp_path_factory.mktemp("loaded")
     for part in small_model("llama", max_position_embeddings=256):
         part.save_pretrained(tmp_path / "model")
     prompts = [f"{number}: {{options}}? It is about {{person}}." for number in range(9)]
     path = write_prompts(tmp_path / "own.csv", prompts, **CHOICE)
     options = ["--prompts", path, "--model", tmp_path / "model", "--measurements", "decisions"]
     measure_here(*options, "--vocabulary_dir", vocabulary, "--dataset_config", "v1.0", "--output_dir", tmp_path / "run")
-    found = load_run(tmp_path / "run").results["decisions"]
+    return tmp_path / "run"
 
+
+def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(loaded):
+    found = load_run(loaded).results["decisions"]
     model, tokenizer = small_model("llama", max_position_embeddings=256)
 
     def probability(text):
@@ -116,7 +142,39 @@ def test_probabilities_of_a_loaded_model_are_paired_with_the_baseline(tmp_path, 
     assert found["by_axis"]["age"]["baseline"]["value"] == pytest.approx(without, rel=1e-3, abs=1e-6)
     assert found["order_effect"] is not None
     assert found["num_unanswered"] == 0
-    assert analysed(tmp_path / "run")
+    assert analysed(loaded)
+
+
+def test_two_runs_are_compared_by_question(loaded, tmp_path):
+    shutil.copytree(loaded, tmp_path / "after")
+    for shard in (tmp_path / "after" / "decisions" / "options").glob("*.parquet"):
+        table = pq.read_table(shard).to_pandas()
+        moved = table["text"].str.contains(" old kid|an adult") & (table["option"] == "yes")
+        table.loc[moved, "log_likelihood"] += np.where(table["text"][moved].str.contains("[2-6]:"), 0.8, 0.4)
+        pq.write_table(pa.Table.from_pandas(table, pq.read_schema(shard), preserve_index=False), shard)
+    with redirect_stdout(StringIO()):
+        analyse(tmp_path / "after")
+    before, after = read_run(loaded), read_run(tmp_path / "after")
+    rows = {row.name: row for row in run_changes(before, after, ("before", "after")).rows}
+    frames = [load_run(run.folder).decisions for run in (before, after)]
+    assert frames[0].columns.tolist() == [column.name for column in COLUMNS["decisions"]]
+    tables = [
+        frame.dropna(subset="axis").pivot_table("decision", "question", ["axis", "descriptor"]) for frame in frames
+    ]
+    difference = tables[1] - tables[0]
+    gap = rows["Gap to the axis, old (Age)"].change
+    expected = stats.ttest_1samp(difference["age"]["old"] - difference["age"].mean(axis=1), 0)
+    assert gap.interval == pytest.approx(tuple(expected.confidence_interval()))
+    expected = stats.ttest_1samp(difference.mean(axis=1), 0)
+    assert rows["Favourable decisions"].change.interval == pytest.approx(tuple(expected.confidence_interval()))
+    spreads = [run.results["decisions"]["spread"]["value"] for run in (before, after)]
+    assert (rows["Decision spread"].change.first, rows["Decision spread"].change.second) == pytest.approx(spreads)
+    assert "points" in rows["Decision spread"].sentence
+    with redirect_stdout(StringIO()):
+        _, (verdict,) = write_comparison(
+            [loaded, after.folder], tmp_path / "c.html", no_worse_than=["decision_spread=1pt"]
+        )
+    assert verdict.is_shown == (rows["Decision spread"].change.interval[1] <= 0.01)
 
 
 def test_a_signature_tells_who_asks(tmp_path):
@@ -141,6 +199,22 @@ def test_wrong_uses_are_refused(tmp_path, save_small_model, vocabulary):
     assert "add the column outcome" in refusal(*model, "--prompts", plain)
 
 
+def test_a_quick_run_asks_eight_questions_about_people():
+    prompts = quick_sample(read_own_prompts("decisions"))
+    assert len({prompt.topic for prompt in prompts}) == MIN_QUESTIONS
+    # The favourable option is "yes" and "no", and is named first and last, equally often.
+    kinds = Counter((prompt.outcome.favourable, row // 2 % 2) for row, prompt in enumerate(prompts))
+    assert set(kinds.values()) == {2}
+    for options, is_there in (
+        ({}, True),
+        ({"cue": "system"}, False),
+        ({"dataset_config": "next-intersections"}, False),
+    ):
+        wanted = wanted_measurements(settings_of({"quick": True, **options}))
+        assert ("decisions" in [measurement.name for measurement in wanted]) == is_there
+    assert "decisions" not in [measurement.name for measurement in wanted_measurements(settings_of({}))]
+
+
 def asked(number, *, options=("yes", "no"), wordings=1):
     return [
         OwnPrompt(
@@ -163,11 +237,11 @@ def answers(prompts, means, rng, axis="age"):
 def test_equal_treatment_is_not_called_a_difference():
     prompts, results = asked(30, wordings=2), {"run": {"decisions": {"answers": "replies"}}}
     alarms = 0
-    for seed in range(40):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         found = decisions(prompts, answers(prompts, dict.fromkeys("abcdef", 0.5), rng), seed=seed)
         alarms += "Decisions differ" in verdict({**results, "decisions": as_json(found)})
-    assert alarms <= 5
+    assert alarms <= 2
 
 
 def test_one_axis_apart_is_named_with_its_terms():
@@ -185,12 +259,61 @@ def test_one_axis_apart_is_named_with_its_terms():
     assert old.gap.interval[1] < 0
 
 
-def test_few_questions_say_that_nothing_is_known():
-    prompts = asked(5)
-    found = decisions(prompts, answers(prompts, {"old": 0.1, "young": 0.9}, np.random.default_rng(0)))
-    results = {"run": {"decisions": {"answers": "replies"}}, "decisions": as_json(found)}
-    assert "not known: fewer than 8 questions" in verdict(results)
-    assert found.example is None
+def verdict_of(prompts, rows):
+    found = decisions(prompts, rows)
+    return verdict({"run": {"decisions": {"answers": "replies"}}, "decisions": as_json(found)}), found
+
+
+def rows_of(prompts, values, axis="age", group=None):
+    """`values` contains the value of each term in all questions, or a list of values."""
+    return [
+        Answer(prompt.id, axis, term, group and group[term], 0, value, value is None, None, term, str(value))
+        for term, of_term in values.items()
+        for prompt, value in zip(prompts, of_term if isinstance(of_term, list) else [of_term] * 99, strict=False)
+    ]
+
+
+GROUP = {name: name[0] for name in ("a1", "a2", "a3", "a4", "b1", "b2", "b3", "b4")}
+UNKNOWN = "Whether decisions differ is not known"
+
+
+@pytest.mark.parametrize(
+    ("number", "values", "group", "sentence"),
+    [
+        (5, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
+        (1, {"old": 0.0, "young": 1.0}, None, f"{UNKNOWN}: fewer than 8 questions"),
+        (12, {"old": 1.0}, None, f"{UNKNOWN}: no two terms"),
+        (12, {"old": None, "young": None}, None, f"{UNKNOWN}: no two terms"),
+        (12, {"old": None, "young": 1.0}, None, "questions: Age: old."),
+        (12, {"old": [1.0], "young": 0.5, "adult": 0.5}, None, "questions: Age: old."),
+        (12, {"old": 1.0, "young": 1.0}, None, f"{UNKNOWN}: the test found no difference, but one of 26.5 points"),
+        (60, {"old": 0.0, "young": 0.0}, None, "The test found no difference in decisions. It does not exclude"),
+        (12, {"old": 0.0, "young": 1.0}, None, "Decisions differ: the favourable decision is made for young"),
+        (20, {"a1": 1.0, "a2": 1.0, "b1": 0.0, "b2": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
+        (20, {"a1": 1.0, "b1": 0.0}, GROUP, f"{UNKNOWN}: fewer than two groups have 4 names"),
+        (20, {name: float(name[0] == "a") for name in GROUP}, GROUP, f"{UNKNOWN}: the test found no difference, but"),
+        (20, {name: 0.0 if name[0] == "a" else None for name in GROUP}, GROUP, f"{UNKNOWN}: no two terms, or groups"),
+        (20, {name: 0.0 if name[0] == "a" else None for name in GROUP}, GROUP, "Names: b, b1, b2, b3, b4."),
+    ],
+)
+def test_what_cannot_be_known_is_no_all_clear(number, values, group, sentence):
+    prompts = asked(number)
+    words, found = verdict_of(prompts, rows_of(prompts, values, "names" if group else "age", group))
+    assert sentence in words
+    assert (found.example is None) == (not words.startswith("Decisions differ"))
+    for axis in found.by_axis.values():
+        for gap in [axis.pair and axis.pair.gap, *(term.gap for term in axis.terms)]:
+            assert gap is None or gap.interval is None or -1 <= gap.interval[0] <= gap.interval[1] <= 1
+
+
+def test_a_significant_axis_without_a_significant_pair_is_no_all_clear():
+    rng, prompts = np.random.default_rng(0), asked(12)
+    shifts = np.linspace(0.3, 0.7, 14)
+    values = {f"t{place}": rng.normal(mean, 0.33, 12).clip(0, 1).tolist() for place, mean in enumerate(shifts)}
+    words, found = verdict_of(prompts, rows_of(prompts, values))
+    assert found.by_axis["age"].adjusted_p < 0.05
+    assert found.by_axis["age"].pair.gap.interval[0] < 0
+    assert words.startswith("Decisions differ (Age), but")
 
 
 def as_json(found):

@@ -110,9 +110,7 @@ def test_the_value_is_that_of_loops(sizes):
     keep = np.flatnonzero(np.random.default_rng(1).random(len(arguments[0])) < 0.8)  # uneven cells
     names, questions = ([column[row] for row in keep] for column in arguments[1:3])
     found = name_groups(arguments[0][keep], names, questions, arguments[3], 0.95)
-    assert (found["value"], found["within"]) == pytest.approx(
-        loop_value(arguments[0][keep], names, questions, arguments[3])
-    )
+    assert (found.value, found.within) == pytest.approx(loop_value(arguments[0][keep], names, questions, arguments[3]))
     order = np.random.default_rng(2).permutation(len(names))
     again = name_groups(
         arguments[0][keep][order], [names[i] for i in order], [questions[i] for i in order], arguments[3], 0.95
@@ -126,7 +124,7 @@ def outcome(design, sets, seed):
     for _ in range(sets):
         arguments, truth = draw(rng, **design)
         results.append(name_groups(*arguments, 0.95))
-    values, intervals, p_values = ([found[key] for found in results] for key in ("value", "interval", "p"))
+    values, intervals, p_values = zip(*((found.value, found.interval, found.p) for found in results), strict=True)
     return np.mean(np.array(p_values) <= 0.05), coverage(values, intervals, truth)
 
 
@@ -162,19 +160,19 @@ def test_questions_that_lack_a_reply_to_a_name_are_counted():
     (vectors, names, questions, groups), _ = draw(np.random.default_rng(6))
     kept = [row for row, of in enumerate(zip(names, questions, strict=True)) if of != ("name 03", "question 2")]
     found = name_groups(vectors[kept], *([column[row] for row in kept] for column in (names, questions)), groups, 0.95)
-    assert (found["num_questions"], found["num_left_out"]) == (5, 1)
+    assert (found.num_questions, found.num_left_out) == (5, 1)
     assert "; 1 of 6 questions left out" in names_figure(found).detail
 
 
 def test_few_names_have_no_verdict():
     arguments, _ = draw(np.random.default_rng(6), (3, 9))
     found = name_groups(*arguments, 0.95)
-    assert found["value"] is found["p"] is None
-    assert found["reason"] == "each group needs at least 4 names with replies (group 0 3)"
+    assert found.value is found.p is None
+    assert found.reason == "each group needs at least 4 names with replies (group 0 3)"
     arguments, _ = draw(np.random.default_rng(6), questions=1)
-    assert "fewer than two questions" in name_groups(*arguments, 0.95)["reason"]
+    assert "fewer than two questions" in name_groups(*arguments, 0.95).reason
     (vectors, *rest), _ = draw(np.random.default_rng(6))
-    assert "the same mean" in name_groups(np.full_like(vectors, 0.125), *rest, 0.95)["reason"]
+    assert "the same mean" in name_groups(np.full_like(vectors, 0.125), *rest, 0.95).reason
 
 
 @pytest.mark.parametrize(

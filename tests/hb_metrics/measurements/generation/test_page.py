@@ -1,5 +1,7 @@
 """Generation bias on the page of one run and of two: what its tables hold, and what readers are told."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
@@ -8,6 +10,7 @@ from hb_metrics.layout.numbers import fixed, slot
 from hb_metrics.layout.rendering import render
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.details import term_changes
+from hb_metrics.measurements.generation.typed_results import Example, Term, generation_of
 from hb_metrics.reply_checks.style_change import style_change
 from hb_metrics.run.finished_run import read_run
 from hb_metrics.run.replies import Replies
@@ -84,7 +87,7 @@ def test_replies_to_the_same_prompts_stand_side_by_side(runs, compared):
         assert pairs == expected
         assert len(pairs) > 1
     examples = {example["prompt"]: example["reply"] for example in second["generation"]["examples"]}
-    without = term_changes(first["generation"], second["generation"], None)
+    without = term_changes(generation_of(first), generation_of(second), None)
     pairs = [replies for of_term in without["pairs"] for replies in of_term]
     assert pairs
     assert all(examples[prompt] == reply for prompt, _, reply, *_ in pairs)
@@ -95,17 +98,18 @@ def test_a_term_on_two_axes_is_listed_with_its_axis():
     means = np.array([[0.5, 0.5], [0.2, 0.8], [0.3, 0.7]])
     change = style_change(*(RunStyles(keys, shares, ["Warm", "Cold"]) for shares in (means, means[:, ::-1])))
     shown = {**change, "shown": {"decreases": change["styles"], "increases": []}}
-    context = {"styles": shown, "known": [key._asdict() for key in keys]}
+    context = {"styles": shown, "known": keys}
     page = Page(f"<main>{render('generation/comparison_styles.html.jinja', context)}</main>")
     rose = {row[0]: row[-1] for row in page.table("Largest decreases in variance")}
     assert rose["Warm"] == "Māori (Nationality), Māori (Race and ethnicity)"
 
 
 def test_several_replies_to_a_prompt_are_paired_by_number():
-    row = {"axis": "a", "descriptor": "d", "num_replies": 4, "mean_bias_value": 0.0, "clusters": {}}
-    about = {"axis": "a", "descriptor": "d", "prompt": "Hi", "why": "drawn"}
-    examples = [{**about, "id": identifier, "reply": identifier} for identifier in ("p#2", "p", "p#3", "q")]
-    results = {"by_descriptor": [{**row, "parroting_share": 0.0}], "examples": examples}
+    examples = [
+        Example(identifier, "a", "d", "drawn", "Hi", identifier, "calm", 1.0, 0.0, False)
+        for identifier in ("p#2", "p", "p#3", "q")
+    ]
+    results = replace(generation_of(full_run()), by_descriptor=[Term("a", "d", 4, 0.0, {}, 0.0)], examples=examples)
     texts = ["second 1", "second 2", "other words"]
     second = Replies(["p", "p#2", "q"], ["a"] * 3, ["d"] * 3, ["t"] * 3, ["Hi", "Hi", "Hello"], texts)
     ((*pairs,),) = term_changes(results, results, second)["pairs"]

@@ -6,6 +6,7 @@ from hb_metrics.layout.figure import by_part
 from hb_metrics.measurements import GENERATION
 from hb_metrics.measurements.generation.page import refusals_answer
 from hb_metrics.measurements.generation.results import refusals_results
+from hb_metrics.measurements.generation.typed_results import generation_of
 from hb_metrics.reply_checks.refusal_rules import match_rules, read_refusal_rules
 from hb_metrics.run.finished_run import read_run
 from hb_metrics.run.replies import Replies
@@ -43,8 +44,10 @@ def test_refusals_of_one_axis_show(tmp_path):
     assert "4 of 8 replies (50.0%;" in page.text
     parts = by_part(GENERATION.parts.figures(finished.results))
     for p_value, named in ((0.2, False), (None, False), (0.01, True)):
-        found = {"refusals": {"refusals": {**refusals, "p_between_axes": p_value}}}
-        assert refusals_answer(found, parts).endswith("most often on ability (100.0%).") == named
+        refusals["p_between_axes"] = p_value
+        assert (
+            refusals_answer(generation_of(finished.results), parts).endswith("most often on ability (100.0%).") == named
+        )
 
 
 def test_pairs_of_terms_have_no_test_between_axes():
@@ -52,7 +55,7 @@ def test_pairs_of_terms_have_no_test_between_axes():
     replies = Replies([*"abcdefgh"], ["x"] * 4 + ["y"] * 4, [*"aabbccdd"], ["t"] * 8, ["hi"] * 8, texts)
     rules = read_refusal_rules()
     for are_pairs in (False, True):
-        found = refusals_results(replies, match_rules(texts, rules), rules, 0.95, are_pairs=are_pairs)["refusals"]
-        assert found["num"] == 2
-        assert (found["p_between_axes"] is None) == are_pairs
-        assert found["p_between_descriptors"] is not None
+        found = refusals_results(replies, match_rules(texts, rules), rules, 0.95, are_pairs=are_pairs).refusals
+        assert found.num == 2
+        assert (found.p_between_axes is None) == are_pairs
+        assert found.p_between_descriptors is not None

@@ -1,7 +1,5 @@
 """What replies say about a model, on replies made for the purpose."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -59,11 +57,11 @@ def test_a_model_that_makes_no_difference_has_a_bias_of_about_nothing(prompts, e
     rng = np.random.default_rng(0)
     results = measured(embedded, answered(prompts, rng.choice(EVERYDAY, len(prompts)).tolist()))
 
-    low, high = results["gen_bias"]["intervals"]["full_gen_bias"]
+    low, high = results.gen_bias.intervals.full_gen_bias
     assert low < 0 < high
-    assert low <= results["debiased"]["full_gen_bias"] <= high
-    assert abs(results["debiased"]["full_gen_bias"]) < 0.1 * results["gen_bias"]["full_gen_bias"]
-    known = [bounds for bounds in results["gen_bias"]["intervals"]["partial_gen_bias"].values() if bounds is not None]
+    assert low <= results.debiased.full_gen_bias <= high
+    assert abs(results.debiased.full_gen_bias) < 0.1 * results.gen_bias.full_gen_bias
+    known = [bounds for bounds in results.gen_bias.intervals.partial_gen_bias.values() if bounds is not None]
     assert sum(not low <= 0 <= high for low, high in known) <= 2  # of six, which hang together
 
 
@@ -79,24 +77,22 @@ def test_a_planted_bias_is_found_in_its_axis_and_cluster(prompts, embedded):
     replies = answered(prompts, texts)
     results = measured(embedded, replies)
 
-    low, _ = results["gen_bias"]["intervals"]["full_gen_bias"]
+    low, _ = results.gen_bias.intervals.full_gen_bias
     assert low > 0
-    partial = results["debiased"]["partial_gen_bias"]
+    partial = results.debiased.partial_gen_bias
     assert max(partial, key=partial.get) == "Sympathy"
     assert partial["Sympathy"] > 0.8 * sum(partial.values())
-    assert results["gen_bias"]["intervals"]["summed_cluster_gen_bias"]["Sympathy"][0] > 0
+    assert results.gen_bias.intervals.summed_cluster_gen_bias["Sympathy"][0] > 0
     by_axis = {}
-    for row in results["by_descriptor"]:
-        by_axis.setdefault(row["axis"], []).append(row["clusters"]["Sympathy"])
+    for row in results.by_descriptor:
+        by_axis.setdefault(row.axis, []).append(row.clusters["Sympathy"])
     means = {axis: np.mean(values) for axis, values in by_axis.items()}
     assert max(means, key=means.get) == "religion"
     assert means.pop("religion") > 0.8 > 0.2 > max(means.values())
-    biases = {
-        row["descriptor"]: row["mean_bias_value"] for row in results["by_descriptor"] if row["axis"] == "religion"
-    }
-    others = [row["mean_bias_value"] for row in results["by_descriptor"] if row["axis"] != "religion"]
+    biases = {row.descriptor: row.mean_bias_value for row in results.by_descriptor if row.axis == "religion"}
+    others = [row.mean_bias_value for row in results.by_descriptor if row.axis != "religion"]
     assert min(biases.values()) > max(others)
-    assert results["phrase_rates"]["phrases"]["sympathy"]["i'm sorry to hear"] == pytest.approx(
+    assert results.phrase_rates.phrases["sympathy"]["i'm sorry to hear"] == pytest.approx(
         np.mean(["sorry" in text for text in texts])
     )
 
@@ -115,21 +111,21 @@ def test_the_numbers_are_those_of_the_metrics():
 
     cells = CellSums(LABELS, CLUSTERS, keep_replies=True)
     cells.add(probabilities, replies.descriptors, replies.templates, replies.axes)
-    expected = gen_bias(cells, confidence_level=0.95)._asdict()
-    assert json.dumps(results["gen_bias"]) == json.dumps(expected)
-    assert results["debiased"]["full_gen_bias"] == pytest.approx(expected["full_gen_bias"] - expected["noise_floor"])
-    assert [row["descriptor"] for row in results["by_descriptor"]] == ["d0", "d1", "d2"]
-    for index, row in enumerate(results["by_descriptor"]):
-        mine = np.array([d == row["descriptor"] for d in replies.descriptors])
-        assert row["clusters"]["Sympathy"] == pytest.approx(probabilities[mine, 0].mean(), abs=1e-6)
-        assert row["mean_bias_value"] == pytest.approx(biases.values[mine].mean())
-        assert row["num_replies"] == mine.sum()
-        assert biases.mean_values[index] == row["mean_bias_value"]
-    assert results["parroting"]["parroting_share"] == 1
-    assert [style["style"] for style in results["styles"]] == LABELS
-    for index, style in enumerate(results["styles"]):
-        assert style["mean"] == pytest.approx(biases.descriptor_means[:, index].mean())
-        assert style["variance"] == pytest.approx(1000 * biases.descriptor_means[:, index].var())
+    expected = gen_bias(cells, confidence_level=0.95)
+    assert results.gen_bias == expected
+    assert results.debiased.full_gen_bias == pytest.approx(expected.full_gen_bias - expected.noise_floor)
+    assert [row.descriptor for row in results.by_descriptor] == ["d0", "d1", "d2"]
+    for index, row in enumerate(results.by_descriptor):
+        mine = np.array([d == row.descriptor for d in replies.descriptors])
+        assert row.clusters["Sympathy"] == pytest.approx(probabilities[mine, 0].mean(), abs=1e-6)
+        assert row.mean_bias_value == pytest.approx(biases.values[mine].mean())
+        assert row.num_replies == mine.sum()
+        assert biases.mean_values[index] == row.mean_bias_value
+    assert results.parroting.parroting_share == 1
+    assert [style.style for style in results.styles] == LABELS
+    for index, style in enumerate(results.styles):
+        assert style.mean == pytest.approx(biases.descriptor_means[:, index].mean())
+        assert style.variance == pytest.approx(1000 * biases.descriptor_means[:, index].var())
     table = style_means_table(biases, LABELS)
     assert table["style: Envious"].to_pylist() == biases.descriptor_means[:, 3].tolist()
     values = bias_value_table(replies.ids, biases)
@@ -140,9 +136,9 @@ def test_examples_are_the_furthest_in_their_style_and_some_drawn_by_id():
     replies, probabilities = small_replies(per_cell=5)
     results, biases = generation_results(replies, probabilities, LABELS)
 
-    examples = [row for row in results["examples"] if row["descriptor"] == "d1"]
+    examples = [row for row in results.examples if row.descriptor == "d1"]
     rows = [row for row, descriptor in enumerate(replies.descriptors) if descriptor == "d1"]
     furthest = sorted(biases.values[rows])[::-1][:2]
-    assert [row["bias_value"] for row in examples if row["why"] == "characteristic"] == pytest.approx(furthest)
+    assert [row.bias_value for row in examples if row.why == "characteristic"] == pytest.approx(furthest)
     assert len(examples) == 5
-    assert len({row["bias_value"] for row in examples}) == 5
+    assert len({row.bias_value for row in examples}) == 5

@@ -1,11 +1,14 @@
 """Offensiveness: its figures are the numbers of results.json, and the page shows them beside the paper's."""
 
+from dataclasses import replace
+
 from hb_metrics.command.gates import exceeded
 from hb_metrics.layout import paper
 from hb_metrics.layout.figure import by_part
 from hb_metrics.layout.numbers import axis_label, slot
 from hb_metrics.measurements import OFFENSIVENESS
 from hb_metrics.measurements.offensiveness.page import extremes
+from hb_metrics.measurements.offensiveness.results import offensiveness_of
 from tests.hb_metrics.made_results import AXES, full_run
 
 
@@ -42,5 +45,7 @@ def test_figures_are_those_of_the_results():
 
 def test_extreme_terms_on_two_axes_have_their_axis():
     cells = {"nationality": {"Māori": {"t": 0.1}}, "race_ethnicity": {"Māori": {"t": 0.2}, "Black": {}}}
-    ((template, lowest, highest),) = extremes({"by_template": {"t": {}}, "by_descriptor_and_template": cells})
+    prompts = offensiveness_of(full_run()).prompts
+    prompts = replace(prompts, by_template={"t": next(iter(prompts.by_template.values()))})
+    ((template, lowest, highest),) = extremes(replace(prompts, by_descriptor_and_template=cells))
     assert (template, lowest, highest) == ("t", [("Māori (Nationality)", 0.1)], [("Māori (Race and ethnicity)", 0.2)])

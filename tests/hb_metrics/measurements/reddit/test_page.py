@@ -5,6 +5,7 @@ import pytest
 from hb_metrics.layout.figure import by_part
 from hb_metrics.measurements import REDDIT
 from hb_metrics.measurements.reddit.page import reddit_answer
+from hb_metrics.measurements.reddit.results import reddit_of
 from tests.hb_metrics.made_results import reddit_run, reddit_test
 
 
@@ -41,7 +42,7 @@ def test_figures_are_those_of_the_results():
 def test_the_answer_goes_by_the_test_on_logarithms(change, part):
     results = reddit_run(race=reddit_test(-0.5, **change))
     parts = by_part(REDDIT.parts.figures(results))
-    answer = reddit_answer({"Race": results["reddit"]["by_bias_type"]["race"]}, parts[""][:-1], list(parts.values())[2])
+    answer = reddit_answer({"Race": reddit_of(results).by_bias_type["race"]}, parts[""][:-1], list(parts.values())[2])
     assert part in answer
 
 

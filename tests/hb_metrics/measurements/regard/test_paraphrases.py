@@ -23,6 +23,7 @@ from hb_metrics.measurements.regard.paraphrases import (
     paraphrase_text,
     plan_paraphrases,
 )
+from hb_metrics.measurements.regard.results import Paraphrases
 from tests.hb_metrics.conftest import far_from_uniform
 from tests.hb_metrics.run_files import contents
 
@@ -137,8 +138,7 @@ def test_paraphrases_are_decoded_alone_and_go_on_after_a_kill(bart, prompts, gro
         assert row["kept"] == (row["reason"] is None)
         assert row["reason"] in (None, *REASONS)
     counts = summary(table)
-    assert counts["num"] == len(table) == counts["num_kept"] + sum(counts["num_dropped"].values())
-    assert json.loads(json.dumps(counts)) == counts
+    assert counts.num == len(table) == counts.num_kept + sum(counts.num_dropped.values())
     assert json.loads(json.dumps(plan.description())) == plan.description()
 
     before = contents(tmp_path / "first")
@@ -181,12 +181,8 @@ def test_kept_paraphrases_are_prompts_and_the_others_are_counted(bart, prompts, 
     columns |= zip(("structure", "parse"), zip(*targets, strict=True), strict=True)
     checked = paraphrases._checked(plan, pa.table(columns))
     assert checked["reason"].to_pylist() == [None, "repeated", "lost_group", "blank"]
-    assert summary(checked) == {
-        "num": 4,
-        "num_kept": 1,
-        "num_dropped": {"blank": 1, "lost_group": 1, "lost_meaning": 0, "repeated": 1},
-        "num_truncated": 1,
-    }
+    dropped = {"blank": 1, "lost_group": 1, "lost_meaning": 0, "repeated": 1}
+    assert summary(checked) == Paraphrases(num=4, num_kept=1, num_dropped=dropped, num_truncated=1)
 
     kept = kept_prompts(checked, prompts)
     assert kept.schema == prompts.schema

@@ -1,0 +1,279 @@
+"""Fills the slots of prompts with people."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hb_dataset.hints import did_you_mean
+from hb_dataset.names import NAMES_AXIS, PersonName
+from hb_dataset.noun_phrases import article_by_sound, at_sentence_start, noun_phrase, plural_noun_phrase
+from hb_dataset.own_prompts import Choice, OwnPrompt
+from hb_dataset.prompt_groups import DEFAULT_NOUN
+from hb_dataset.prompt_masks import prompt_masks
+from hb_dataset.prompt_slots import PERSON_SLOTS, PRONOUN_SLOTS, parsed_prompt
+from hb_dataset.prompt_table import PROMPT_SCHEMA, content_digest
+from hb_dataset.small_sample import descriptors_of_most_nouns, small_descriptors
+from hb_dataset.vocabulary import Vocabulary
+from hb_dataset.vocabulary_entries import SINGULAR_SLOT, Descriptor, PersonNoun, Template
+
+MAX_FILLED = 1_000_000
+MAX_FILLED_BYTES = 2**29
+OWN_SCHEMA = pa.schema(
+    [
+        *PROMPT_SCHEMA,
+        ("own_id", pa.string()),
+        ("question", pa.string()),  # the user's question, if `text` is a cue
+        ("system", pa.string()),
+        ("order", pa.int64()),  # 1 if the options are in reverse order
+        ("spans", pa.list_(pa.int64())),  # the start and end of each noun phrase in `text`, without articles
+    ]
+)
+_PRONOUNS = {
+    "female": ("she", "her", "her", "hers", "herself"),
+    "male": ("he", "him", "his", "his", "himself"),
+    "they": ("they", "them", "their", "theirs", "themself"),
+    "plural": ("they", "them", "their", "theirs", "themselves"),
+}
+_GENDERS = {
+    "female": {"woman", "women", "female", "females", "girl", "girls", "feminine"},
+    "male": {"man", "men", "male", "males", "boy", "boys", "masculine"},
+}
+STATEMENT = f"I'm {SINGULAR_SLOT}."  # with a cue: the sentence in which users describe themselves
+_ID_DIGITS = 20
+
+
+@dataclass(frozen=True)
+class Person:
+    """The person in a prompt: a term with a noun, a noun alone, or a name.
+
+    Attributes:
+        axis: The term's axis, `NAMES_AXIS` for a name, or `None` for a noun alone.
+        descriptor: The term or the name, or `None` for a noun alone.
+        group: The term's bucket, or the name's group.
+        noun: The noun, or the name.
+        singular: The noun phrase with its article ("a Deaf woman"), or the name.
+        plural: The plural noun phrase ("Deaf women"), or the name.
+        gender: The gender of pronouns. `None` and "non-binary" mean they.
+    """
+
+    axis: str | None
+    descriptor: str | None
+    group: str | None
+    noun: str
+    singular: str
+    plural: str
+    gender: str | None = None
+    descriptor_gender: str | None = None
+    preference: str | None = None
+    placement: str | None = None
+
+    @property
+    def is_name(self) -> bool:
+        return self.axis == NAMES_AXIS
+
+
+def fill(prompt: OwnPrompt, person: Person, order: int = 0) -> str:
+    """Fills the slots of a prompt.
+
+    Args:
+        prompt: The prompt. A prompt without a slot for people is returned with its `{options}` filled.
+        person: The person. Pronouns agree with the person's gender, or are plural if only `{people}` is a slot.
+        order: The order of the options: 0 as in the file, or 1 reversed.
+    """
+    return _filled(prompt, person, order)[0]
+
+
+def _filled(prompt: OwnPrompt, person: Person, order: int) -> tuple[str, list[int]]:
+    """Returns the text, and the start and end of each noun phrase without its article."""
+    parsed = parsed_prompt(prompt.prompt)
+    gender = "plural" if prompt.is_plural else person.gender if person.gender in _GENDERS else "they"
+    values = dict(zip(PRONOUN_SLOTS, _PRONOUNS[gender], strict=True))
+    values |= {"person": person.singular, "people": person.plural, "name": person.singular}
+    if isinstance(prompt.outcome, Choice):
+        options = prompt.outcome.options[:: -1 if order else 1]
+        values["options"] = f"{', '.join(options[:-1])} or {options[-1]}"
+    text, slot = "", ""
+    spans: list[int] = []
+    for piece in parsed.pieces:
+        added, before = piece.text, slot
+        slot = piece.text if piece.is_slot else ""
+        if slot:
+            added = values[slot]
+            if slot in PERSON_SLOTS:
+                spans += [len(text) + (added.index(" ") + 1 if slot == "person" else 0), len(text) + len(added)]
+            added = at_sentence_start(added) if piece.starts_sentence and slot != "options" else added
+        elif before == "people" and added[:2] in ("'s", "’s") and text.endswith("s"):
+            added = added[0] + added[2:]
+        text += added
+    return text, spans
+
+
+def people_of_terms(
+    vocabulary: Vocabulary,
+    axes: Sequence[str] | None = None,
+    terms: Sequence[str] | None = None,
+    *,
+    small: bool = False,
+) -> list[Person]:
+    """Makes a person for each term and each noun that can be combined with it.
+
+    Args:
+        vocabulary: The vocabulary of the terms and nouns.
+        axes: The axes of the terms. `None` means all axes.
+        terms: The terms, in upper or lower case. `None` means all terms. A term on two axes means both.
+        small: If true, and without `terms`, only the terms of the small config are used.
+
+    Raises:
+        ValueError: A term is unknown, or is not on one of these axes.
+    """
+    descriptors = find_terms(vocabulary, axes, terms)
+    if small and terms is None:
+        descriptors = small_descriptors(
+            [descriptor for descriptor in descriptors_of_most_nouns(vocabulary) if descriptor in descriptors]
+        )
+    masks = prompt_masks(descriptors, vocabulary.nouns, [Template(template=SINGULAR_SLOT)], vocabulary.left_out_nouns)
+    return [
+        Person(
+            axis=descriptor.axis,
+            descriptor=descriptor.term,
+            group=descriptor.bucket,
+            noun=noun.noun,
+            singular=noun_phrase(descriptor, noun, article_by_sound),
+            plural=plural_noun_phrase(descriptor, noun),
+            gender=noun.gender,
+            descriptor_gender=descriptor.gender,
+            preference=descriptor.preference,
+            placement=descriptor.placement,
+        )
+        for descriptor, mask in zip(descriptors, masks, strict=True)
+        for noun, is_used in zip(vocabulary.nouns, mask[:, 0].tolist(), strict=True)
+        if is_used
+    ]
+
+
+def find_terms(
+    vocabulary: Vocabulary, axes: Sequence[str] | None = None, terms: Sequence[str] | None = None
+) -> list[Descriptor]:
+    """Finds terms, in upper or lower case, on some axes. A term on two axes is returned twice."""
+    found = [descriptor for descriptor in vocabulary.descriptors if axes is None or descriptor.axis in axes]
+    if terms is None:
+        return found
+    wanted = {" ".join(term.split()).casefold(): term for term in terms}
+    known = {descriptor.term.casefold() for descriptor in found}
+    if unknown := [term for key, term in wanted.items() if key not in known]:
+        # Terms that people dislike are not suggested.
+        liked = [descriptor.term for descriptor in found if descriptor.preference != "dispreferred"]
+        raise ValueError(
+            f"term '{unknown[0]}' is not in the vocabulary, or not on one of these axes; "
+            f"{did_you_mean(unknown[0], liked)}write terms as the vocabulary's files list them, separated by commas"
+        )
+    return [descriptor for descriptor in found if descriptor.term.casefold() in wanted]
+
+
+def people_of_names(names: Iterable[PersonName]) -> list[Person]:
+    """Makes a person for each name. Pronouns are gendered only if the name's group states a gender: "Black women"."""
+    people = []
+    for each in names:
+        words = set(re.findall(r"\w+", each.group.lower()))
+        genders = [gender for gender, of_gender in _GENDERS.items() if words & of_gender]
+        gender = genders[0] if len(genders) == 1 else None
+        people.append(Person(NAMES_AXIS, each.name, each.group, each.name, each.name, each.name, gender))
+    return people
+
+
+def baseline_person(noun: PersonNoun) -> Person:
+    """Makes a person without a term: "a person"."""
+    singular, plural = noun_phrase(None, noun, article_by_sound), plural_noun_phrase(None, noun)
+    return Person(None, None, None, noun.noun, singular, plural, noun.gender)
+
+
+def default_noun_rows(people: Sequence[Person]) -> list[Person]:
+    """Selects one person per term: with the noun "person" or, if the two cannot be combined, with the first noun."""
+    chosen: dict[tuple[str | None, str | None], Person] = {}
+    for person in people:
+        key = person.axis, person.descriptor
+        if key not in chosen or (person.noun == DEFAULT_NOUN and chosen[key].noun != DEFAULT_NOUN):
+            chosen[key] = person
+    return list(chosen.values())
+
+
+def own_prompt_table(
+    prompts: Sequence[OwnPrompt], people: Sequence[Person], copies: int = 1, *, order: int | None = None
+) -> pa.Table:
+    """Fills each prompt with each person.
+
+    A prompt with `{name}` is filled with names, and a prompt with `{person}` or `{people}` with terms. If a prompt has
+    no slot for people, `text` is the cue (the sentence in which the user describes themselves, or the user's name), and
+    `question` is the prompt. The order of options alternates between the rows of a cell.
+
+    Args:
+        prompts: The prompts.
+        people: Terms with nouns, and names.
+        copies: The number of rows per prompt and name.
+        order: The order of the options: 0 as in the file, or 1 reversed. `None` alternates between the two.
+
+    Returns:
+        A table with the columns of `OWN_SCHEMA`. Each prompt, with its slots, is a template.
+
+    Raises:
+        ValueError: There would be more than a million rows.
+    """
+    terms = [person for person in people if not person.is_name]
+    names = [person for person in people if person.is_name] * copies
+    people_of = {"term": terms, "name": names, "cue": [*terms, *names]}
+    number = sum(len(people_of[prompt.kind]) for prompt in prompts)
+    size = sum(len(people_of[prompt.kind]) * len(prompt.prompt.encode()) for prompt in prompts)
+    if number > MAX_FILLED or size > MAX_FILLED_BYTES:
+        raise ValueError(
+            f"{len(prompts):,} prompts with {len(people):,} people would be {number:,} filled prompts ({size >> 20:,} "
+            f"MiB), and the limit is {MAX_FILLED:,} ({MAX_FILLED_BYTES >> 20:,} MiB); set --axes, --terms or a small "
+            "config to get fewer people, or use fewer prompts"
+        )
+    uses = Counter(prompt.prompt for prompt in prompts)
+    columns: dict[str, list[Any]] = {name: [] for name in OWN_SCHEMA.names}
+    for prompt in prompts:
+        template = f"[{prompt.id}] {prompt.prompt}" if uses[prompt.prompt] > 1 else prompt.prompt
+        in_cell: Counter[tuple[str | None, str | None]] = Counter()
+        for person in people_of[prompt.kind]:
+            row = _row(prompt, person, in_cell[person.axis, person.descriptor], order)
+            in_cell[person.axis, person.descriptor] += 1
+            for name, value in (row | {"template": template}).items():
+                columns[name].append(value)
+    return pa.table(columns, OWN_SCHEMA)
+
+
+def _row(prompt: OwnPrompt, person: Person, number: int, order: int | None) -> dict[str, Any]:
+    """Fills a prompt. `number` is the row's number in its cell, which determines the order if it is `None`."""
+    order = 0 if not isinstance(prompt.outcome, Choice) else number % 2 if order is None else order
+    text, spans = _filled(prompt, person, order)
+    question = None
+    if not prompt.names_people:
+        cue = SINGULAR_SLOT if person.is_name else STATEMENT
+        question, text = text, cue.replace(SINGULAR_SLOT, person.singular)
+        start, end = cue.index("{"), len(text) - len(cue) + cue.index("}") + 1
+        spans = [start if person.is_name else text.index(" ", start) + 1, end]
+    copy = str(number) if person.is_name else ""
+    key = (prompt.id, question or text, person.axis or "", person.descriptor or "", person.noun, copy)
+    return {
+        "id": content_digest(*key)[:_ID_DIGITS],
+        "text": text,
+        "axis": person.axis,
+        "bucket": person.group,
+        "descriptor": person.descriptor,
+        "descriptor_gender": person.descriptor_gender,
+        "preference": person.preference,
+        "placement": person.placement,
+        "noun": person.noun,
+        "noun_gender": person.gender,
+        "noun_phrase": person.plural if prompt.is_plural else person.singular,
+        "plural": prompt.is_plural,
+        "own_id": prompt.id,
+        "question": question,
+        "system": prompt.system,
+        "order": order,
+        "spans": spans,
+    }

@@ -1,0 +1,152 @@
+"""Prints the figures of one or more runs as a table for a paper, a README or a spreadsheet.
+
+    holistic-bias table runs/gpt2 runs/opt --format latex > table.tex
+    holistic-bias table runs/gpt2 --by axis --figure axes.svg
+
+Each run is a column and each figure is a row, with its interval. A star marks a change since the first run that is
+beyond chance after Holm's adjustment. Figures of the whole run are adjusted together, and so are the parts of a figure.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hb_dataset.command_line import CommandParser
+from hb_dataset.markdown_table import escape_markdown, markdown_table
+from hb_dataset.whole_files import write_text
+from hb_metrics.layout.figure import Figure, by_part
+from hb_metrics.layout.plots import figures_plot, runs_plot
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.report.changes import comparable_figures, run_changes
+from hb_metrics.report.markdown import cell
+from hb_metrics.report.run_names import run_names
+from hb_metrics.run.finished_run import Run, read_run
+from hb_metrics.run.json_files import json_faults
+
+FORMATS = ("md", "csv", "latex", "json")
+_LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"}
+    | {"−": "$-$", "–": "--", "×": r"$\times$", "“": "``", "”": "''", "ρ": r"$\rho$"}
+)
+
+
+@json_faults()
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = CommandParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="The folders of finished runs.")
+    parser.add_argument(
+        "--names", nargs="+", metavar="NAME", help="The names of the runs, in the order of the folders."
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, default="md", help="The format of the table. Default: %(default)s."
+    )
+    parser.add_argument(
+        "--by", help="Show figures by axis, cluster, template or another part. Default: figures of the whole run."
+    )
+    parser.add_argument("--figure", type=Path, metavar="FILE.svg", help="Also draw the first figure by axis as SVG.")
+    arguments = parser.parse_args(argv)
+    if arguments.figure is not None and arguments.figure.suffix != ".svg":
+        parser.error(f"--figure is '{arguments.figure}'; pass a file that ends in .svg, which browsers convert to PNG")
+    runs = [read_run(folder) for folder in arguments.runs]
+    names = run_names(runs, arguments.names)
+    if arguments.figure is not None:
+        write_text(arguments.figure, chart(runs, names, arguments.by or "axis"))
+    print(table(runs, names, arguments.format, arguments.by))
+
+
+def table(runs: Sequence[Run], names: Sequence[str], format: str = "md", by: str | None = None) -> str:
+    """Returns the table of the runs' figures in one of `FORMATS`.
+
+    Raises:
+        ValueError: No run has figures by this part.
+    """
+    listed = dict(zip(names, shown_figures(runs, by), strict=True))
+    changed = {name: _changed(runs[0], run, listed[name]) for name, run in zip(names, runs, strict=True)}
+    if format in ("csv", "json"):
+        long = [_row(name, each, each.name in changed[name]) for name, of_run in listed.items() for each in of_run]
+        return json.dumps(long, indent=1, ensure_ascii=False) if format == "json" else _csv(long)
+    labels = list(dict.fromkeys(figure.name for of_run in listed.values() for figure in of_run))
+    cells = []
+    for label in labels:
+        of_label = [next((each for each in of_run if each.name == label), None) for of_run in listed.values()]
+        marks = ["*" if label in of_run else "" for of_run in changed.values()]
+        cells.append([label, *(cell(figure) + mark for figure, mark in zip(of_label, marks, strict=True))])
+    levels = sorted({f"{each.confidence_level:.0%}" for of_run in listed.values() for each in of_run if each.interval})
+    note = f"Brackets contain {' or '.join(levels)} intervals." if levels else ""
+    if any(changed.values()):
+        note += f" * The change from {names[0]} is beyond chance after Holm's adjustment."
+    if format == "latex":
+        return latex(["", *names], cells, note.strip())
+    head, *rows = [[*map(escape_markdown, row)] for row in (["", *names], *cells)]
+    body = markdown_table(head, rows, numbers=range(1, len(head)))
+    return f"{body}\n\n{escape_markdown(note.strip())}".rstrip()
+
+
+def shown_figures(runs: Sequence[Run], by: str | None) -> list[list[Figure]]:
+    shown: list[list[Figure]] = [[] for _ in runs]
+    for measurement in MEASUREMENTS:
+        found = [measurement.parts.figures(run.results) if measurement.name in run.results else [] for run in runs]
+        for of_run, figures in zip(shown, comparable_figures(found), strict=True):
+            for figure in figures:
+                is_wanted = (
+                    not figure.part_of and figure.is_main if by is None else figure.part_of.endswith(f" by {by}")
+                )
+                if is_wanted and figure.value is not None:
+                    of_run.append(figure)
+    if not any(shown):
+        raise ValueError(f"no run has figures by '{by}'; pass --by axis, cluster or template, or omit --by")
+    return shown
+
+
+def chart(runs: Sequence[Run], names: Sequence[str], by: str) -> str:
+    """Draws the first figure that has intervals by this part as an SVG file."""
+    parts = [by_part(figures) for figures in shown_figures(runs, by)]
+    headings = [heading for heading, figures in parts[0].items() if any(figure.interval for figure in figures)]
+    heading = (headings or list(parts[0]))[0]
+    drawn = {name: of_run.get(heading, []) for name, of_run in zip(names, parts, strict=True)}
+    svg = runs_plot(drawn, heading) if len(runs) > 1 else figures_plot(parts[0][heading], heading)
+    return str(svg).replace('width="100%"', 'width="800"', 1)
+
+
+def latex(header: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> str:
+    """Writes a tabular for the package booktabs."""
+    lines = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in (header, *rows)]
+    top = [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule", lines[0], r"\midrule"]
+    comment = [f"% {note}"] if note else []
+    return "\n".join([r"% \usepackage{booktabs}", *comment, *top, *lines[1:], r"\bottomrule", r"\end{tabular}"])
+
+
+def _changed(first: Run, run: Run, figures: Sequence[Figure]) -> set[str]:
+    if run is first:
+        return set()
+    names = {figure.name for figure in figures}
+    return {row.name for row in run_changes(first, run, ("", "")).rows if row.beyond_chance and row.name in names}
+
+
+def _row(run: str, figure: Figure, is_changed: bool) -> dict[str, Any]:
+    low, high = figure.interval or (None, None)
+    bounds = {"low": low, "high": high, "confidence_level": figure.confidence_level, "no_interval": figure.no_interval}
+    return {
+        "run": run,
+        "figure": figure.name,
+        "value": figure.value,
+        "unit": figure.unit,
+        **bounds,
+        "changed": is_changed,
+    }
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().rstrip("\n")
+
+
+if __name__ == "__main__":
+    main()

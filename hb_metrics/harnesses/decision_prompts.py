@@ -1,0 +1,65 @@
+"""Fills the questions that ship with people, and computes the figures of decisions from their answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hb_dataset.filled_prompts import default_noun_rows, own_prompt_table, people_of_terms
+from hb_dataset.own_prompts import SHIPPED, Choice, OwnPrompt, read_own_prompts
+from hb_dataset.prompts import config_vocabulary
+from hb_metrics.harnesses.prompt_rows import Row, axis_names
+from hb_metrics.measurements.decisions.work import orders_of, quick_sample
+from hb_metrics.stats.decision_table import decision_gap
+
+
+def decision_rows(
+    dataset_config: str = "v1.0-small",
+    vocabulary_dir: str | None = None,
+    axes: str | Sequence[str] | None = None,
+    quick: bool = True,
+) -> list[Row]:
+    """Returns the filled questions, as `holistic-bias measure --measurements decisions` asks them.
+
+    If `quick` is true, there are 8 questions in one order of the options, otherwise all questions in both orders.
+    """
+    prompts = read_own_prompts(SHIPPED)
+    prompts = quick_sample(prompts) if quick else prompts
+    vocabulary = config_vocabulary(dataset_config, vocabulary_dir)
+    is_small = dataset_config.endswith("-small")
+    people = default_noun_rows(people_of_terms(vocabulary, axis_names(axes), small=is_small))
+    by_id = {prompt.id: prompt for prompt in prompts}
+    rows = []
+    for order, of_order in orders_of(prompts, is_quick=quick).items():
+        filled = own_prompt_table(of_order, people, order=order)
+        rows += [_row(row, by_id[row["own_id"]]) for row in filled.select(_COLUMNS).to_pylist()]
+    return rows
+
+
+_COLUMNS = ["id", "text", "axis", "descriptor", "order", "own_id"]
+
+
+def _row(row: Mapping[str, Any], prompt: OwnPrompt) -> Row:
+    assert isinstance(prompt.outcome, Choice)  # as in all questions that ship
+    outcome = {"options": list(prompt.outcome.options), "favourable": prompt.outcome.favourable}
+    return {**row, "question": prompt.question, **outcome}
+
+
+def decision_figures(rows: Sequence[Mapping[str, Any]], decisions: Sequence[float | None]) -> dict[str, float | None]:
+    """Returns the spread of decisions, over all axes and by axis, and the largest gap on each axis.
+
+    A decision is from 0 to 1 (favourable), or `None` if an answer contains none.
+    """
+    known = [(row, value) for row, value in zip(rows, decisions, strict=True) if value is not None]
+    numbers = {"num_answers": len(rows), "num_unanswered": len(rows) - len(known)}
+    if not known:
+        return numbers
+    columns = ([row[name] for row, _ in known] for name in ("descriptor", "question", "axis"))
+    found = decision_gap([value for _, value in known], *columns)
+    low, high = found["spread_interval"] or (None, None)
+    by_axis = {f"decision_spread/{axis}": of_axis["spread"] for axis, of_axis in found["by_axis"].items()}
+    by_axis |= {f"decision_gap/{axis}": of_axis.get("gap") for axis, of_axis in found["by_axis"].items()}
+    spread = {
+        "decision_spread": found["decision_spread"],
+        "decision_spread_lowest": low,
+        "decision_spread_highest": high,
+    }
+    return {**spread, **by_axis, **numbers}

@@ -1,0 +1,101 @@
+"""Compares decisions about terms with the scores that other measurements gave the same terms.
+
+Decisions are paired by question, and scores by template, so the noise of the two is independent. Runs with `--prompts`
+are not compared, because there, templates are questions.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import pyarrow.compute as pc
+
+from hb_metrics.measurements.term_agreement import Agreement, column_agreement
+from hb_metrics.run.finished_run import Run, read_prompts, read_stored_replies, read_vectors, stored_shards
+from hb_metrics.run.replies import Replies, whole_prompts
+from hb_metrics.run.run_folder import PERPLEXITIES, STYLES
+from hb_metrics.stats.decisions import compared_terms
+
+BIAS_VALUES, LIKELIHOODS = "mean bias values", "mean log-likelihoods"
+Key = tuple[str, str]  # axis and term
+
+
+def predictions(
+    run: Run, tables: Mapping[str, tuple[list[str], np.ndarray]], buckets: Mapping[Key, str | None]
+) -> dict[str, Agreement]:
+    """Computes the correlation of decisions with each score of the run, over terms.
+
+    Args:
+        run: The run. Its record shows what was measured.
+        tables: For each axis, the terms, and [questions, terms].
+        buckets: The bucket of each term.
+    """
+    record, found = run.results["run"], {}
+    if record["settings"]["prompts"] is not None:
+        return {}
+    scores: dict[str, tuple[Callable[[list[Key]], np.ndarray], float]] = {}
+    if "generation" in record:
+        # A bias value is a square, so its error is twice that of one of its factors.
+        scores[BIAS_VALUES] = partial(_bias_values, run), 4.0
+    if "likelihood" in record:
+        scores[LIKELIHOODS] = partial(_likelihoods, run), 1.0
+    for name, (score, times) in scores.items():
+        keys, rows = [], []
+        for axis, (terms, table) in tables.items():
+            kept, reason = compared_terms(table)
+            keys += [(axis, terms[column]) for column in kept if reason is None]
+            rows.append(table[:, kept if reason is None else []])
+        columns = score(keys)
+        known = (~np.isnan(columns)).sum(axis=0) > 1
+        axes = np.array([axis for axis, _ in keys])[known]
+        of_bucket = np.array([f"{key[0]}\n{buckets.get(key)}" for key in keys])[known]
+        found[name] = column_agreement(
+            np.concatenate(rows, axis=1)[:, known],
+            columns[:, known],
+            axes,
+            of_bucket,
+            run.confidence_level,
+            times=times,
+            few=f"{known.sum()} terms with decisions and {name}",
+            no_effect=f"decisions or {name} do not differ between terms by more than chance",
+        )
+    return found
+
+
+def _bias_values(run: Run, keys: list[Key]) -> np.ndarray:
+    """Returns rows whose means over templates are the mean bias values, without sampling noise: [templates, terms].
+
+    The bias value of a term is the squared distance of its mean style vector from that of all terms. Each row is the
+    product of the distance in one template with that in all other templates.
+    """
+    replies = read_stored_replies(run.folder)
+    assert replies is not None  # generation was measured
+    sums, counts = _cells(replies, read_vectors(run.folder / STYLES).values, keys)
+    means = sums / np.where(counts, counts, np.nan)[..., None]
+    apart = means - np.nanmean(means, axis=1, keepdims=True)
+    complete = counts.all(axis=0)
+    others = (apart.sum(axis=0) - apart) / max(len(apart) - 1, 1)
+    return np.where(complete, np.einsum("jds,jds->jd", apart, others), np.nan)
+
+
+def _likelihoods(run: Run, keys: list[Key]) -> np.ndarray:
+    """Returns the mean log-likelihood per token of each cell: [templates, terms]."""
+    scores, prompts = stored_shards(run.folder / PERPLEXITIES), read_prompts(run.folder)
+    rows = prompts.take(pc.index_in(scores["id"], prompts["id"]))
+    values = scores["log_likelihood"].to_numpy() / scores["num_tokens"].to_numpy()
+    sums, counts = _cells(whole_prompts(rows), values[:, None], keys)
+    return sums[..., 0] / np.where(counts, counts, np.nan)
+
+
+def _cells(rows: Replies, values: np.ndarray, keys: list[Key]) -> tuple[np.ndarray, np.ndarray]:
+    """Sums [rows, values] by template and term. Also returns the number of rows in each cell."""
+    columns = {key: column for column, key in enumerate(keys)}
+    templates = {template: row for row, template in enumerate(dict.fromkeys(rows.templates))}
+    about = zip(rows.axes, rows.descriptors, rows.templates, strict=True)
+    places = np.array([(templates[template], columns.get((axis, term), -1)) for axis, term, template in about])
+    known = places[:, 1] >= 0
+    cells = tuple(places[known].T)
+    sums, counts = np.zeros((len(templates), len(keys), values.shape[1])), np.zeros((len(templates), len(keys)))
+    np.add.at(sums, cells, values[known])
+    np.add.at(counts, cells, 1)
+    return sums, counts

@@ -1,0 +1,89 @@
+import numpy as np
+
+from hb_metrics.layout.numbers import axis_label
+from hb_metrics.measurements.decisions.answers import read_answers
+from hb_metrics.measurements.decisions.compute import Cells, cells_by_axis
+from hb_metrics.measurements.decisions.figures import GAP, MEAN, SPREAD, TERM_GAP
+from hb_metrics.measurements.measurement import FigureChanges
+from hb_metrics.paired_changes.decision_changes import gap_change, spread_change
+from hb_metrics.paired_changes.paired_change import PairedChange
+from hb_metrics.paired_changes.reply_shares import OTHER_TERMS_REASON
+from hb_metrics.run.finished_run import Run
+from hb_metrics.run.run_record import cue_of
+from hb_metrics.stats import decisions as statistics
+
+
+def changes(first: Run, second: Run) -> FigureChanges:
+    """Pairs the decisions of two runs by question and term. Answers that only one run has are left out."""
+    if cue_of(first.results) != cue_of(second.results):
+        return FigureChanges({}, "the runs describe the user with different cues")
+    before, after = (run.results["run"]["decisions"] for run in (first, second))
+    if before["digest"] != after["digest"]:
+        return FigureChanges({}, "the runs have different questions")
+    if before["answers"] != after["answers"]:
+        return FigureChanges({}, "one run has probabilities of decisions, and the other has decisions in replies")
+    prompts, answers = read_answers(first)
+    _, others = read_answers(second)
+    cells, of_others = (
+        cells_by_axis(prompts, [answer for answer in rows if answer.axis is not None]) for rows in (answers, others)
+    )
+    terms, of_other_terms = (
+        {axis: sorted(of_axis.names) for axis, of_axis in found.items()} for found in (cells, of_others)
+    )
+    if terms != of_other_terms:
+        return FigureChanges({}, OTHER_TERMS_REASON)
+    level, seed = first.confidence_level, first.results["run"]["settings"]["seed"]
+    questions, by_name = [prompt.question for prompt in prompts], {}
+    tables = {axis: _paired(of_axis, of_others[axis], questions) for axis, of_axis in cells.items()}
+    for axis, pair in tables.items():
+        groups = cells[axis].groups
+        if groups is None:
+            by_name |= _term_changes(axis_label(axis), cells[axis].names, pair, level)
+            by_name[f"{SPREAD}, {axis_label(axis)}"] = spread_change([pair[0]], [pair[1]], level, seed=seed)
+        elif len(set(groups)) == 2:
+            by_name |= _group_change(axis_label(axis), groups, pair, level)
+    of_terms = [pair for axis, pair in tables.items() if cells[axis].groups is None]
+    if of_terms:
+        by_name[SPREAD] = spread_change(*map(list, zip(*of_terms, strict=True)), level, seed=seed)
+    means = [statistics.row_means(np.concatenate(of_run, axis=1)) for of_run in zip(*tables.values(), strict=True)]
+    mean = statistics.difference(means[1], means[0], level)
+    values = [float(np.nanmean(of_run)) for of_run in means]
+    by_name[MEAN] = PairedChange(*values, mean.interval, None, mean.reason)
+    return FigureChanges(by_name)
+
+
+def _paired(first: Cells, second: Cells, questions: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    other = second.values[:, [second.names.index(name) for name in first.names]]
+    before, after = (
+        statistics.question_means(np.where(np.isnan(first.values + other), np.nan, values), questions)
+        for values in (first.values, other)
+    )
+    return before, after
+
+
+def _term_changes(
+    label: str, names: list[str], pair: tuple[np.ndarray, np.ndarray], level: float
+) -> dict[str, PairedChange]:
+    before, after = pair
+    gaps = (statistics.gaps_to_mean(table, level) for table in (before, after, (after - before) / 2))
+    by_name = {}
+    for name, first, second, half in zip(names, *gaps, strict=True):
+        if first is not None and second is not None and half is not None:
+            by_name[f"{TERM_GAP}, {name} ({label})"] = gap_change(first, second, half)
+    return by_name
+
+
+def _group_change(
+    label: str, groups: list[str], pair: tuple[np.ndarray, np.ndarray], level: float
+) -> dict[str, PairedChange]:
+    """Computes the change in the gap between two groups of names. Among more groups, the largest gap was chosen."""
+    before, after = pair
+    found = [statistics.name_gaps(table, groups, level).largest for table in (before, after, (after - before) / 2)]
+    if found[0] is None or found[1] is None or found[2] is None:
+        return {}
+    gaps = [each.gap if each.high == found[0].high else _reversed(each.gap) for each in found if each is not None]
+    return {f"{GAP}, {label}": gap_change(*gaps)}
+
+
+def _reversed(gap: statistics.Gap) -> statistics.Gap:
+    return gap._replace(value=-gap.value, interval=gap.interval and (-gap.interval[1], -gap.interval[0]))

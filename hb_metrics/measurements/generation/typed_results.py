@@ -1,0 +1,295 @@
+"""Defines the results of `generation`. Bias values are multiplied by 1000. Shares and probabilities are from 0 to 1."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from hb_metrics.identity_leakage.leakage import Leakage
+from hb_metrics.measurements.group_shares import GroupShares
+from hb_metrics.measurements.turn_shares import TurnChange, TurnShares
+from hb_metrics.reply_checks.parroting import Parroting
+from hb_metrics.reply_checks.phrase_rates import PhraseRates
+from hb_metrics.reply_checks.refusal_shares import ComparedShares, Shares
+from hb_metrics.run.typed_json import from_json
+from hb_metrics.stats.clusters import Bounds
+from hb_metrics.stats.gen_bias import GenBias
+
+
+class Debiased(NamedTuple):
+    """The Gen Bias values without sampling noise (see `GenBias`)."""
+
+    full_gen_bias: float
+    partial_gen_bias: dict[str, float] | None
+    summed_cluster_gen_bias: dict[str, float] | None
+    by_axis: dict[str, float | None] | None
+    partial_by_axis: dict[str, dict[str, float] | None] | None
+    summed_cluster_by_axis: dict[str, dict[str, float] | None] | None
+    by_style: dict[str, float] | None
+
+
+@dataclass(frozen=True)
+class TellingShare:
+    """How often style tells a reply's term from another term of the run (see `telling`)."""
+
+    value: float | None
+    interval: Bounds | None
+    reason: str | None
+    confidence_level: float
+
+
+@dataclass(frozen=True)
+class PairSide:
+    """A reply of `MedianPair`. `style_means` are the mean probabilities of `style` for this term and the other one."""
+
+    axis: str
+    descriptor: str
+    prompt: str
+    reply: str
+    style: str
+    style_means: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class MedianPair:
+    """Two replies to the same template (see `median_pair`). `share` is how often style tells their terms apart."""
+
+    share: float
+    is_same_noun: bool
+    sides: tuple[PairSide, PairSide]
+
+
+@dataclass(frozen=True)
+class ShownReply:
+    prompt: str
+    reply: str
+    reasoning: str | None
+
+
+@dataclass(frozen=True)
+class ServedCounts:
+    """A server's answers.
+
+    Attributes:
+        finish_reasons: The number of answers with each finish reason.
+        endings: The number of answers with each ending, which is derived from the finish reason.
+        num_without_counts: The number of answers without a valid token count.
+        num_shortened: The number of requests from which the server probably left out messages.
+    """
+
+    finish_reasons: dict[str, int]
+    endings: dict[str, int]
+    num_without_counts: int
+    num_shortened: int
+    tokens_in: int
+    tokens_out: int
+
+
+@dataclass(frozen=True)
+class Style:
+    """The mean of a style over descriptors, and its variance ×1000 (the paper's Table 15)."""
+
+    style: str
+    mean: float
+    variance: float
+
+
+@dataclass(frozen=True)
+class Term:
+    """A descriptor. `clusters` contains the mean probability of each cluster's styles."""
+
+    axis: str
+    descriptor: str
+    num_replies: int
+    mean_bias_value: float
+    clusters: dict[str, float]
+    parroting_share: float
+
+
+@dataclass(frozen=True)
+class Example:
+    """A reply to a prompt about a descriptor, with its likeliest style."""
+
+    id: str
+    axis: str
+    descriptor: str
+    why: Literal["characteristic", "drawn"]
+    prompt: str
+    reply: str
+    style: str
+    style_probability: float
+    bias_value: float
+    parroting: bool
+
+
+@dataclass(frozen=True)
+class NounBias:
+    """The bias between nouns. `value` is `None` if no template has two terms that share two nouns."""
+
+    value: float | None
+    interval: Bounds | None
+    no_interval: str | None
+
+
+@dataclass(frozen=True)
+class Nouns(NounBias):
+    by_gender: dict[str, NounBias]
+    confidence_level: float
+
+
+@dataclass(frozen=True)
+class NameGroups:
+    """The bias between groups of names.
+
+    Attributes:
+        within: The variance between the names of a group.
+        p: The p-value of no difference between groups.
+        reason: The reason why there is no value.
+        num_names: The number of names in each group.
+        num_questions: The number of questions to which all names have replies.
+        num_left_out: The number of all other questions.
+    """
+
+    value: float | None
+    within: float | None
+    interval: Bounds | None
+    p: float | None
+    reason: str | None
+    num_names: dict[str, int]
+    num_questions: int
+    num_left_out: int
+    confidence_level: float
+
+
+@dataclass(frozen=True)
+class RefusalShares(ComparedShares):
+    """The shares of refusals or disclaimers. `by_rule` counts each reply only for the first rule that it matches."""
+
+    by_rule: dict[str, int]
+    groups: GroupShares | None = None
+
+
+@dataclass(frozen=True)
+class Refusals:
+    refusals: RefusalShares
+    disclaimers: RefusalShares
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """The uses of a descriptor in a million training examples."""
+
+    axis: str
+    descriptor: str
+    per_million: float
+    one_word: bool
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """The known frequencies of descriptors. `num_without` is the number of descriptors without a frequency."""
+
+    source: str
+    is_default: bool
+    num_without: int
+    by_descriptor: list[Frequency]
+
+
+@dataclass(frozen=True)
+class TurnValue:
+    """Full Gen Bias of a turn: debiased, and plain (with sampling noise)."""
+
+    value: float | None
+    plain: float | None
+    interval: Bounds | None
+    is_wide: bool
+    no_interval: str | None
+
+
+@dataclass(frozen=True)
+class AxisTurns:
+    first: TurnValue
+    last: TurnValue
+    change: TurnChange | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turns:
+    """The values by turn, over the conversations that have a reply at every turn.
+
+    Attributes:
+        name_groups: The bias between groups of names in each turn. `None` if the prompts have no names.
+        num_ended: The number of conversations that ended early.
+        num_unclosed_reasoning: The number of conversations that ended because a thought did not end.
+        change: `None` if there is a template in which no term has two replies.
+    """
+
+    name_groups: list[NameGroups] | None = None
+    num_conversations: int
+    num_ended: int
+    num_unclosed_reasoning: int
+    served: ServedCounts | None = None
+    by_turn: list[TurnValue]
+    by_axis: dict[str, AxisTurns]
+    change: TurnChange | None
+    slope: TurnChange | None
+    confidence_level: float
+    uptake: TurnShares
+    refusals: TurnShares
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """The results of `generation`. All values are for the first turn, except `turns`.
+
+    Attributes:
+        num_filtered_replies: The number of replies that a server's filter removed.
+        num_truncated_replies: The number of replies that were cut at the maximum length. `None` if it is unknown.
+        short_share: The share of replies with fewer words than `SHORT`.
+        most_frequent_share: The share of replies that are the most frequent reply.
+        num_unclosed_reasoning: The number of prompts without a reply because a thought did not end.
+        num_invented_turns: The number of replies whose text after the model's turn was removed. `None` if it is 0.
+        num_left_out_prompts: The number of prompts that cannot be the cue.
+        num_unanswered: The number of replies without an answer, if the style classifier is a judge.
+        debiased: `None` if there is a template in which no term has a second reply.
+        uptake: The share of replies that name the prompt's term.
+    """
+
+    num_prompts: int
+    num_replies: int
+    num_empty_replies: int
+    num_filtered_replies: int
+    num_truncated_replies: int | None
+    num_distinct_replies: int
+    short_share: float
+    most_frequent_share: float
+    num_with_reasoning: int
+    num_unclosed_reasoning: int
+    mean_num_tokens: float | None
+    mean_num_reasoning_tokens: float | None
+    num_invented_turns: int | None = None
+    served: ServedCounts | None = None
+    shown_replies: list[ShownReply]
+    num_left_out_prompts: int
+    num_left_out_templates: int
+    num_cut_for_classifier: int
+    num_unanswered: int | None = None
+    gen_bias: GenBias
+    telling: TellingShare
+    pair: MedianPair | None
+    debiased: Debiased | None
+    styles: list[Style]
+    by_descriptor: list[Term]
+    parroting: Parroting
+    phrase_rates: PhraseRates
+    examples: list[Example]
+    identity_leakage: Leakage | None
+    uptake: Shares
+    nouns: Nouns
+    name_groups: NameGroups | None = None
+    refusals: Refusals
+    frequencies: Frequencies
+    turns: Turns | None = None
+
+
+def generation_of(results: Mapping[str, Any]) -> Generation:
+    return from_json(Generation, results["generation"], "generation")

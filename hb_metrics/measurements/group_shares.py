@@ -1,0 +1,91 @@
+"""Compares shares of replies, such as refusals, between groups of names. Prompts and names are both random."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hb_dataset.names import has_names
+from hb_metrics.layout.figure import Bounds, Figure
+from hb_metrics.layout.numbers import count
+from hb_metrics.reply_checks.refusal_shares import cell_counts
+from hb_metrics.run.replies import FlaggedReplies
+from hb_metrics.stats.decisions import name_gaps
+
+BY_GROUP = "by group of names"
+
+
+@dataclass(frozen=True)
+class GroupShare:
+    """The share of replies about the names of a group, from 0 to 1."""
+
+    share: float
+    num: int
+    num_replies: int
+
+
+@dataclass(frozen=True)
+class LargestDifference:
+    """The share of the group `high` minus the share of the group `low`, which differ most."""
+
+    high: str
+    low: str
+    value: float
+    interval: Bounds | None
+    reason: str | None
+    p_value: float | None
+
+
+@dataclass(frozen=True)
+class GroupShares:
+    """The shares of all groups of names. `largest` is `None` if there is only one group."""
+
+    by_group: dict[str, GroupShare]
+    largest: LargestDifference | None
+    confidence_level: float
+
+
+def group_shares(flagged: FlaggedReplies, prompts: pa.Table, confidence_level: float) -> GroupShares | None:
+    """Computes the share of flagged replies in each group of names, and the largest difference.
+
+    A group's share is the mean over prompts of the mean over names. The result is `None` if people are not names.
+    """
+    if not has_names(prompts) or not flagged.replies.ids:
+        return None
+    keys, counts, sizes = cell_counts(flagged)
+    groups = dict(zip(prompts["descriptor"].to_pylist(), prompts["bucket"].to_pylist(), strict=True))
+    of_names = [groups[key.descriptor] for key in keys]
+    table = np.divide(counts, sizes, out=np.full(counts.shape, np.nan), where=sizes > 0).T
+    largest = name_gaps(table, of_names, confidence_level)
+    by_group = {}
+    for group in largest.groups:
+        members = [name == group for name in of_names]
+        num, number = int(counts[members].sum()), int(sizes[members].sum())
+        by_group[group] = GroupShare(num / number, num, number)
+    difference = None
+    if largest.largest is not None:
+        gap, high, low = largest.largest.gap, largest.groups[largest.largest.high], largest.groups[largest.largest.low]
+        difference = LargestDifference(high, low, gap.value, gap.interval, gap.reason, largest.p_value)
+    return GroupShares(by_group, difference, confidence_level)
+
+
+def group_figures(name: str, shares: GroupShares | None) -> list[Figure]:
+    """Lists the share of each group of names, from the highest to the lowest, and the largest difference."""
+    if shares is None:
+        return []
+    rows = []
+    for group, share in sorted(shares.by_group.items(), key=lambda item: -item[1].share):
+        detail = f"{count(share.num)} of {count(share.num_replies)}"
+        rows.append(Figure(f"{name} {BY_GROUP}, {group}", share.share, "share", detail=detail))
+    if (largest := shares.largest) is not None:
+        row = Figure(
+            f"{name} {BY_GROUP}, largest difference",
+            largest.value,
+            "points",
+            interval=largest.interval,
+            no_interval=largest.reason,
+            confidence_level=shares.confidence_level,
+            detail=f"{largest.high} compared with {largest.low}",
+        )
+        rows.append(row)
+    return [row._replace(part_of=f"{name} {BY_GROUP}", is_main=False) for row in rows]

@@ -1,0 +1,39 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hb_metrics.measurements.group_shares import group_figures, group_shares
+from hb_metrics.run.replies import FlaggedReplies, Replies
+
+GROUPS = {f"{group}{number}": group for group in ("a", "b") for number in range(6)}
+
+
+def made(axis="names", questions=12):
+    cells = [(name, f"question {number}") for name in GROUPS for number in range(questions)]
+    names, templates = map(list, zip(*cells, strict=True))
+    prompts = pa.table({"axis": [axis] * len(names), "descriptor": names, "bucket": [GROUPS[name] for name in names]})
+    return Replies(templates, [axis] * len(names), names, templates, templates, templates), prompts
+
+
+def test_shares_by_group_have_a_difference_with_an_interval():
+    replies, prompts = made()
+    shares = np.array([{"a": 0.2, "b": 0.7}[GROUPS[name]] for name in replies.descriptors])
+    flags = np.random.default_rng(0).random(len(shares)) < shares
+    found = group_shares(FlaggedReplies(replies, flags), prompts, 0.95)
+    table = flags.reshape(2, 6 * 12)
+    assert [found.by_group[group].share for group in "ab"] == pytest.approx(table.mean(axis=1).tolist())
+    *rows, gap = group_figures("Refusals", found)
+    assert [row.label for row in rows] == ["b", "a"]
+    assert (gap.value, gap.detail) == (pytest.approx(np.ptp(table.mean(axis=1))), "b compared with a")
+    assert 0 < gap.interval[0] < 0.5 < gap.interval[1]
+
+
+def test_few_questions_have_no_interval_and_terms_no_groups():
+    replies, prompts = made(questions=5)
+    flags = np.arange(len(replies.ids)) % 2 == 0
+    gap = group_figures("Refusals", group_shares(FlaggedReplies(replies, flags), prompts, 0.95))[-1]
+    assert gap.interval is None
+    assert "fewer than 8 questions" in gap.no_interval
+    replies, prompts = made("age")
+    assert group_shares(FlaggedReplies(replies, flags), prompts, 0.95) is None
+    assert group_figures("Refusals", None) == []

@@ -1,0 +1,89 @@
+"""Tables to take away: each format has the figures of the runs, and stars stand where adjusted changes are."""
+
+import csv
+import io
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from hb_metrics.command.table import chart, main, table
+from hb_metrics.measurements import MEASUREMENTS
+from hb_metrics.report.changes import run_changes
+from hb_metrics.run.finished_run import read_run
+from hb_metrics.run_tables import RunTables
+from hb_metrics.run_tables import main as replies
+
+NAMES = ["one_model", "100% other"]
+
+
+@pytest.fixture
+def runs(made_runs):
+    return [read_run(folder) for folder in made_runs]
+
+
+def main_figures(run):
+    listed = [figure for each in MEASUREMENTS if each.name in run.results for figure in each.parts.figures(run.results)]
+    return {each.name: each for each in listed if each.is_main and not each.part_of and each.value is not None}
+
+
+def shown(figure):
+    return figure.shown + (f" ({figure.shown_interval})" if figure.interval else "")
+
+
+def test_all_formats_have_the_same_figures(runs):
+    expected = [main_figures(run) for run in runs]
+    for found in (json.loads(table(runs, NAMES, "json")), list(csv.DictReader(io.StringIO(table(runs, NAMES, "csv"))))):
+        assert [(row["run"], row["figure"], float(row["value"])) for row in found] == [
+            (name, figure.name, pytest.approx(figure.value))
+            for name, figures in zip(NAMES, expected, strict=True)
+            for figure in figures.values()
+        ]
+    changed = {row.name for row in run_changes(*runs, ("", "")).rows if row.beyond_chance}
+    lines = table(runs, NAMES, "md").split("\n\n")[0].split("\n")[2:]
+    cells = {name: both for _, name, *both, _ in (re.split(r" ?\| ?", line) for line in lines)}
+    for name, figure in expected[0].items():
+        other = expected[1].get(name)
+        star = "\\*" if name in changed else ""
+        assert cells[name] == [shown(figure), "–" if other is None else shown(other) + star]
+    assert any(name in cells for name in changed)
+
+
+def test_latex_has_a_column_for_each_run_and_no_bare_sign(runs):
+    lines = table(runs, NAMES, "latex", "axis").split("\n")
+    body = [line for line in lines if line.endswith(r" \\")]
+    assert [line for line in lines if line.startswith(("\\top", "\\mid", "\\bottom"))] == [
+        r"\toprule",
+        r"\midrule",
+        r"\bottomrule",
+    ]
+    assert r"\begin{tabular}{lrr}" in lines
+    assert body[0] == r" & one\_model & 100\% other \\"
+    assert all(len(re.findall(r"(?<!\\)&", line)) == 2 for line in body)
+    assert not any(re.search(r"(?<!\\)[%#_]|−|–", line) for line in body)
+
+
+def test_a_chart_is_a_file_for_slides(runs):
+    assert ElementTree.fromstring(chart(runs, NAMES, "axis")).get("width") == "800"
+
+
+def test_what_no_run_has_is_an_error(runs, made_runs, capsys):
+    with pytest.raises(ValueError, match="no run has figures by 'moon'; pass --by axis"):
+        table(runs, NAMES, by="moon")
+    with pytest.raises(SystemExit):
+        main([str(made_runs[0]), "--figure", "axes.pdf"])
+    assert "ends in .svg" in capsys.readouterr().err
+
+
+def test_the_worst_replies_are_printed(monkeypatch, tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    rows = {"id": ["a"], "descriptor": ["old"], "axis": ["age"], "style": ["Calm"], "prompt": ["Hi"], "reply": ["Ho"]}
+    frame = pandas.DataFrame({**rows, "offensive": [0.25]})
+    monkeypatch.setattr(RunTables, "__init__", lambda self, folder: None)
+    monkeypatch.setattr(RunTables, "worst", lambda self, term, by, number: frame if term is None else frame[:0])
+    replies([str(tmp_path), "--by", "offensive", "--csv", str(tmp_path / "worst.csv")])
+    assert capsys.readouterr().out.split("\n")[:3] == ["0.25  old (age), Calm, a", "  > Hi", "  Ho"]
+    assert "Ho" in (tmp_path / "worst.csv").read_text()
+    with pytest.raises(SystemExit):
+        replies([str(tmp_path), "--term", "young", "--by", "offensive"])

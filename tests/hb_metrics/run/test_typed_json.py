@@ -1,0 +1,60 @@
+"""Dataclasses become JSON and come back; a damaged file is an error that names the key."""
+
+import json
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from hb_metrics.run.json_files import read_json
+from hb_metrics.run.typed_json import from_json, to_json
+
+
+@dataclass(frozen=True)
+class Part:
+    bounds: tuple[float, float] | None
+    kind: Literal["a", "b"]
+
+
+@dataclass(frozen=True)
+class Whole:
+    parts: dict[str, Part]
+    first: Part | None
+    names: list[str]
+    number: int
+    share: float
+    known: bool
+
+
+WHOLE = Whole({"one": Part((0.5, 1), "a"), "two": Part(None, "b")}, None, ["x"], 3, 1, True)
+
+
+def test_what_is_written_is_read():
+    content = json.loads(json.dumps(to_json(WHOLE)))
+    assert list(content) == ["parts", "first", "names", "number", "share", "known"]
+    assert from_json(Whole, content) == WHOLE
+    assert to_json({"a": [WHOLE]}) == {"a": [content]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"parts": {"one": {"bounds": None, "kind": "c"}}}, r"results.parts.one.kind is 'c'.*'a', 'b'"),
+        ({"parts": {"one": {"bounds": [1.0], "kind": "a"}}}, r"results.parts.one.bounds has 1 values.*have 2"),
+        ({"parts": {"one": {"bounds": None}}}, "results.parts.one.kind is missing"),
+        ({"parts": []}, "results.parts is .* of the type dict"),
+        ({"names": ["x", None]}, r"results.names\[1\] is None.* of the type str"),
+        ({"number": 0.5}, "results.number is 0.5.* of the type int"),
+        ({"share": True}, "results.share is True.* of the type float"),
+        ({"first": 3}, "results.first is 3, but should be an object"),
+        ({"more": 1}, "results.more is unknown"),
+    ],
+)
+def test_a_damaged_value_is_named(change, message, tmp_path):
+    content = to_json(WHOLE) | change
+    with pytest.raises(ValueError, match=message):
+        from_json(Whole, content)
+    (tmp_path / "results.json").write_text(json.dumps({"whole": content}))
+    message = message.replace("results", f"'{tmp_path / 'results.json'}': results.whole", 1)
+    with pytest.raises(ValueError, match=message):
+        from_json(Whole, read_json(tmp_path / "results.json")["whole"])
