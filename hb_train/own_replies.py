@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from transformers import HfArgumentParser
 
-from hb_dataset.own_prompts import default_noun_rows, own_prompt_table, people_of_terms, read_own_prompts
+from hb_dataset.filled_prompts import default_noun_rows, own_prompt_table, people_of_terms
+from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.prompts import find_config, load_table, measured_configs, version_of
 from hb_dataset.versions import read_version
 from hb_metrics.collect.replies.decoding_shards import decode_into_shards

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from hb_dataset.own_prompts import Person, fill, read_own_prompts
+from hb_dataset.filled_prompts import Person, fill
+from hb_dataset.own_prompts import read_own_prompts
 from hb_dataset.seeded_draws import seeded_generator
 from hb_dataset.vocabulary import Vocabulary
 from hb_train.tuning.labels import RowFolder
