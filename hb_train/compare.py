@@ -14,7 +14,7 @@ import argparse
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hb_dataset.command_line import CommandParser
@@ -40,7 +40,8 @@ METHODS_OF_TUNING = ("counterfactual", "sft")
 MEASURED = "generation,offensiveness,dialogue,awareness"
 
 
-def tune_main(argv: Sequence[str]) -> None:
+def tune_main(argv: Sequence[str], check: Callable[[list[str]], str]) -> None:
+    """Compares tuning methods. `check` checks options of tune.py and describes the trained layers."""
     methods = METHODS_OF_TUNING
     parser = _parser("tune", "runs/tune")
     parser.add_argument("--dataset_config", default="v1.0-small", help="The dataset config to measure.")
@@ -75,7 +76,7 @@ def tune_main(argv: Sequence[str]) -> None:
     _add_words(parser, "labelled", "the run with the replies to label")
     _add_words(parser, "label", "bias_labels.py, such as --alpha 1")
     _add_words(parser, "tune", "tune.py with each method")
-    run_script("tune.py", lambda: compare_tuning(parser.parse_args(argv)))
+    run_script("tune.py", lambda: compare_tuning(parser.parse_args(argv), check))
 
 
 def debias_main(argv: Sequence[str]) -> None:
@@ -89,11 +90,11 @@ def debias_main(argv: Sequence[str]) -> None:
     run_script("debias.py", lambda: compare_debiasing(parser.parse_args(argv)))
 
 
-def compare_tuning(options: argparse.Namespace) -> None:
+def compare_tuning(options: argparse.Namespace, check: Callable[[list[str]], str]) -> None:
     """Measures a model before and after each tuning method. If a figure misses its margin, exits with `GATE_STATUS`."""
     margins = read_margins(options.no_worse_than)  # raises an error if a margin is not written as FIGURE=MARGIN
     folder = Path(options.output_dir)
-    _check_tuning(options)
+    _check_tuning(options, check)
     dtype = ["--dtype", options.dtype or ("bfloat16" if has_fast_bfloat16() else "auto")]
     config = ["--dataset_config", options.dataset_config]
     measured = [*config, *dtype, "--measurements", MEASURED, "--dialogue_replies", "200", *options.measure_args]
@@ -133,18 +134,14 @@ def compare_tuning(options: argparse.Namespace) -> None:
         print(f"published: {publish_model(folder / f'{options.method[0]}-model', options.push_to_hub)}")
 
 
-def _check_tuning(options: argparse.Namespace) -> None:
+def _check_tuning(options: argparse.Namespace, check: Callable[[list[str]], str]) -> None:
     """Checks all options of tuning before anything is generated."""
-    from hb_train.tune import check_model, check_options, parse_options
-
     if options.push_to_hub and len(options.method) > 1:
         raise ValueError("--push_to_hub publishes one model, but there are several methods; set one --method")
     for method in options.method:
         push = ["--push_to_hub", "true"] if options.push_to_hub else []
         words = [*_tune_words(options, method), "--dataset_name", "rows", "--output_dir", options.output_dir, *push]
-        parsed = parse_options([*words, *options.tune_args])
-        check_options(*parsed)
-        print(f"{method}: {check_model(*parsed, context=None)}")
+        print(f"{method}: {check([*words, *options.tune_args])}")
 
 
 def _tune_words(options: argparse.Namespace, method: str) -> list[str]:

@@ -105,9 +105,15 @@ def main(argv: list[str] | None = None) -> None:
     if "--compare" in words:
         from hb_train.compare import tune_main
 
-        tune_main([word for word in words if word != "--compare"])
+        tune_main([word for word in words if word != "--compare"], _check)
         return
     run_script("tune.py", lambda: tune(*parse_options(list(words))))
+
+
+def _check(words: list[str]) -> str:
+    parsed = parse_options(words)
+    check_options(*parsed)
+    return check_model(*parsed, context=None)
 
 
 def parse_options(argv: list[str]) -> tuple[TuneArguments, "SFTConfig", "ModelConfig"]:
