@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from hb_metrics.models.bias_tags import BiasTuning
     from hb_metrics.models.loading import LoadedModel
     from hb_train.training.encoding import EncodedRows
-    from hb_train.tune import TuneArguments
 
 # The files import torch and trl, which takes seconds, so only the file of the chosen method is imported.
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 class Tuning(NamedTuple):
     """A tuning. `record` describes the rows, and `encoded` is filled with the rows of both splits."""
 
-    arguments: "TuneArguments"
+    arguments: Any  # `TuneArguments` of tune.py
     training_args: Any
     model_args: "ModelConfig"
     loaded: "LoadedModel"
